@@ -1,0 +1,156 @@
+"""What a compiled kernel says about itself: plain data, written by the compiler, read by the runtime.
+
+No IR and no GPU is needed to read it; `to_json` and `from_json` are how it travels in the cache and in bundles.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Extent:
+    """One extent of a tensor: `ceil(dim / divisor)`, or the number `size` where `dim` is empty."""
+
+    dim: str = ""
+    divisor: int = 1
+    size: int = 0
+
+    def value(self, dims: dict[str, int]) -> int:
+        """The extent, given the sizes of the program's dimensions."""
+        return -(-dims[self.dim] // self.divisor) if self.dim else self.size
+
+    def __str__(self) -> str:
+        if not self.dim:
+            return str(self.size)
+        return self.dim if self.divisor == 1 else f"ceil({self.dim}/{self.divisor})"
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor (or, with no extents and `scalar`, a number) that the caller passes or receives.
+
+    Attributes:
+        name: what the user calls it.
+        dtype: element type by its language name (see scalec.formats).
+        shape: its extents, outermost first.
+        layout: "row" (last index contiguous) or "col" (first of the last two contiguous: stored as its transpose,
+            seen through a tensor of this shape whose strides say so).
+        align: bytes that its address and its outer strides must be multiples of.
+        scalar: a Python number rather than a tensor.
+        inout: a result that is also read (`+=`): the caller must give it.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Extent, ...]
+    layout: str = "row"
+    align: int = 16
+    scalar: bool = False
+    inout: bool = False
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of the entry function, in order.
+
+    Attributes:
+        kind: "tensor_map" (a 128-byte CUtensorMap by value, over `tensor`), "pointer" (address of `tensor`), "dim"
+            (i32 size of dimension `dim`), "stride" (i64: elements between consecutive indices `axis` of `tensor`),
+            "scalar" (f32 value of scalar `tensor`).
+        tensor: name of the tensor or scalar.
+        dim: name of the dimension.
+        axis: the tensor's axis that a stride speaks of.
+        box: tensor map: extents of one copy, innermost first.
+        swizzle: tensor map: bytes of the swizzle, 0 for none.
+        rank: tensor map: its rank; the map's dimensions are the tensor's, innermost (contiguous) first.
+    """
+
+    kind: str
+    tensor: str = ""
+    dim: str = ""
+    axis: int = 0
+    box: tuple[int, ...] = ()
+    swizzle: int = 0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to launch the entry function.
+
+    The grid is persistent: min(units, CTAs that fit at once), where units = product over `tiles` of
+    ceil(ceil(dim / tile) / cluster) clusters; it is one-dimensional, a multiple of the cluster size.
+
+    Attributes:
+        threads: threads of a CTA.
+        shared_bytes: dynamic shared memory.
+        cluster: CTAs of a cluster, in all.
+        tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
+    """
+
+    threads: int
+    shared_bytes: int
+    cluster: int
+    tiles: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """Everything the runtime knows of a kernel.
+
+    Attributes:
+        source: the program text.
+        target: ptxas architecture.
+        entry: name of the entry function in the cubin.
+        dims: size of each dimension fixed at compile time; None where it stays dynamic. In the program's order.
+        operands: what the caller passes, in positional order.
+        results: what the caller receives.
+        arguments: parameters of the entry function.
+        launch: how to launch it.
+        schedule: the decided schedule, as text for people.
+        flops: dims whose product, times two, is the floating-point operations of the contraction.
+    """
+
+    source: str
+    target: str
+    entry: str
+    dims: dict[str, int | None]
+    operands: tuple[TensorSpec, ...]
+    results: tuple[TensorSpec, ...]
+    arguments: tuple[Argument, ...]
+    launch: Launch
+    schedule: str = ""
+    flops: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> str:
+        """A JSON document; `from_json` gives back an equal spec."""
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> KernelSpec:
+        """Reads what `to_json` wrote.
+
+        Raises:
+            ValueError: another version, or not a kernel spec.
+        """
+        data: dict[str, Any] = json.loads(text)
+        if data.pop("version", None) != VERSION:
+            raise ValueError(f"not a scalec kernel spec of version {VERSION}")
+        tensor = lambda t: TensorSpec(**{**t, "shape": tuple(Extent(**e) for e in t["shape"])})  # noqa: E731
+        launch = data["launch"]
+        launch["tiles"] = tuple((str(d), int(t), int(c)) for d, t, c in launch["tiles"])
+        return KernelSpec(
+            **{
+                **data,
+                "operands": tuple(map(tensor, data["operands"])),
+                "results": tuple(map(tensor, data["results"])),
+                "arguments": tuple(Argument(**{**a, "box": tuple(a["box"])}) for a in data["arguments"]),
+                "launch": Launch(**launch),
+                "flops": tuple(data["flops"]),
+            }
+        )
+
+
+VERSION = 1

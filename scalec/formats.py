@@ -1,0 +1,119 @@
+"""Element types and formats: the one table of each.
+
+An element type is a row of ELEMENT_TYPES; a format (an element type that comes with its scales) is a row of
+FORMATS. The front end, the reference, the passes and the runtime all read these rows; nothing branches on a name.
+
+Sources: OCP OFP8 1.0 (e4m3, e5m2), OCP Microscaling Formats (MX) 1.0 section 5 (e3m2, e2m3, e2m1, ue8m0, block of
+32), PTX ISA "Alternate Floating-Point Data Formats" (ue4m3, tf32), NVIDIA's NVFP4 (block of 16, ue4m3, one f32).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """One element type.
+
+    Attributes:
+        name: how the language spells it.
+        bits: storage bits of one element.
+        mlir: how MLIR spells it (ue4m3 has no MLIR type of its own: stored as the e4m3 bit pattern, sign zero).
+        numpy: the ml_dtypes or numpy dtype name that holds one element a byte or more; "" where none does.
+        max: the largest finite value.
+        scale: whether it may be the type of a scale.
+        operand: whether it may be the type of a contraction's operand.
+    """
+
+    name: str
+    bits: int
+    mlir: str
+    numpy: str
+    max: float
+    scale: bool = False
+    operand: bool = True
+
+    def bytes(self, count: int) -> int:
+        """Bytes that `count` contiguous elements take (sub-byte types packed, rounded up)."""
+        return -(-count * self.bits // 8)
+
+
+ELEMENT_TYPES: dict[str, ElementType] = {
+    t.name: t
+    for t in (
+        ElementType("f32", 32, "f32", "float32", 3.4028234663852886e38, scale=True, operand=False),
+        ElementType("tf32", 32, "tf32", "float32", 3.4011621342146535e38),
+        ElementType("bf16", 16, "bf16", "bfloat16", 3.3895313892515355e38),
+        ElementType("f16", 16, "f16", "float16", 65504.0),
+        ElementType("e4m3", 8, "f8E4M3FN", "float8_e4m3fn", 448.0),
+        ElementType("e5m2", 8, "f8E5M2", "float8_e5m2", 57344.0),
+        ElementType("e3m2", 6, "f6E3M2FN", "float6_e3m2fn", 28.0),
+        ElementType("e2m3", 6, "f6E2M3FN", "float6_e2m3fn", 7.5),
+        ElementType("e2m1", 4, "f4E2M1FN", "float4_e2m1fn", 6.0),
+        ElementType("i8", 8, "i8", "int8", 127.0),
+        ElementType("i32", 32, "i32", "int32", 2147483647.0, operand=False),
+        ElementType("ue8m0", 8, "f8E8M0FNU", "float8_e8m0fnu", 1.7014118346046923e38, scale=True, operand=False),
+        ElementType("ue4m3", 8, "f8E4M3FN", "float8_e4m3fn", 448.0, scale=True, operand=False),
+    )
+}
+
+WHOLE = -1  # a granularity block entry that spans the whole dimension
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """One scale for each block of an operand's index space.
+
+    Attributes:
+        block: block shape, right-aligned to the operand's indices (missing leading entries are 1); WHOLE spans
+            the dimension. An empty block with `tensor` true is one scale for the whole tensor.
+        type: name of the scale's element type.
+        layout: "row" (row-major over blocks), "col" (block-column major), "blocked" (128x4 tiles of cuBLAS and
+            tcgen05) or "packed" (four ue8m0 in an int32).
+        tensor: one scale for the whole tensor.
+    """
+
+    block: tuple[int, ...]
+    type: str = "f32"
+    layout: str = "row"
+    tensor: bool = False
+
+
+LAYOUTS = ("row", "col", "blocked", "packed")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A named format: an element type with the scales that come with it, innermost level first.
+
+    `lhs`, `rhs` and `result` say the scales of an operand on the left or the right of `@` and of a result; they
+    differ only where the industry's format does (fp8_block: activations 1x128, weights 128x128).
+    """
+
+    name: str
+    element: str
+    lhs: tuple[Granularity, ...]
+    rhs: tuple[Granularity, ...]
+    result: tuple[Granularity, ...]
+
+
+def _uniform(name: str, element: str, *levels: Granularity) -> Format:
+    return Format(name, element, levels, levels, levels)
+
+
+_MX = Granularity((1, 32), "ue8m0")
+_PER_TENSOR = Granularity((), "f32", tensor=True)
+_ROW128 = (Granularity((1, 128)),)
+
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        _uniform("mxfp8", "e4m3", _MX),
+        _uniform("mxfp8_e5m2", "e5m2", _MX),
+        _uniform("mxfp6", "e3m2", _MX),
+        _uniform("mxfp4", "e2m1", _MX),
+        _uniform("nvfp4", "e2m1", Granularity((1, 16), "ue4m3"), _PER_TENSOR),
+        Format("fp8_block", "e4m3", _ROW128, (Granularity((128, 128)),), _ROW128),
+    )
+}

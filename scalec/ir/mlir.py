@@ -1,0 +1,17 @@
+"""The single door to the MLIR Python bindings.
+
+Every other module imports `ir`, dialects and the pass manager from here. The bindings come from `mlir` where that
+package is the real one, else from `torch_mlir`, whose wheel carries the complete upstream bindings.
+"""
+
+# pyright: reportMissingImports=false, reportMissingModuleSource=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+try:
+    from mlir import ir, passmanager
+    from mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
+except ImportError:
+    from torch_mlir import ir, passmanager
+    from torch_mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
+
+__all__ = ["arith", "ext", "func", "ir", "llvm", "math", "nvvm", "passmanager", "scf"]

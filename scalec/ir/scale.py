@@ -1,0 +1,351 @@
+"""The `scale` dialect: what to compute.
+
+A program is one `func.func`. Its attribute `scale.dims = ["m", "n", "k"]` names the program's dimensions, and every
+affine map of every op is over these dimensions, in this order. Values are tensors; a temporary is an f32 tensor that
+never reaches memory. Arguments carry `scale.name` (what the user calls it), `scale.shape` (an affine map from the
+dimensions to the extents, e.g. `(m, n, k) -> (m, k ceildiv 128)`) and `scale.layout`; a scalar is a plain f32
+argument with a name. Results carry `scale.name`, `scale.shape` and, where they accumulate into the argument of the
+same name, `scale.inout`. The decisions of the passes are the function's `scale.schedule`.
+
+An index that is itself read from memory (`B[e[m/128], n, k]`) is a `!scale.symbol`: `scale.index` reads it, and the
+ops that use it take it among their `symbols`; the i-th is symbol `s_i` of every map of that op, so B's map is
+`(m, n, k)[s0] -> (s0, n, k)`. IRDL gives all operands of one variadic group one type: hence symbols, views and
+subsets as types, where upstream dialects would take tensors of any type.
+"""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Optional  # noqa: UP035 - ext matches Optional
+
+from scalec.ir.mlir import ext, ir
+
+
+class Scale(ext.Dialect, name="scale"):
+    """What to compute, on tensors, with scales."""
+
+
+class SymbolType(Scale.Type, name="symbol"):
+    """An index read from memory, one value for each point of the iteration space."""
+
+
+class ViewType(Scale.Type, name="view"):
+    """A tensor or scalar seen from each point of the iteration space (broadcast by index)."""
+
+
+class SubsetType(Scale.Type, name="subset"):
+    """The points that a ragged range leaves: `for m in off[g]:off[g+1]`."""
+
+
+class GranularityAttr(Scale.Attribute, name="granularity"):
+    """`#scale.granularity<array<i64: 1, 128>, "f32", "row">`: block shape (-1: whole dimension), scale type, layout.
+
+    The block has one entry for each index of the tensor it scales. The type is a name of scalec.formats.ELEMENT_TYPES
+    (ue4m3 has no MLIR type of its own); the layout one of scalec.formats.LAYOUTS.
+    """
+
+    block: Any
+    type: ir.StringAttr
+    layout: ir.StringAttr
+
+
+class ScheduleAttr(Scale.Attribute, name="schedule"):
+    """`#scale.schedule<{tile = array<i64: 256, 128, 128>, stages = 3 : i64}>`: see scalec.ir.schedule."""
+
+    fields: ir.DictAttr
+
+
+# ---------------------------------------------------------------------------------------------- reading attributes
+
+
+def program_dims(op: ir.OpView) -> list[str]:
+    """Names of the dimensions of the program that `op` is or stands in."""
+    parent = op.operation
+    while parent is not None and parent.name != "func.func":
+        parent = parent.operation.parent
+    if parent is None or "scale.dims" not in parent.operation.attributes:
+        return []
+    return [ir.StringAttr(a).value for a in parent.operation.attributes["scale.dims"]]
+
+
+def maps_of(attribute: ir.Attribute) -> list[ir.AffineMap]:
+    """The affine maps of an array attribute of maps."""
+    return [map_of(a) for a in ir.ArrayAttr(attribute)]
+
+
+def map_of(attribute: ir.Attribute) -> ir.AffineMap:
+    """The affine map of an attribute."""
+    return ir.AffineMapAttr(attribute).value
+
+
+def block_of(granularity: ir.Attribute) -> list[int]:
+    """The block shape of a granularity, -1 for a whole dimension."""
+    return list(ir.DenseI64ArrayAttr(GranularityAttr(granularity).block))
+
+
+def dims_in(m: ir.AffineMap) -> set[int]:
+    """Positions of the dimensions that a map reads."""
+    found: set[int] = set()
+
+    def walk(e: ir.AffineExpr) -> None:
+        if isinstance(e, ir.AffineDimExpr):
+            found.add(e.position)
+        elif isinstance(e, ir.AffineBinaryExpr):
+            walk(e.lhs)
+            walk(e.rhs)
+
+    for r in m.results:
+        walk(r)
+    return found
+
+
+def element(t: ir.Type) -> ir.Type:
+    """Element type of a tensor; a scalar's own type."""
+    return t.element_type if isinstance(t, ir.RankedTensorType) else t
+
+
+def rank(value: ir.Value) -> int:
+    """Rank of a tensor value, 0 for a scalar."""
+    return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
+
+
+# --------------------------------------------------------------------------------------------------- verification
+
+
+def _fail(op: ir.OpView, message: str) -> bool:
+    op.location.emit_error(f"'{op.operation.name}' op {message}")
+    return False
+
+
+def _verifier(check: Callable[[ir.OpView], bool]) -> staticmethod:
+    """A verifier that says so where hand-written IR lacks the segment sizes that the accessors need."""
+
+    @wraps(check)
+    def verify(op: ir.OpView) -> bool:
+        if op._ODS_OPERAND_SEGMENTS and "operandSegmentSizes" not in op.operation.attributes:
+            return _fail(op, "needs operandSegmentSizes: how many operands each group has")
+        return check(op)
+
+    return staticmethod(verify)
+
+
+def _check_maps(op: ir.OpView, maps: Sequence[ir.AffineMap], ranks: Sequence[int]) -> bool:
+    """Every map is over the program's dims and as many symbols as the op has; result counts match the ranks."""
+    dims, symbols = len(program_dims(op)), len(op.symbols)
+    if len(maps) != len(ranks):
+        return _fail(op, f"has {len(maps)} maps, expected {len(ranks)}")
+    for position, (m, want) in enumerate(zip(maps, ranks, strict=True)):
+        if m.n_dims != dims:
+            return _fail(op, f"map {position} has {m.n_dims} dimensions, expected {dims} (the program's dims)")
+        if m.n_symbols != symbols:
+            return _fail(op, f"map {position} has {m.n_symbols} symbols, expected {symbols} (the op's symbols)")
+        if len(m.results) != want:
+            return _fail(op, f"map {position} has {len(m.results)} results, expected {want} (the tensor's rank)")
+    return True
+
+
+def _check_block(op: ir.OpView, granularity: ir.Attribute, want: int) -> bool:
+    block = block_of(granularity)
+    if len(block) != want:
+        return _fail(op, f"granularity {block} has {len(block)} entries, expected {want} (the tensor's rank)")
+    if any(b == 0 or b < -1 for b in block):
+        return _fail(op, f"granularity {block} must have entries > 0, or -1 for a whole dimension")
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------ operations
+
+
+class IndexOp(Scale.Operation, name="index"):
+    """An index read from memory: tensor[map], an i32 tensor read at each point of the iteration space."""
+
+    tensor: ext.Operand[Any]
+    symbols: Sequence[ext.Operand[SymbolType]]
+    result: ext.Result[SymbolType]
+    map: Any
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str(element(op.tensor.type)) != "i32":
+            return _fail(op, f"reads a tensor of i32, got {op.tensor.type}")
+        return _check_maps(op, [map_of(op.map)], [rank(op.tensor)])
+
+
+class ReadOp(Scale.Operation, name="read"):
+    """A tensor (or, with an empty map, a scalar) seen from each point of the iteration space: source[map]."""
+
+    source: ext.Operand[Any]
+    symbols: Sequence[ext.Operand[SymbolType]]
+    result: ext.Result[ViewType]
+    map: Any
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _check_maps(op, [map_of(op.map)], [rank(op.source)])
+
+
+class DomainOp(Scale.Operation, name="domain"):
+    """The points whose dimension `dim` lies in [lower, upper): both affine in the dims and the symbols."""
+
+    symbols: Sequence[ext.Operand[SymbolType]]
+    result: ext.Result[SubsetType]
+    dim: ir.StringAttr
+    lower: Any
+    upper: Any
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        dims = program_dims(op)
+        if ir.StringAttr(op.dim).value not in dims:
+            return _fail(op, f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
+        return _check_maps(op, [map_of(op.lower), map_of(op.upper)], [1, 1])
+
+
+class DequantizeOp(Scale.Operation, name="dequantize"):
+    """result[i] = values[i] * scales[i / block]: an f32 view of a scaled operand. Two levels are two of these.
+
+    `scales` has one extent for each index of `values`: ceil(extent / block), 1 for a whole dimension. Its layout is
+    the granularity's.
+    """
+
+    values: ext.Operand[Any]
+    scales: ext.Operand[Any]
+    result: ext.Result[Any]
+    granularity: GranularityAttr
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not _check_block(op, op.granularity, rank(op.values)):
+            return False
+        if not isinstance(op.scales.type, ir.RankedTensorType):
+            return _fail(op, f"scales must be a tensor, got {op.scales.type}")
+        if rank(op.result) != rank(op.values) or str(element(op.result.type)) != "f32":
+            return _fail(op, f"result must be an f32 tensor of rank {rank(op.values)}, got {op.result.type}")
+        return True
+
+
+class ContractOp(Scale.Operation, name="contract"):
+    """result[maps[2]] = sum over the dims absent there of lhs[maps[0]] * rhs[maps[1]], accumulated in f32.
+
+    A scaled operand is the result of `scale.dequantize`. `roles`, once inferred, is a dictionary attribute
+    {batch, m, n, k} of arrays of dimension names.
+    """
+
+    lhs: ext.Operand[Any]
+    rhs: ext.Operand[Any]
+    symbols: Sequence[ext.Operand[SymbolType]]
+    domains: Sequence[ext.Operand[SubsetType]]
+    result: ext.Result[Any]
+    maps: ir.ArrayAttr
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        maps = maps_of(op.maps)
+        if not _check_maps(op, maps, [rank(op.lhs), rank(op.rhs), rank(op.result)]):
+            return False
+        if str(element(op.result.type)) != "f32":
+            return _fail(op, f"accumulates in f32, got a result of {element(op.result.type)}")
+        missing = dims_in(maps[2]) - dims_in(maps[0]) - dims_in(maps[1])
+        if missing:
+            names = ", ".join(program_dims(op)[d] for d in sorted(missing))
+            return _fail(op, f"result dimension {names} is in neither operand")
+        if not dims_in(maps[0]) & dims_in(maps[1]) - dims_in(maps[2]):
+            return _fail(op, "contracts no dimension: none is in both operands and absent from the result")
+        return True
+
+
+class MapOp(Scale.Operation, name="map"):
+    """result[map] = body(views...): elementwise; the body works on scalars and ends in `scale.yield`.
+
+    Block arguments have the element types of what the views read. `otherwise`, an optional float attribute, fills
+    the result's points outside the domains (`else -inf`); without it they are not written.
+    """
+
+    views: Sequence[ext.Operand[ViewType]]
+    symbols: Sequence[ext.Operand[SymbolType]]
+    domains: Sequence[ext.Operand[SubsetType]]
+    result: ext.Result[Any]
+    map: Any
+    body: ext.Region
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _check_maps(op, [map_of(op.map)], [rank(op.result)])
+
+    @_verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        blocks = list(op.body.blocks)
+        if len(blocks) != 1:
+            return _fail(op, f"body has {len(blocks)} blocks, expected 1")
+        want = [str(element(v.owner.operands[0].type)) for v in op.views]
+        got = [str(a.type) for a in blocks[0].arguments]
+        if want != got:
+            return _fail(op, f"body takes ({', '.join(got)}), expected ({', '.join(want)}), the views' element types")
+        last = blocks[0].operations[len(blocks[0].operations) - 1]
+        if last.operation.name != "scale.yield":
+            return _fail(op, f"body ends in {last.operation.name}, expected scale.yield")
+        yielded, wanted = str(last.operation.operands[0].type), str(element(op.result.type))
+        if yielded != wanted:
+            return _fail(op, f"body yields {yielded}, expected {wanted}, the result's element type")
+        return True
+
+
+class ReduceOp(Scale.Operation, name="reduce"):
+    """result[maps[1]] = sum, max or min (`kind`) of input[maps[0]] over the dims absent from maps[1]."""
+
+    input: ext.Operand[Any]
+    symbols: Sequence[ext.Operand[SymbolType]]
+    domains: Sequence[ext.Operand[SubsetType]]
+    result: ext.Result[Any]
+    maps: ir.ArrayAttr
+    kind: ir.StringAttr
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if ir.StringAttr(op.kind).value not in ("sum", "max", "min"):
+            return _fail(op, f"kind is {op.kind}, expected sum, max or min")
+        return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
+
+
+class QuantizeOp(Scale.Operation, name="quantize"):
+    """(values, scales[, tensor_scale]) = input, quantised to blocks of `granularity`.
+
+    Where `tensor_scale` is there, the format has two levels (NVFP4). The rounding of the scales is the format's:
+    f32 amax / max(element); ue8m0 by the OCP MX rule 2^(floor(log2 amax) - emax(element)).
+    """
+
+    input: ext.Operand[Any]
+    values: ext.Result[Any]
+    scales: ext.Result[Any]
+    tensor_scale: Optional[ext.Result[Any]]  # noqa: UP045
+    granularity: GranularityAttr
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if rank(op.input) != rank(op.values):
+            return _fail(op, f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
+        return _check_block(op, op.granularity, rank(op.input))
+
+
+class ScatterOp(Scale.Operation, name="scatter"):
+    """result[maps[1]] = input[maps[0]], where maps[1] may hold symbols: `C[idx[m], n] = ...`.
+
+    A negative index is skipped; result points that no index names are not written.
+    """
+
+    input: ext.Operand[Any]
+    symbols: Sequence[ext.Operand[SymbolType]]
+    domains: Sequence[ext.Operand[SubsetType]]
+    result: ext.Result[Any]
+    maps: ir.ArrayAttr
+
+    @_verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
+
+
+class YieldOp(Scale.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
+    """Ends the body of `scale.map`."""
+
+    value: ext.Operand[Any]

@@ -1,0 +1,188 @@
+"""The schedule: every decision that steers code generation, one field each.
+
+Passes fill it field by field; `with ...` in the language, the tuner and a test fill it the same way. On the IR it is
+the function's attribute `scale.schedule = #scale.schedule<{...}>`; a field that is absent has not been decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from scalec.errors import ScheduleError
+from scalec.ir.mlir import ir
+from scalec.ir.scale import ScheduleAttr
+
+Value = int | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a field's value is written in text and checked: `parse` raises ValueError on what it cannot read."""
+
+    example: str
+    parse: Callable[[str], Value]
+
+
+def _ints(count: int) -> Callable[[str], tuple[int, ...]]:
+    def parse(text: str) -> tuple[int, ...]:
+        parts = tuple(int(p) for p in text.split("x"))
+        if len(parts) != count or any(p < 1 for p in parts):
+            raise ValueError(f"{count} positive integers joined by x")
+        return parts
+
+    return parse
+
+
+def _int(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(f"an integer from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _choice(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError("one of " + ", ".join(names))
+        return text
+
+    return parse
+
+
+def _swizzle(text: str) -> int:
+    value = int(text)
+    if value not in (0, 32, 64, 128):
+        raise ValueError("0, 32, 64 or 128 (bytes)")
+    return value
+
+
+def _decided(example: str, parse: Callable[[str], Value]) -> Any:
+    return field(default=None, metadata={"kind": Kind(example, parse)})
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All decisions. None means undecided.
+
+    Attributes:
+        tile: (M, N, K) extents of one CTA's tile, in elements.
+        cluster: (M, N) CTAs of one cluster. CTAs along N share the A tile, CTAs along M the B tile, by multicast.
+        stages: depth of the shared-memory ring, in K blocks.
+        swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none.
+        warpgroups: consumer warpgroups (each takes tile M / warpgroups rows).
+        registers: (producer, consumer) registers of a thread after setmaxnreg.
+        scale_path: how per-row K-blocked scales reach shared memory: "bulk" (tensor copy, needs a layout whose rows
+            are contiguous) or "thread" (each lane of a warp copies its rows' scales; any layout).
+        promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
+        early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
+        unroll: K blocks in one iteration of the main loop.
+        epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy) or "direct" (registers
+            to global memory).
+        order: which operand a group of consecutive tiles shares: "n" walks M within a group of N tiles, "m" the reverse.
+        group: tiles of that group.
+    """
+
+    tile: tuple[int, int, int] | None = _decided("256x128x128", _ints(3))
+    cluster: tuple[int, int] | None = _decided("1x2", _ints(2))
+    stages: int | None = _decided("4", _int(2, 32))
+    swizzle_a: int | None = _decided("128", _swizzle)
+    swizzle_b: int | None = _decided("128", _swizzle)
+    swizzle_c: int | None = _decided("128", _swizzle)
+    warpgroups: int | None = _decided("2", _int(1, 3))
+    registers: tuple[int, int] | None = _decided("40x232", _ints(2))
+    scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))
+    promote: int | None = _decided("128", _int(0, 1 << 20))
+    early_wait: int | None = _decided("1", _int(0, 1))
+    unroll: int | None = _decided("1", _int(1, 16))
+    epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))
+    order: str | None = _decided("n", _choice("m", "n"))
+    group: int | None = _decided("8", _int(1, 1 << 16))
+
+    def with_fields(self, **changes: Value | None) -> Schedule:
+        """A copy with some fields decided (or, with None, undecided again)."""
+        return replace(self, **changes)  # pyright: ignore[reportArgumentType]
+
+    def decided(self) -> dict[str, Value]:
+        """The decided fields, in declaration order."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+
+    def __str__(self) -> str:
+        def show(v: Value) -> str:
+            return "x".join(map(str, v)) if isinstance(v, tuple) else str(v)
+
+        return ", ".join(f"{k}={show(v)}" for k, v in self.decided().items())
+
+    def to_attribute(self) -> ir.Attribute:
+        """The schedule as `#scale.schedule`, in the current context."""
+        entries: dict[str, ir.Attribute] = {}
+        for name, value in self.decided().items():
+            if isinstance(value, tuple):
+                entries[name] = ir.DenseI64ArrayAttr.get(list(value))
+            elif isinstance(value, str):
+                entries[name] = ir.StringAttr.get(value)
+            else:
+                entries[name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+        return ScheduleAttr.get(ir.DictAttr.get(entries))
+
+
+FIELDS: dict[str, Kind] = {f.name: f.metadata["kind"] for f in fields(Schedule)}
+
+
+def parse_field(name: str, text: str) -> Value:
+    """Reads one `name=text` of a `with` clause.
+
+    Raises:
+        ScheduleError: no such field, or a value it cannot have.
+    """
+    kind = FIELDS.get(name)
+    if kind is None:
+        raise ScheduleError(f"no schedule field {name!r}", expected=", ".join(FIELDS))
+    try:
+        return kind.parse(text.strip())
+    except ValueError as error:
+        raise ScheduleError(
+            f"schedule field {name} cannot be {text!r}", expected=str(error), fix=f"e.g. {name}={kind.example}"
+        ) from None
+
+
+def from_mapping(values: Mapping[str, str]) -> Schedule:
+    """A schedule from text values, e.g. {"tile": "128x128x128", "stages": "5"}."""
+    return Schedule(**{k: parse_field(k, v) for k, v in values.items()})  # pyright: ignore[reportArgumentType]
+
+
+def from_attribute(attribute: ir.Attribute) -> Schedule:
+    """The schedule that a `#scale.schedule` attribute holds.
+
+    Raises:
+        ScheduleError: an unknown field.
+    """
+    values: dict[str, Any] = {}
+    for entry in ir.DictAttr(ScheduleAttr(attribute).fields):
+        if entry.name not in FIELDS:
+            raise ScheduleError(f"no schedule field {entry.name!r}", expected=", ".join(FIELDS))
+        values[entry.name] = _python(entry.attr)
+    return Schedule(**values)
+
+
+def _python(attribute: ir.Attribute) -> Value:
+    if isinstance(attribute, ir.StringAttr):
+        return attribute.value
+    if isinstance(attribute, ir.IntegerAttr):
+        return attribute.value
+    return tuple(ir.DenseI64ArrayAttr(attribute))
+
+
+def read(function: ir.Operation) -> Schedule:
+    """The schedule of a program (its `func.func`); empty where none is set."""
+    attributes = function.operation.attributes
+    return from_attribute(attributes["scale.schedule"]) if "scale.schedule" in attributes else Schedule()
+
+
+def write(function: ir.Operation, schedule: Schedule) -> None:
+    """Sets the program's schedule."""
+    function.operation.attributes["scale.schedule"] = schedule.to_attribute()
