@@ -4,14 +4,22 @@ Every other module imports `ir`, dialects and the pass manager from here. The bi
 package is the real one, else from `torch_mlir`, whose wheel carries the complete upstream bindings.
 """
 
-# pyright: reportMissingImports=false, reportMissingModuleSource=false, reportAttributeAccessIssue=false
+# The bindings are native and ship no types; a type checker that does not find `mlir` treats them as unknown.
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
-try:
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
     from mlir import ir, passmanager
     from mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
-except ImportError:
-    from torch_mlir import ir, passmanager
-    from torch_mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
+else:
+    try:
+        from mlir import ir, passmanager
+        from mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
+    except ImportError:
+        from torch_mlir import ir, passmanager
+        from torch_mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
 
 __all__ = ["arith", "ext", "func", "ir", "llvm", "math", "nvvm", "passmanager", "scf"]

@@ -17,7 +17,7 @@ subsets as types, where upstream dialects would take tensors of any type.
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Optional  # noqa: UP035 - ext matches Optional
+from typing import Any, Optional
 
 from scalec.ir.mlir import ext, ir
 

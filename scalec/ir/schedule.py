@@ -83,7 +83,7 @@ class Schedule:
         unroll: K blocks in one iteration of the main loop.
         epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy) or "direct" (registers
             to global memory).
-        order: which operand a group of consecutive tiles shares: "n" walks M within a group of N tiles, "m" the reverse.
+        order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.
         group: tiles of that group.
     """
 
