@@ -72,7 +72,16 @@ TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         Target(
-            "sm_90a", (9, 0), 87, 232448, 65536, 255, _SM90_MMA, sms=132, max_cluster=8, devices=("H100", "H200", "GH200")
+            "sm_90a",
+            (9, 0),
+            87,
+            232448,
+            65536,
+            255,
+            _SM90_MMA,
+            sms=132,
+            max_cluster=8,
+            devices=("H100", "H200", "GH200"),
         ),
     )
 }
