@@ -4,7 +4,7 @@ Every other module imports `ir`, dialects and the pass manager from here. The bi
 package is the real one, else from `torch_mlir`, whose wheel carries the complete upstream bindings.
 """
 
-# The bindings are native and ship no types; a type checker that does not find `mlir` treats them as unknown.
+# The bindings are native and ship no types: a name that no type checker resolves makes them unknown, not wrong.
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlir import ir, passmanager
-    from mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
+    from untyped_mlir import arith, ext, func, ir, llvm, math, nvvm, passmanager, scf
 else:
     try:
         from mlir import ir, passmanager

@@ -15,11 +15,11 @@ subsets as types, where upstream dialects would take tensors of any type.
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from scalec.ir.mlir import ext, ir
+from scalec.ir.verify import fail, verifier
 
 
 class Scale(ext.Dialect, name="scale"):
@@ -113,44 +113,27 @@ def rank(value: ir.Value) -> int:
 # --------------------------------------------------------------------------------------------------- verification
 
 
-def _fail(op: ir.OpView, message: str) -> bool:
-    op.location.emit_error(f"'{op.operation.name}' op {message}")
-    return False
-
-
-def _verifier(check: Callable[[ir.OpView], bool]) -> staticmethod:
-    """A verifier that says so where hand-written IR lacks the segment sizes that the accessors need."""
-
-    @wraps(check)
-    def verify(op: ir.OpView) -> bool:
-        if op._ODS_OPERAND_SEGMENTS and "operandSegmentSizes" not in op.operation.attributes:
-            return _fail(op, "needs operandSegmentSizes: how many operands each group has")
-        return check(op)
-
-    return staticmethod(verify)
-
-
 def _check_maps(op: ir.OpView, maps: Sequence[ir.AffineMap], ranks: Sequence[int]) -> bool:
     """Every map is over the program's dims and as many symbols as the op has; result counts match the ranks."""
     dims, symbols = len(program_dims(op)), len(op.symbols)
     if len(maps) != len(ranks):
-        return _fail(op, f"has {len(maps)} maps, expected {len(ranks)}")
+        return fail(op, f"has {len(maps)} maps, expected {len(ranks)}")
     for position, (m, want) in enumerate(zip(maps, ranks, strict=True)):
         if m.n_dims != dims:
-            return _fail(op, f"map {position} has {m.n_dims} dimensions, expected {dims} (the program's dims)")
+            return fail(op, f"map {position} has {m.n_dims} dimensions, expected {dims} (the program's dims)")
         if m.n_symbols != symbols:
-            return _fail(op, f"map {position} has {m.n_symbols} symbols, expected {symbols} (the op's symbols)")
+            return fail(op, f"map {position} has {m.n_symbols} symbols, expected {symbols} (the op's symbols)")
         if len(m.results) != want:
-            return _fail(op, f"map {position} has {len(m.results)} results, expected {want} (the tensor's rank)")
+            return fail(op, f"map {position} has {len(m.results)} results, expected {want} (the tensor's rank)")
     return True
 
 
 def _check_block(op: ir.OpView, granularity: ir.Attribute, want: int) -> bool:
     block = block_of(granularity)
     if len(block) != want:
-        return _fail(op, f"granularity {block} has {len(block)} entries, expected {want} (the tensor's rank)")
+        return fail(op, f"granularity {block} has {len(block)} entries, expected {want} (the tensor's rank)")
     if any(b == 0 or b < -1 for b in block):
-        return _fail(op, f"granularity {block} must have entries > 0, or -1 for a whole dimension")
+        return fail(op, f"granularity {block} must have entries > 0, or -1 for a whole dimension")
     return True
 
 
@@ -165,10 +148,10 @@ class IndexOp(Scale.Operation, name="index"):
     result: ext.Result[SymbolType]
     map: Any
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if str(element(op.tensor.type)) != "i32":
-            return _fail(op, f"reads a tensor of i32, got {op.tensor.type}")
+            return fail(op, f"reads a tensor of i32, got {op.tensor.type}")
         return _check_maps(op, [map_of(op.map)], [rank(op.tensor)])
 
 
@@ -180,7 +163,7 @@ class ReadOp(Scale.Operation, name="read"):
     result: ext.Result[ViewType]
     map: Any
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         return _check_maps(op, [map_of(op.map)], [rank(op.source)])
 
@@ -194,11 +177,11 @@ class DomainOp(Scale.Operation, name="domain"):
     lower: Any
     upper: Any
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         dims = program_dims(op)
         if ir.StringAttr(op.dim).value not in dims:
-            return _fail(op, f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
+            return fail(op, f"dim {op.dim} is not one of the program's dimensions ({', '.join(dims)})")
         return _check_maps(op, [map_of(op.lower), map_of(op.upper)], [1, 1])
 
 
@@ -214,14 +197,14 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
     result: ext.Result[Any]
     granularity: GranularityAttr
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not _check_block(op, op.granularity, rank(op.values)):
             return False
         if not isinstance(op.scales.type, ir.RankedTensorType):
-            return _fail(op, f"scales must be a tensor, got {op.scales.type}")
+            return fail(op, f"scales must be a tensor, got {op.scales.type}")
         if rank(op.result) != rank(op.values) or str(element(op.result.type)) != "f32":
-            return _fail(op, f"result must be an f32 tensor of rank {rank(op.values)}, got {op.result.type}")
+            return fail(op, f"result must be an f32 tensor of rank {rank(op.values)}, got {op.result.type}")
         return True
 
 
@@ -239,19 +222,19 @@ class ContractOp(Scale.Operation, name="contract"):
     result: ext.Result[Any]
     maps: ir.ArrayAttr
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         maps = maps_of(op.maps)
         if not _check_maps(op, maps, [rank(op.lhs), rank(op.rhs), rank(op.result)]):
             return False
         if str(element(op.result.type)) != "f32":
-            return _fail(op, f"accumulates in f32, got a result of {element(op.result.type)}")
+            return fail(op, f"accumulates in f32, got a result of {element(op.result.type)}")
         missing = dims_in(maps[2]) - dims_in(maps[0]) - dims_in(maps[1])
         if missing:
             names = ", ".join(program_dims(op)[d] for d in sorted(missing))
-            return _fail(op, f"result dimension {names} is in neither operand")
+            return fail(op, f"result dimension {names} is in neither operand")
         if not dims_in(maps[0]) & dims_in(maps[1]) - dims_in(maps[2]):
-            return _fail(op, "contracts no dimension: none is in both operands and absent from the result")
+            return fail(op, "contracts no dimension: none is in both operands and absent from the result")
         return True
 
 
@@ -269,25 +252,25 @@ class MapOp(Scale.Operation, name="map"):
     map: Any
     body: ext.Region
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         return _check_maps(op, [map_of(op.map)], [rank(op.result)])
 
-    @_verifier
+    @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         blocks = list(op.body.blocks)
         if len(blocks) != 1:
-            return _fail(op, f"body has {len(blocks)} blocks, expected 1")
+            return fail(op, f"body has {len(blocks)} blocks, expected 1")
         want = [str(element(v.owner.operands[0].type)) for v in op.views]
         got = [str(a.type) for a in blocks[0].arguments]
         if want != got:
-            return _fail(op, f"body takes ({', '.join(got)}), expected ({', '.join(want)}), the views' element types")
+            return fail(op, f"body takes ({', '.join(got)}), expected ({', '.join(want)}), the views' element types")
         last = blocks[0].operations[len(blocks[0].operations) - 1]
         if last.operation.name != "scale.yield":
-            return _fail(op, f"body ends in {last.operation.name}, expected scale.yield")
+            return fail(op, f"body ends in {last.operation.name}, expected scale.yield")
         yielded, wanted = str(last.operation.operands[0].type), str(element(op.result.type))
         if yielded != wanted:
-            return _fail(op, f"body yields {yielded}, expected {wanted}, the result's element type")
+            return fail(op, f"body yields {yielded}, expected {wanted}, the result's element type")
         return True
 
 
@@ -301,10 +284,10 @@ class ReduceOp(Scale.Operation, name="reduce"):
     maps: ir.ArrayAttr
     kind: ir.StringAttr
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if ir.StringAttr(op.kind).value not in ("sum", "max", "min"):
-            return _fail(op, f"kind is {op.kind}, expected sum, max or min")
+            return fail(op, f"kind is {op.kind}, expected sum, max or min")
         return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
 
 
@@ -321,10 +304,10 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     tensor_scale: Optional[ext.Result[Any]]  # noqa: UP045
     granularity: GranularityAttr
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if rank(op.input) != rank(op.values):
-            return _fail(op, f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
+            return fail(op, f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
         return _check_block(op, op.granularity, rank(op.input))
 
 
@@ -340,7 +323,7 @@ class ScatterOp(Scale.Operation, name="scatter"):
     result: ext.Result[Any]
     maps: ir.ArrayAttr
 
-    @_verifier
+    @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
 
