@@ -1,0 +1,45 @@
+"""What a pass is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from scalec.ir import schedule as schedules
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.problem import Problem
+from scalec.targets import Target
+
+
+class Pass(Protocol):
+    """One step from a valid module to a valid module. Its docstring draws the IR before and after."""
+
+    name: str
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        """Rewrites `module` in place.
+
+        Raises:
+            UnsupportedError: the target, or this version, cannot run the program.
+            ScheduleError: a field that was already decided cannot be.
+        """
+        ...
+
+
+def programs(module: ir.Module) -> Iterator[Any]:
+    """The `func.func`s of a module that are programs in `scale`."""
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and "scale.dims" in op.operation.attributes:
+            yield op
+
+
+def decide(module: ir.Module, target: Target, choose: Callable[[Problem, Schedule], Schedule]) -> None:
+    """Sets the schedule of every program to what `choose` makes of the problem and the fields decided so far.
+
+    Fields that were decided stay as they are, whatever `choose` says.
+    """
+    for function in programs(module):
+        before = schedules.read(function)
+        after = choose(Problem.of(function, target), before)
+        schedules.write(function, after.with_fields(**before.decided()))

@@ -1,0 +1,70 @@
+"""The passes in order, and how they run: each verified and timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from scalec.errors import ScalecError
+from scalec.ir import context as contexts
+from scalec.ir.mlir import ir
+from scalec.passes.base import Pass
+from scalec.passes.fuse_epilogue import FuseEpilogue
+from scalec.passes.infer_roles import InferRoles
+from scalec.targets import DEFAULT_TARGET, Target, get_target
+
+PIPELINE: list[Pass] = [
+    InferRoles(),
+    FuseEpilogue(),
+    # the pass that leaves `scale` for `tile` comes last
+]
+
+
+def find(names: Sequence[str]) -> list[Pass]:
+    """The passes of PIPELINE with these names, in the order given.
+
+    Raises:
+        ScalecError: no such pass.
+    """
+    known = {p.name: p for p in PIPELINE}
+    for name in names:
+        if name not in known:
+            raise ScalecError(f"no pass {name!r}", expected=", ".join(known))
+    return [known[name] for name in names]
+
+
+def run_pipeline(
+    module: ir.Module,
+    target: Target,
+    *,
+    passes: Sequence[Pass] | None = None,
+    on_pass: Callable[[str, ir.Module, float], None] | None = None,
+) -> None:
+    """Runs `passes` (all of PIPELINE, unless given) on `module`, in place, and verifies it after each.
+
+    `on_pass(name, module, seconds)` is called after each pass.
+
+    Raises:
+        UnsupportedError, ScheduleError: from a pass.
+        IRError: a pass left an invalid module.
+    """
+    for step in PIPELINE if passes is None else passes:
+        start = time.perf_counter()
+        step.run(module, target)
+        seconds = time.perf_counter() - start
+        contexts.verify(module, step.name)
+        if on_pass is not None:
+            on_pass(step.name, module, seconds)
+
+
+def opt(text: str, passes: Sequence[str], target: str = DEFAULT_TARGET) -> str:
+    """The module in `text` after the named passes, as text: what `scalec opt` prints.
+
+    Raises:
+        IRError: `text` is not a valid module, or a pass left an invalid one.
+        ScalecError: no such pass or target, or a refusal of a pass.
+    """
+    with contexts.context():
+        module = contexts.parse(text)
+        run_pipeline(module, get_target(target), passes=find(passes))
+        return str(module)

@@ -1,0 +1,75 @@
+"""Building and merging ops of `scale`: what the rewriting passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scalec.ir.mlir import ir
+from scalec.ir.scale import MapOp, ReadOp, ViewType, YieldOp, element, map_of
+
+Inline = Callable[[list[Any]], Any]
+"""Given the values of a body's arguments, emits the body and returns the value it yields."""
+
+
+def read(source: Any, where: ir.AffineMap, symbols: Sequence[Any] = ()) -> Any:
+    """A `scale.read` at the insertion point."""
+    return ReadOp(source, list(symbols), ViewType.get(), ir.AffineMapAttr.get(where)).result
+
+
+def same_view(a: Any, b: Any) -> bool:
+    """Whether two views read the same place of the same value."""
+    x, y = a.owner.opview, b.owner.opview
+    return x.source == y.source and map_of(x.map) == map_of(y.map) and list(x.symbols) == list(y.symbols)
+
+
+def build_map(views: Sequence[Any], where: ir.AffineMap, result: ir.Type, body: Inline, like: Any = None) -> Any:
+    """A `scale.map` at the insertion point, over `views` without repetitions.
+
+    `body` receives one value for each entry of `views`, repeated or not. Symbols, domains and the filling value are
+    those of `like`, where given.
+    """
+    unique: list[Any] = []
+    slots: list[int] = []
+    for view in views:
+        slot = next((i for i, other in enumerate(unique) if same_view(view, other)), len(unique))
+        if slot == len(unique):
+            unique.append(view)
+        slots.append(slot)
+    symbols, domains = (list(like.symbols), list(like.domains)) if like is not None else ([], [])
+    op = MapOp(unique, symbols, domains, result, ir.AffineMapAttr.get(where))
+    if like is not None and "otherwise" in like.operation.attributes:
+        op.operation.attributes["otherwise"] = like.operation.attributes["otherwise"]
+    types = [element(view.owner.opview.source.type) for view in unique]
+    block = op.body.blocks.append(*types, arg_locs=[ir.Location.unknown()] * len(types))
+    with ir.InsertionPoint(block):
+        YieldOp(body([block.arguments[slot] for slot in slots]))
+    return op
+
+
+def inline(op: Any, arguments: Sequence[Any]) -> Any:
+    """Copies the body of a `scale.map` to the insertion point; returns the value it yields."""
+    block = op.body.blocks[0]
+    values = dict(zip(map(key, block.arguments), arguments, strict=True))
+    for inner in block.operations:
+        if inner.operation.name == "scale.yield":
+            return values[key(inner.operation.operands[0])]
+        copy = inner.operation.clone()
+        for position, operand in enumerate(inner.operation.operands):
+            copy.operands[position] = values[key(operand)]
+        for old, new in zip(inner.operation.results, copy.results, strict=True):
+            values[key(old)] = new
+    raise AssertionError("the verifier of scale.map asks for a scale.yield")
+
+
+def key(value: Any) -> Any:
+    """A dictionary key: equal for equal values, of whichever class the bindings gave them."""
+    return ir.Value(value)
+
+
+def erase_unused(block: ir.Block) -> None:
+    """Erases the `scale` ops of a block that nothing uses."""
+    for op in reversed(list(block.operations)):
+        results = list(op.operation.results)
+        if op.operation.name.startswith("scale.") and results and not any(len(list(r.uses)) for r in results):
+            op.operation.erase()
