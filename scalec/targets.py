@@ -40,6 +40,7 @@ class Target:
         max_cluster: CTAs of one portable cluster.
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
+        setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
     """
 
     name: str
@@ -54,6 +55,7 @@ class Target:
     swizzles: tuple[int, ...] = (128, 64, 32, 0)
     tma_align: int = 16
     devices: tuple[str, ...] = field(default=())
+    setmaxnreg: range = range(24, 257, 8)
 
     def mma_for(self, a: str, b: str) -> MmaShape | None:
         """The tensor-core family that multiplies element types `a` and `b`, or None."""

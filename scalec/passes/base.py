@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from scalec.errors import ScheduleError
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
@@ -34,12 +35,28 @@ def programs(module: ir.Module) -> Iterator[Any]:
             yield op
 
 
-def decide(module: ir.Module, target: Target, choose: Callable[[Problem, Schedule], Schedule]) -> None:
+def decide(
+    module: ir.Module,
+    target: Target,
+    choose: Callable[[Problem, Schedule], Schedule],
+    *,
+    needs: Sequence[str] = (),
+) -> None:
     """Sets the schedule of every program to what `choose` makes of the problem and the fields decided so far.
 
     Fields that were decided stay as they are, whatever `choose` says.
+
+    Raises:
+        ScheduleError: a field that the choice `needs` is not decided yet.
     """
     for function in programs(module):
         before = schedules.read(function)
+        missing = [name for name in needs if getattr(before, name) is None]
+        if missing:
+            raise ScheduleError(
+                f"schedule field {', '.join(missing)} is not decided",
+                got=str(before) or "nothing decided",
+                fix="run the passes in the order of PIPELINE",
+            )
         after = choose(Problem.of(function, target), before)
         schedules.write(function, after.with_fields(**before.decided()))

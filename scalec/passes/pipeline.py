@@ -9,13 +9,25 @@ from scalec.errors import ScalecError
 from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
 from scalec.passes.base import Pass
+from scalec.passes.check_schedule import CheckSchedule
+from scalec.passes.choose_stages import ChooseStages
+from scalec.passes.choose_swizzle import ChooseSwizzle
+from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.fuse_epilogue import FuseEpilogue
 from scalec.passes.infer_roles import InferRoles
+from scalec.passes.tile_order import TileOrder
+from scalec.passes.warp_specialize import WarpSpecialize
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
 PIPELINE: list[Pass] = [
     InferRoles(),
     FuseEpilogue(),
+    ChooseTiling(),
+    ChooseSwizzle(),
+    WarpSpecialize(),
+    ChooseStages(),
+    TileOrder(),
+    CheckSchedule(),
     # the pass that leaves `scale` for `tile` comes last
 ]
 

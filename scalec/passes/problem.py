@@ -331,7 +331,7 @@ class _Reader:
                 f"{name} has one scale for each {along_rows} elements of {rows.name}",
                 expected=f"1, a multiple of {step}, or the whole of {rows.name}",
             )
-        if rows.size is not None and along_rows >= rows.size:
+        if along_rows > 1 and rows.size is not None and along_rows >= rows.size:
             along_rows = WHOLE
         return Scale(index, name, along_rows, along_k, layout)
 

@@ -1,0 +1,178 @@
+"""Refuses a schedule that cannot exist, whoever decided it, before anything is emitted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scalec.errors import ScheduleError
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import FIELDS, Schedule
+from scalec.passes.base import decide
+from scalec.passes.choose_stages import no_bulk_scales
+from scalec.passes.choose_swizzle import no_bulk_epilogue, widest
+from scalec.passes.choose_tiling import cuts_scales
+from scalec.passes.problem import PROMOTION_BLOCK, Problem
+from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads
+from scalec.passes.warp_specialize import WAVE
+from scalec.targets import Target
+
+
+class CheckSchedule:
+    """Leaves the IR as it is, or refuses it with the numbers needed and available.
+
+        #scale.schedule<{tile = array<i64: 256, 128, 128>, ..., stages = 3}>
+    -->
+        the same
+    """
+
+    name = "check-schedule"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, self._check, needs=tuple(FIELDS))
+
+    @staticmethod
+    def _check(problem: Problem, schedule: Schedule) -> Schedule:
+        for check in CHECKS:
+            check(problem, schedule)
+        return schedule
+
+
+def _tile_rows(problem: Problem, schedule: Any) -> None:
+    rows, step = schedule.tile[0], WAVE * schedule.warpgroups
+    if rows % step:
+        raise ScheduleError(
+            f"tile M = {rows} is not a multiple of {step} ({WAVE} rows for each of {schedule.warpgroups} warpgroups)",
+            fix=f"tile M = {-(-rows // step) * step}, or other warpgroups",
+        )
+
+
+def _tile_columns(problem: Problem, schedule: Any) -> None:
+    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
+    assert family is not None  # Problem.of refused it
+    columns = schedule.tile[1]
+    if columns not in family.n:
+        raise ScheduleError(
+            f"tile N = {columns} is not a width of the tensor-core instruction",
+            expected=f"a multiple of {family.n.step} from {family.n[0]} to {family.n[-1]}",
+        )
+
+
+def _tile_k(problem: Problem, schedule: Any) -> None:
+    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
+    assert family is not None  # Problem.of refused it
+    k = schedule.tile[2]
+    if k % family.k:
+        raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
+    for operand, swizzle, field in (
+        (problem.lhs, schedule.swizzle_a, "swizzle_a"),
+        (problem.rhs, schedule.swizzle_b, "swizzle_b"),
+    ):
+        row = operand.element.bytes(k)
+        if swizzle == 0 or row != swizzle:
+            raise ScheduleError(
+                f"a row of the tile of {operand.name} is {row} bytes and {field} = {swizzle}",
+                expected="equal: one box of the bulk copy is one swizzled row",
+                fix=f"tile K = {problem.target.swizzles[0] * 8 // operand.element.bits}, "
+                f"{field}={problem.target.swizzles[0]}",
+            )
+
+
+def _cluster(problem: Problem, schedule: Any) -> None:
+    along_m, along_n = schedule.cluster
+    if along_m * along_n > problem.target.max_cluster:
+        raise ScheduleError(
+            f"a cluster of {along_m}x{along_n} is {along_m * along_n} CTAs",
+            expected=f"at most {problem.target.max_cluster} on {problem.target.name}",
+        )
+
+
+def _promotion(problem: Problem, schedule: Any) -> None:
+    k, promote = schedule.tile[2], schedule.promote
+    if problem.has_scales and not promote == k == PROMOTION_BLOCK:
+        raise ScheduleError(
+            f"promote = {promote} with tile K = {k}",
+            expected=f"{PROMOTION_BLOCK} for both: scales change along {problem.k.name}",
+        )
+    if promote % k:
+        raise ScheduleError(f"promote = {promote} is not a multiple of tile K = {k}", expected=f"0, {k}, {2 * k}, ...")
+
+
+def _scale_blocks(problem: Problem, schedule: Any) -> None:
+    if not cuts_scales(problem, schedule.tile):
+        scale = problem.rhs.scales[0]
+        raise ScheduleError(
+            f"tile N = {schedule.tile[1]} straddles scale blocks: {scale.name} has one for each {scale.rows} of "
+            f"{problem.rhs.rows}",
+            expected=f"a divisor or a multiple of {scale.rows}",
+        )
+
+
+def _registers(problem: Problem, schedule: Any) -> None:
+    target, warpgroups = problem.target, schedule.warpgroups
+    for role, count in zip(("producer", "consumer"), schedule.registers, strict=True):
+        if count not in target.setmaxnreg:
+            low, high = target.setmaxnreg[0], target.setmaxnreg[-1]
+            raise ScheduleError(
+                f"{count} registers for a {role} thread",
+                expected=f"a multiple of {target.setmaxnreg.step} from {low} to {high}",
+            )
+    entry, file = entry_registers(warpgroups, target), register_file(schedule.registers, warpgroups)
+    if file > target.registers:
+        raise ScheduleError(
+            f"{schedule.registers[0]} and {warpgroups} x {schedule.registers[1]} registers a thread are {file} a CTA",
+            expected=f"at most {target.registers}: {threads(warpgroups)} threads enter with {entry} each",
+        )
+    need = Registers.of(schedule.tile, warpgroups, schedule.promote)
+    if need.total > schedule.registers[1]:
+        raise ScheduleError(
+            f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
+            f"partial sums, {need.total - need.accumulators - need.partials} for the rest",
+            got=f"registers={schedule.registers[0]}x{schedule.registers[1]}",
+            fix="a smaller tile, more warpgroups, or promote=0 where no scale varies along K",
+        )
+
+
+def _staged_epilogue(problem: Problem, schedule: Any) -> None:
+    if schedule.epilogue != "bulk":
+        return
+    reason = no_bulk_epilogue(problem, schedule.tile)
+    if reason:
+        raise ScheduleError("epilogue=bulk is not possible", got=reason, fix="epilogue=direct")
+    row = problem.result.element.bytes(schedule.tile[1])
+    if schedule.swizzle_c == 0 or row % schedule.swizzle_c:
+        raise ScheduleError(
+            f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
+            fix=f"swizzle_c={widest(problem.target, row)}",
+        )
+
+
+def _scale_path(problem: Problem, schedule: Any) -> None:
+    reason = no_bulk_scales(problem)
+    if schedule.scale_path == "bulk" and reason:
+        raise ScheduleError("scale_path=bulk is not possible", got=reason, fix="scale_path=thread, or an f32@col scale")
+
+
+def _shared_memory(problem: Problem, schedule: Any) -> None:
+    plan = SharedPlan.of(problem, schedule)
+    if plan.total > problem.target.shared_bytes:
+        raise ScheduleError(
+            f"the schedule needs {plan.total} bytes of shared memory and {problem.target.name} has "
+            f"{problem.target.shared_bytes}",
+            got=str(plan),
+            fix="fewer stages, a smaller tile, or epilogue=direct",
+        )
+
+
+CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
+    _tile_rows,
+    _tile_columns,
+    _tile_k,
+    _cluster,
+    _promotion,
+    _scale_blocks,
+    _registers,
+    _staged_epilogue,
+    _scale_path,
+    _shared_memory,
+)

@@ -1,0 +1,67 @@
+"""How tiles lie in shared memory, and whether results go through it."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import decide
+from scalec.passes.problem import Problem
+from scalec.passes.resources import stages_that_fit
+from scalec.targets import Target
+
+STAGES_BESIDE_STAGING = 3
+"""With fewer stages beside the staged result, at most one K block is on its way while one is multiplied."""
+
+
+class ChooseSwizzle:
+    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c` and `epilogue`.
+
+    Operand tiles take the widest swizzle that divides a row of the tile. Results are staged in shared memory and
+    leave by bulk copy where they are 16-bit, the copy's alignment is known to hold and three stages still fit;
+    otherwise registers are stored directly and there is no `swizzle_c` (0).
+
+        #scale.schedule<{tile = array<i64: 256, 128, 128>}>
+    -->
+        #scale.schedule<{tile = ..., swizzle_a = 128, swizzle_b = 128, swizzle_c = 128, epilogue = "bulk"}>
+    """
+
+    name = "choose-swizzle"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, self._choose, needs=("tile",))
+
+    @staticmethod
+    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
+        assert schedule.tile is not None
+        _, tile_n, tile_k = schedule.tile
+        epilogue = schedule.epilogue
+        if epilogue is None:
+            staged = schedule.with_fields(epilogue="bulk")
+            fits = stages_that_fit(problem, staged) >= (schedule.stages or STAGES_BESIDE_STAGING)
+            epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule.tile) else "direct"
+        return schedule.with_fields(
+            swizzle_a=widest(problem.target, problem.lhs.element.bytes(tile_k)),
+            swizzle_b=widest(problem.target, problem.rhs.element.bytes(tile_k)),
+            swizzle_c=widest(problem.target, problem.result.element.bytes(tile_n)) if epilogue == "bulk" else 0,
+            epilogue=epilogue,
+        )
+
+
+def widest(target: Target, row: int) -> int:
+    """The widest swizzle that divides a row of `row` bytes."""
+    return next(s for s in target.swizzles if s == 0 or row % s == 0)
+
+
+def no_bulk_epilogue(problem: Problem, tile: tuple[int, int, int]) -> str:
+    """Why results cannot leave by bulk copy, "" where they can."""
+    result, n, target = problem.result, problem.n, problem.target
+    if result.element.bits != 16:
+        return f"{result.name} is {result.element.name}: staging stores 16-bit elements"
+    if n.size is None:
+        return f"{n.name} is not known at compile time: a row of {result.name} may be misaligned"
+    if result.element.bytes(n.size) % target.tma_align:
+        row = result.element.bytes(n.size)
+        return f"a row of {result.name} is {row} bytes ({n.name} = {n.size}), not a multiple of {target.tma_align}"
+    if not widest(target, result.element.bytes(tile[1])):
+        return f"a row of the staged tile is {result.element.bytes(tile[1])} bytes: no swizzle divides it"
+    return ""
