@@ -108,7 +108,7 @@ def bits_of(t: ir.Type) -> int:
 # ---------------------------------------------------------------------------------------------- kernel and its roles
 
 
-class KernelOp(Tile.Operation, name="kernel"):
+class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
     """One kernel. Block arguments are its parameters; `arguments` says, for each, where its value comes from.
 
     cluster = CTAs along (M, N); `shared_bytes` is the dynamic shared memory; offsets of buffers and rings are into it.
@@ -164,7 +164,7 @@ def shared_bytes(t: ir.Type) -> int:
     return stage_bytes(t) * int_of(t.stages)
 
 
-class RoleOp(Tile.Operation, name="role"):
+class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
     """What the warps [warps[0], warps[1]) do, with `registers` for each thread."""
 
     label: ir.StringAttr
@@ -182,7 +182,7 @@ class RoleOp(Tile.Operation, name="role"):
         return True
 
 
-class WarpOp(Tile.Operation, name="warp"):
+class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
     """What one warp of a role does; with `elected`, one thread of it."""
 
     index: ir.IntegerAttr
@@ -199,7 +199,7 @@ class SyncOp(Tile.Operation, name="sync"):
 # ------------------------------------------------------------------------------------------------------------ loops
 
 
-class TilesOp(Tile.Operation, name="tiles"):
+class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the output tiles of this CTA, persistently: body(m0, n0) with the tile's first row and column.
 
     order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
@@ -214,7 +214,7 @@ class TilesOp(Tile.Operation, name="tiles"):
     body: ext.Region
 
 
-class StepsOp(Tile.Operation, name="steps"):
+class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     """Walks K in steps of `step` elements: body(k0). `unroll` bodies stand in one iteration."""
 
     k: ext.Operand[I32]
@@ -478,12 +478,19 @@ class PromoteOp(Tile.Operation, name="promote"):
 
 
 class InputOp(Tile.Operation, name="input"):
-    """An epilogue input: kind "row" (one value a row), "col", "both" or "scalar"; strides in elements."""
+    """An epilogue input: source[row / row_block * row_stride + column / column_block * column_stride].
+
+    kind: "row" (one value a row), "col", "both" or "scalar"; strides in elements. `pair` 1: two adjacent columns may
+    be loaded at once.
+    """
 
     source: ext.Operand[Any]
-    row_stride: ext.Operand[ir.IntegerType[64]] | None
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    column_stride: ext.Operand[ir.IntegerType[64]]
     result: ext.Result[InputType]
     kind: ir.StringAttr
+    row_block: ir.IntegerAttr
+    column_block: ir.IntegerAttr
     pair: ir.IntegerAttr
 
 

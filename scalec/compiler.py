@@ -1,0 +1,152 @@
+"""From text to cubin: every stage in order, each timed and kept as text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from scalec import frontend, lowering
+from scalec.abi import KernelSpec
+from scalec.errors import ScalecError
+from scalec.ir import context as contexts
+from scalec.ir import schedule as schedules
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.lowering import llvm, ptxas, signature
+from scalec.passes.pipeline import PIPELINE, run_pipeline
+from scalec.passes.problem import Problem
+from scalec.targets import DEFAULT_TARGET, get_target
+
+STAGES = ("scale", "tile", "nvvm", "llvm", "ptx", "cubin")
+
+
+@dataclass
+class Compilation:
+    """What a compilation made, as far as it went.
+
+    Attributes:
+        source: the program.
+        target: the target's name.
+        texts: the stages reached, as text: "scale" (as the front end built it), "tile", "nvvm", "llvm", "ptx".
+        cubin: the machine code, with `until="cubin"`.
+        spec: what the runtime needs to know, once `tile` is reached.
+        schedule: every decision, once `tile` is reached.
+        times: (stage or pass, seconds) in order.
+        ptxas: ptxas's -v log.
+        registers: registers of a thread at entry.
+    """
+
+    source: str
+    target: str
+    texts: dict[str, str] = field(default_factory=dict)
+    cubin: bytes | None = None
+    spec: KernelSpec | None = None
+    schedule: Schedule | None = None
+    times: list[tuple[str, float]] = field(default_factory=list)
+    ptxas: str = ""
+    registers: int = 0
+
+    @property
+    def ptx(self) -> str:
+        """The PTX."""
+        return self.texts["ptx"]
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Adds the time of the body to `times`."""
+        start = time.perf_counter()
+        yield
+        self.times.append((name, time.perf_counter() - start))
+
+
+def compile_source(
+    source: str,
+    target: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    schedule: Mapping[str, str] | None = None,
+    *,
+    until: str = "cubin",
+    on_pass: Callable[[str, Callable[[], str], float], None] | None = None,
+) -> Compilation:
+    """Compiles a program.
+
+    Args:
+        source: the program's text.
+        target: a row of scalec.targets; the default target if None.
+        dims: sizes of dimensions to fix; the others stay dynamic.
+        schedule: decisions as text ({"tile": "128x128x128"}), over those of a `with` clause.
+        until: the last stage to reach, one of STAGES.
+        on_pass: called after each pass with its name, a function that gives the module's text, and its seconds.
+
+    Raises:
+        ScalecError: any refusal, by the stage that found it.
+    """
+    if until not in STAGES:
+        raise ScalecError(f"no stage {until!r}", expected=", ".join(STAGES))
+    row = get_target(target or DEFAULT_TARGET)
+    made = Compilation(source, row.name)
+    reached = STAGES.index(until)
+    with contexts.context():
+        with made.timed("frontend"):
+            module = frontend.build(source, dims)
+            if schedule:
+                _override(module, schedule)
+        made.texts["scale"] = str(module)
+        if reached < STAGES.index("tile"):
+            return made
+        kernel = _to_tile(made, module, row, on_pass)
+        if reached >= STAGES.index("nvvm"):
+            _to_ptx(made, kernel, row, reached)
+    if until == "cubin":
+        with made.timed("ptxas"):
+            assembled = ptxas.assemble(made.ptx, row.name, str(made.schedule))
+        made.cubin, made.ptxas, made.registers = assembled.cubin, assembled.log, assembled.registers
+    return made
+
+
+def _function(module: ir.Module) -> ir.OpView:
+    return next(o for o in module.body.operations if o.operation.name == "func.func")
+
+
+def _override(module: ir.Module, values: Mapping[str, str]) -> None:
+    function = _function(module)
+    decided = schedules.from_mapping(values).decided()
+    schedules.write(function, schedules.read(function).with_fields(**decided))
+
+
+def _to_tile(made: Compilation, module: ir.Module, row, on_pass) -> ir.OpView:  # noqa: ANN001
+    def after(name: str, module: ir.Module, seconds: float) -> None:
+        made.times.append((name, seconds))
+        if on_pass is not None:
+            on_pass(name, lambda: str(module), seconds)
+
+    operands, results = signature.tensors(_function(module))
+    dims = signature.sizes(_function(module))
+    *decisions, emit = PIPELINE
+    run_pipeline(module, row, passes=decisions, on_pass=after)
+    made.schedule = schedules.read(_function(module))
+    problem = Problem.of(_function(module), row)
+    roles = (problem.m.name, problem.n.name, problem.k.name)
+    run_pipeline(module, row, passes=[emit], on_pass=after)
+    made.texts["tile"] = str(module)
+    kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
+    made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name)
+    return kernel
+
+
+def _to_ptx(made: Compilation, kernel: ir.OpView, row, reached: int) -> None:  # noqa: ANN001
+    with made.timed("lowering"):
+        module = lowering.lower(kernel, row.name)
+        contexts.verify(module, "lowering")
+    if reached <= STAGES.index("nvvm"):
+        made.texts["nvvm"] = str(module)
+        return
+    with made.timed("mlir-to-llvm"):
+        llvm.to_llvm_dialect(module)
+        text = llvm.to_llvm_ir(module)
+    made.texts["llvm"] = text
+    if reached >= STAGES.index("ptx"):
+        with made.timed("llvm-to-ptx"):
+            made.texts["ptx"] = llvm.to_ptx(text, row.name, row.ptx_version)

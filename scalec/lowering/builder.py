@@ -1,0 +1,242 @@
+"""A thin layer over the arith, llvm and nvvm builders: values in, values out, Python numbers folded to constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+
+from scalec.ir.mlir import arith, ir, llvm, nvvm, scf
+
+Number = int | float
+SHARED, CLUSTER, GLOBAL = 3, 7, 1  # LLVM NVPTX address spaces
+
+_PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "lt": 6, "le": 7, "gt": 8, "ge": 9}  # arith.cmpi; lt..ge unsigned
+_CONSTRAINT = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", "f32": "f"}
+
+
+class Builder:
+    """Emits ops at the current insertion point. i32 unless said otherwise; indices and addresses are unsigned."""
+
+    def __init__(self, entry: ir.Block) -> None:
+        signless = ir.IntegerType.get_signless
+        self.i1, self.i16, self.i32, self.i64 = (signless(w) for w in (1, 16, 32, 64))
+        self.f32 = ir.F32Type.get()
+        self.entry = entry
+        self.pointer = ir.Type.parse("!llvm.ptr")
+
+    # ------------------------------------------------------------------------------------------------- raw operations
+
+    def op(self, name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value], **attributes: object) -> ir.Value:
+        """Any operation by name; its first result (or the operation itself where it has none)."""
+        made = ir.Operation.create(name, list(results), list(operands), attributes)
+        return made.results[0] if results else made
+
+    def constant(self, value: Number, type: ir.Type | None = None) -> ir.Value:
+        """A constant; i32 for an int, f32 for a float, unless `type` says otherwise."""
+        if isinstance(value, float):
+            return arith.ConstantOp(self.f32, ir.FloatAttr.get(self.f32, value)).result
+        type = type or self.i32
+        width = type.width
+        wrapped = value - (1 << width) if value >= 1 << (width - 1) and width > 1 else value
+        return arith.ConstantOp(type, ir.IntegerAttr.get(type, wrapped)).result
+
+    def value(self, x: ir.Value | Number, type: ir.Type | None = None) -> ir.Value:
+        """`x` as a value."""
+        return self.constant(x, type) if isinstance(x, (int, float)) else x
+
+    # ------------------------------------------------------------------------------------------------------ arithmetic
+
+    def _pair(self, a: ir.Value | Number, b: ir.Value | Number) -> tuple[ir.Value, ir.Value]:
+        type = next((x.type for x in (a, b) if not isinstance(x, (int, float))), self.i32)
+        return self.value(a, type), self.value(b, type)
+
+    def add(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value | int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(b, int) and b == 0:
+            return a
+        if isinstance(a, int) and a == 0:
+            return b
+        return arith.addi(*self._pair(a, b))
+
+    def mul(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value | int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if isinstance(b, int) and b == 1:
+            return a
+        if isinstance(a, int) and a == 1:
+            return b
+        return arith.muli(*self._pair(a, b))
+
+    def sub(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
+        return arith.subi(*self._pair(a, b))
+
+    def div(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value | int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a // b
+        if isinstance(b, int) and b == 1:
+            return a
+        return arith.divui(*self._pair(a, b))
+
+    def ceildiv(self, a: ir.Value | int, b: int) -> ir.Value | int:
+        return self.div(self.add(a, b - 1), b)
+
+    def and_(self, a: ir.Value, b: ir.Value | int) -> ir.Value:
+        return arith.andi(*self._pair(a, b))
+
+    def or_(self, a: ir.Value, b: ir.Value | int) -> ir.Value:
+        return arith.ori(*self._pair(a, b))
+
+    def xor(self, a: ir.Value, b: ir.Value | int) -> ir.Value:
+        return a if isinstance(b, int) and b == 0 else arith.xori(*self._pair(a, b))
+
+    def shl(self, a: ir.Value, b: int) -> ir.Value:
+        return arith.shli(*self._pair(a, b))
+
+    def shr(self, a: ir.Value, b: int) -> ir.Value:
+        return arith.shrui(*self._pair(a, b))
+
+    def min(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value | int:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return arith.minui(*self._pair(a, b))
+
+    def compare(self, predicate: str, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
+        """i1; eq, ne, slt (signed), lt, le, gt, ge (unsigned)."""
+        return arith.cmpi(_PREDICATES[predicate], *self._pair(a, b))
+
+    def select(self, condition: ir.Value, a: ir.Value | Number, b: ir.Value | Number) -> ir.Value:
+        return arith.select(condition, *self._pair(a, b))
+
+    def widen(self, a: ir.Value | int) -> ir.Value:
+        """i32 to i64, unsigned."""
+        return self.constant(a, self.i64) if isinstance(a, int) else arith.extui(self.i64, a)
+
+    def fadd(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return arith.addf(a, b)
+
+    def fmul(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return arith.mulf(a, b)
+
+    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        return self.op("llvm.intr.fma", [self.f32], [a, b, c])
+
+    # ------------------------------------------------------------------------------------------------------- variables
+
+    def variable(self, type: ir.Type, initial: ir.Value | Number | None = None) -> Variable:
+        """A mutable local (an alloca at the entry, which LLVM's sroa turns into SSA)."""
+        with ir.InsertionPoint.at_block_begin(self.entry):
+            slot = self.op("llvm.alloca", [self.pointer], [self.constant(1)], elem_type=ir.TypeAttr.get(type))
+        made = Variable(self, type, slot)
+        if initial is not None:
+            made.set(initial)
+        return made
+
+    # ---------------------------------------------------------------------------------------------------- control flow
+
+    @contextmanager
+    def when(self, condition: ir.Value) -> Iterable[None]:
+        """Ops under `if condition`."""
+        made = scf.IfOp(condition)
+        with ir.InsertionPoint(made.then_block):
+            yield
+            scf.YieldOp([])
+
+    def either(self, condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        """if condition: then() else: otherwise()."""
+        made = scf.IfOp(condition, has_else=True)
+        for block, emit in ((made.then_block, then), (made.else_block, otherwise)):
+            with ir.InsertionPoint(block):
+                emit()
+                scf.YieldOp([])
+
+    def loop(self, condition: Callable[[], ir.Value], body: Callable[[], None]) -> None:
+        """while condition(): body()."""
+        made = scf.WhileOp([], [])
+        with ir.InsertionPoint(made.before.blocks.append()):
+            scf.ConditionOp(condition(), [])
+        with ir.InsertionPoint(made.after.blocks.append()):
+            body()
+            scf.YieldOp([])
+
+    # ----------------------------------------------------------------------------------------------------------- PTX
+
+    def asm(
+        self,
+        text: str,
+        results: Sequence[ir.Type] = (),
+        operands: Sequence[ir.Value | Number] = (),
+        *,
+        tied: int = 0,
+        volatile: bool = True,
+        memory: bool = True,
+    ) -> list[ir.Value]:
+        """Inline PTX; $0.. are results, then operands. The last `tied` operands share the results' registers."""
+        values = [self.value(x) for x in operands]
+        free = len(values) - tied
+        parts = ["=" + _CONSTRAINT[str(t)] for t in results]
+        parts += [_CONSTRAINT[str(v.type)] for v in values[:free]]
+        parts += [str(i) for i in range(tied)]
+        if memory:
+            parts.append("~{memory}")
+        types = [str(t) for t in results]
+        result = (
+            None
+            if not types
+            else results[0]
+            if len(types) == 1
+            else ir.Type.parse(f"!llvm.struct<({', '.join(types)})>")
+        )
+        made = llvm.InlineAsmOp(
+            result,
+            values,
+            text,
+            ",".join(parts),
+            has_side_effects=True if volatile else None,
+            asm_dialect=ir.Attribute.parse("0 : i64"),
+        )
+        if len(types) < 2:
+            return list(made.results)
+        return [self.extract(made.results[0], i, t) for i, t in enumerate(results)]
+
+    def extract(self, struct: ir.Value, index: int, type: ir.Type) -> ir.Value:
+        return self.op("llvm.extractvalue", [type], [struct], position=ir.DenseI64ArrayAttr.get([index]))
+
+    def insert(self, struct: ir.Value, index: int, value: ir.Value) -> ir.Value:
+        return self.op("llvm.insertvalue", [struct.type], [struct, value], position=ir.DenseI64ArrayAttr.get([index]))
+
+    def special(self, name: str) -> ir.Value:
+        """A special register, e.g. tid_x."""
+        return getattr(nvvm, "read_ptx_sreg_" + name)(results=[self.i32])
+
+    def address(self, space: int, value: ir.Value | int) -> ir.Value:
+        """A pointer into an address space from an i32 address."""
+        return self.op("llvm.inttoptr", [ir.Type.parse(f"!llvm.ptr<{space}>")], [self.value(value)])
+
+    def load(self, pointer: ir.Value, type: ir.Type) -> ir.Value:
+        return self.op("llvm.load", [type], [pointer])
+
+    def offset(self, pointer: ir.Value, elements: ir.Value, type: ir.Type) -> ir.Value:
+        """pointer + elements * sizeof(type); `elements` is i64."""
+        return self.op(
+            "llvm.getelementptr",
+            [pointer.type],
+            [pointer, elements],
+            elem_type=ir.TypeAttr.get(type),
+            rawConstantIndices=ir.DenseI32ArrayAttr.get([-(1 << 31)]),
+            noWrapFlags=ir.IntegerAttr.get(self.i32, 0),
+        )
+
+
+class Variable:
+    """A mutable local."""
+
+    def __init__(self, builder: Builder, type: ir.Type, slot: ir.Value) -> None:
+        self._builder, self.type, self._slot = builder, type, slot
+
+    def get(self) -> ir.Value:
+        return self._builder.load(self._slot, self.type)
+
+    def set(self, value: ir.Value | Number) -> None:
+        b = self._builder
+        b.op("llvm.store", [], [b.value(value, self.type), self._slot])

@@ -1,0 +1,57 @@
+"""nvvm/llvm MLIR to PTX: MLIR's conversion passes, LLVM IR, and LLVM's NVPTX back end through llvmlite."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from scalec.errors import ToolchainError
+from scalec.ir.mlir import ir, passmanager
+from scalec.ir.mlir import llvm as llvm_dialect
+
+_CONVERSIONS = (
+    "builtin.module(convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm,"
+    "convert-cf-to-llvm,reconcile-unrealized-casts)"
+)
+# sroa, instcombine, simplifycfg and dce; O3 loses 1 to 4 % (H200, 2026-11-21, hopper.md rule 5).
+_OPTIMISATIONS = ("sroa", "instruction_combine", "simplify_cfg", "dead_code_elimination")
+
+
+@cache
+def _target() -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple("nvptx64-nvidia-cuda")
+
+
+def to_llvm_dialect(module: ir.Module) -> None:
+    """Converts scf, arith and nvvm to the llvm dialect, in place."""
+    passmanager.PassManager.parse(_CONVERSIONS).run(module.operation)
+
+
+def to_llvm_ir(module: ir.Module) -> str:
+    """LLVM IR text of a module in the llvm dialect."""
+    return llvm_dialect.translate_module_to_llvmir(module.operation)
+
+
+def to_ptx(text: str, arch: str, ptx_version: int) -> str:
+    """PTX of LLVM IR text, for `arch`, in PTX ISA version `ptx_version` (87 is 8.7).
+
+    Raises:
+        ToolchainError: LLVM refused the module.
+    """
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise ToolchainError(f"LLVM refused the module: {error}") from None
+    machine = _target().create_target_machine(cpu=arch, features=f"+ptx{ptx_version}", opt=3)
+    module.data_layout = str(machine.target_data)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    for name in _OPTIMISATIONS:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, builder)
+    return machine.emit_assembly(module)

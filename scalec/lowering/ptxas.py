@@ -1,0 +1,106 @@
+"""PTX to cubin: finds ptxas, runs it, judges what it says.
+
+A spill, a local-memory stack frame, or one of the C75xx remarks by which ptxas says that it serialised wgmma or
+ignored setmaxnreg, makes a kernel slow in silence (20 to 60 %, see hopper.md): each is an error here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from scalec.errors import ToolchainError
+
+_REMARK = re.compile(r"\(?C75\d\d\)?")
+_SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What ptxas made: the cubin, its -v log, and the registers of a thread at entry."""
+
+    cubin: bytes
+    log: str
+    registers: int
+
+
+@cache
+def find() -> Path:
+    """ptxas: SCALEC_PTXAS, else the one of the nvidia-cuda-nvcc wheel, else the one on PATH.
+
+    Raises:
+        ToolchainError: none found.
+    """
+    override = os.environ.get("SCALEC_PTXAS")
+    if override:
+        return Path(override)
+    for site in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}:
+        for found in sorted(Path(site, "nvidia").glob("*/bin/ptxas"), reverse=True):
+            return found
+    on_path = shutil.which("ptxas")
+    if on_path is None:
+        raise ToolchainError("ptxas not found", fix="pip install nvidia-cuda-nvcc, or set SCALEC_PTXAS")
+    return Path(on_path)
+
+
+@cache
+def version() -> str:
+    """ptxas's version, e.g. "13.0.88"."""
+    text = subprocess.run([find(), "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"V(\d[\d.]*)", text)
+    return found.group(1) if found else text.strip()
+
+
+def assemble(ptx: str, arch: str, what: str) -> Assembled:
+    """Assembles `ptx` for `arch`.
+
+    Args:
+        what: the schedule, for messages.
+
+    Raises:
+        ToolchainError: ptxas failed, spilled, or serialised the tensor core's work.
+    """
+    with tempfile.TemporaryDirectory(prefix="scalec-") as folder:
+        source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        try:
+            run = subprocess.run(
+                [find(), f"-arch={arch}", "-v", "-O3", source, "-o", output],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError as error:
+            raise ToolchainError(f"cannot run {find()}: {error}", fix="pip install nvidia-cuda-nvcc") from None
+        log = (run.stdout + run.stderr).replace(folder + "/", "")
+        if run.returncode:
+            raise ToolchainError(f"ptxas refused the kernel of schedule {what}:\n{log.strip()}")
+        cubin = output.read_bytes()
+    judge(log, what)
+    registers = _REGISTERS.search(log)
+    return Assembled(cubin, log, int(registers.group(1)) if registers else 0)
+
+
+def judge(log: str, what: str) -> None:
+    """Refuses a kernel whose ptxas log tells of spills or of serialised or ignored instructions.
+
+    Raises:
+        ToolchainError: with the offending lines and the schedule.
+    """
+    bad = [line.strip() for line in log.splitlines() if _REMARK.search(line)]
+    bad += [m.group(0) for m in _SPILL.finditer(log) if any(int(g) for g in m.groups())]
+    if bad:
+        raise ToolchainError(
+            f"ptxas made a slow kernel of schedule {what}",
+            got="; ".join(bad),
+            expected="no spill, no stack frame, no C75xx remark",
+            fix="a smaller tile, or more registers for the consumers (registers=...)",
+        )

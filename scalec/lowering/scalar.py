@@ -1,0 +1,113 @@
+"""The scalar bodies of epilogues: arith and math ops on f32, lowered one op at a time.
+
+exp, tanh and erf are built from ex2.approx (2 ulp, PTX ISA 9.7.3.24) and rcp.approx/div.full, since an epilogue that
+rounds to 16 bits or compares at 1e-6 does not need libm, and LLVM's NVPTX back end has no libm to call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scalec.errors import UnsupportedError
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder
+
+_LOG2_E = math.log2(math.e)
+
+
+def _asm(b: Builder, text: str, *operands: ir.Value) -> ir.Value:
+    return b.asm(text, [b.f32], operands, volatile=False, memory=False)[0]
+
+
+def _binary(name: str) -> Callable[[Builder, list[ir.Value]], ir.Value]:
+    return lambda b, x: b.op(name, [b.f32], x)
+
+
+def _divide(b: Builder, x: list[ir.Value]) -> ir.Value:
+    """div.full.f32: 2 ulp, no slow path (PTX ISA 9.7.3.8)."""
+    return _asm(b, "div.full.f32 $0, $1, $2;", *x)
+
+
+def _exp(b: Builder, x: list[ir.Value]) -> ir.Value:
+    return _asm(b, "ex2.approx.f32 $0, $1;", b.fmul(x[0], b.constant(_LOG2_E)))
+
+
+def _tanh(b: Builder, x: list[ir.Value]) -> ir.Value:
+    """1 - 2 / (1 + e^2x): right at both ends (e^2x is 0 or infinite), absolute error about 1e-7."""
+    e = _exp(b, [b.fmul(x[0], b.constant(2.0))])
+    quotient = _divide(b, [b.constant(-2.0), b.fadd(e, b.constant(1.0))])
+    return b.fadd(quotient, b.constant(1.0))
+
+
+# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: |error| <= 1.5e-7.
+_ERF_P = 0.3275911
+_ERF_A = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+
+
+def _erf(b: Builder, x: list[ir.Value]) -> ir.Value:
+    magnitude = _absolute(b, x)
+    t = _divide(b, [b.constant(1.0), b.fma(magnitude, b.constant(_ERF_P), b.constant(1.0))])
+    polynomial = b.constant(_ERF_A[-1])
+    for a in reversed(_ERF_A[:-1]):
+        polynomial = b.fma(polynomial, t, b.constant(a))
+    decay = _exp(b, [b.fmul(b.fmul(magnitude, magnitude), b.constant(-1.0))])
+    tail = b.fmul(b.fmul(polynomial, t), decay)
+    return _asm(b, "copysign.f32 $0, $1, $2;", x[0], b.fadd(b.fmul(tail, b.constant(-1.0)), b.constant(1.0)))
+
+
+def _absolute(b: Builder, x: list[ir.Value]) -> ir.Value:
+    return _asm(b, "abs.f32 $0, $1;", x[0])
+
+
+def _sqrt(b: Builder, x: list[ir.Value]) -> ir.Value:
+    return _asm(b, "sqrt.rn.f32 $0, $1;", x[0])
+
+
+def _negate(b: Builder, x: list[ir.Value]) -> ir.Value:
+    return _asm(b, "neg.f32 $0, $1;", x[0])
+
+
+def _maximum(b: Builder, x: list[ir.Value]) -> ir.Value:
+    return _asm(b, "max.NaN.f32 $0, $1, $2;", *x)
+
+
+def _minimum(b: Builder, x: list[ir.Value]) -> ir.Value:
+    return _asm(b, "min.NaN.f32 $0, $1, $2;", *x)
+
+
+OPS: dict[str, Callable[[Builder, list[ir.Value]], ir.Value]] = {
+    "arith.addf": _binary("arith.addf"),
+    "arith.subf": _binary("arith.subf"),
+    "arith.mulf": _binary("arith.mulf"),
+    "arith.divf": _divide,
+    "arith.negf": _negate,
+    "arith.maximumf": _maximum,
+    "arith.minimumf": _minimum,
+    "math.exp": _exp,
+    "math.tanh": _tanh,
+    "math.erf": _erf,
+    "math.sqrt": _sqrt,
+    "math.absf": _absolute,
+}
+
+
+def evaluate(b: Builder, block: ir.Block, arguments: list[ir.Value]) -> ir.Value:
+    """Emits the body for one element; returns what it yields.
+
+    Raises:
+        UnsupportedError: an op that OPS does not have.
+    """
+    values = dict(zip(block.arguments, arguments, strict=True))
+    for op in block.operations:
+        name = op.operation.name
+        operands = [values[v] for v in op.operation.operands]
+        if name.endswith(".yield"):
+            return operands[0]
+        if name == "arith.constant":
+            values[op.result] = b.constant(float(ir.FloatAttr(op.attributes["value"]).value))
+        elif name in OPS:
+            values[op.result] = OPS[name](b, operands)
+        else:
+            raise UnsupportedError(f"{name} in an epilogue", expected=", ".join(OPS))
+    raise UnsupportedError("an epilogue body without a yield")

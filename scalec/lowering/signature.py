@@ -1,0 +1,129 @@
+"""The kernel spec: what callers pass, what the kernel's parameters are made of, how it is launched."""
+
+from __future__ import annotations
+
+from scalec import abi
+from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
+from scalec.ir import scale, tile
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+
+
+def _text(attributes: dict[str, ir.Attribute], name: str, otherwise: str = "") -> str:
+    return ir.StringAttr(attributes[name]).value if name in attributes else otherwise
+
+
+def _extent(e: ir.AffineExpr, dims: list[str]) -> abi.Extent:
+    if isinstance(e, ir.AffineDimExpr):
+        return abi.Extent(dims[e.position])
+    if isinstance(e, ir.AffineConstantExpr):
+        return abi.Extent(size=e.value)
+    if isinstance(e, ir.AffineCeilDivExpr) and isinstance(e.lhs, ir.AffineDimExpr):
+        return abi.Extent(dims[e.lhs.position], divisor=e.rhs.value)
+    raise UnsupportedError(f"a tensor extent of {e}", expected="a dimension, a number, or ceil(dimension / number)")
+
+
+# a type name that MLIR has no type of its own for is told by its first row (e4m3 before ue4m3)
+_NAMES = {t.mlir: t.name for t in reversed(ELEMENT_TYPES.values())}
+
+
+def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.TensorSpec, ...]]:
+    """(operands, results) of a program; alignments are not known yet (1)."""
+    dims = scale.program_dims(function)
+    block = function.body.blocks[0]
+    returned = block.operations[len(block.operations) - 1].operands
+    attributes = function.attributes
+
+    def specs(types: list[ir.Type], key: str) -> list[abi.TensorSpec]:
+        made = []
+        for i, t in enumerate(types):
+            facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
+            shape = ()
+            if isinstance(t, ir.RankedTensorType):
+                shape = tuple(_extent(e, dims) for e in scale.map_of(facts["scale.shape"]).results)
+            made.append(
+                abi.TensorSpec(
+                    name=_text(facts, "scale.name", f"argument{i}"),
+                    dtype=_NAMES[str(scale.element(t))],
+                    shape=shape,
+                    layout=_text(facts, "scale.layout", "row"),
+                    align=1,
+                    scalar=not isinstance(t, ir.RankedTensorType),
+                    inout="scale.inout" in facts,
+                )
+            )
+        return made
+
+    results = specs([v.type for v in returned], "res_attrs")
+    given = {r.name for r in results if r.inout}
+    operands = [t for t in specs([a.type for a in block.arguments], "arg_attrs") if t.name not in given]
+    return tuple(operands), tuple(results)
+
+
+def sizes(function: ir.OpView) -> dict[str, int | None]:
+    """Size of each dimension of the program, None where it is dynamic: read off the static extents of the types."""
+    dims = scale.program_dims(function)
+    found: dict[str, int | None] = dict.fromkeys(dims)
+    block = function.body.blocks[0]
+    for i, argument in enumerate(block.arguments):
+        if not isinstance(argument.type, ir.RankedTensorType):
+            continue
+        facts = {a.name: a.attr for a in function.attributes["arg_attrs"][i]}
+        for axis, e in enumerate(scale.map_of(facts["scale.shape"]).results):
+            if isinstance(e, ir.AffineDimExpr) and not argument.type.is_dynamic_dim(axis):
+                found[dims[e.position]] = argument.type.get_dim_size(axis)
+    return found
+
+
+def spec(
+    kernel: ir.OpView,
+    operands: tuple[abi.TensorSpec, ...],
+    results: tuple[abi.TensorSpec, ...],
+    dims: dict[str, int | None],
+    roles: tuple[str, str, str],
+    schedule: Schedule,
+    source: str,
+    target: str,
+) -> abi.KernelSpec:
+    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions."""
+    sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
+    arguments = tuple(
+        abi.Argument(
+            kind=_text(d, "kind"),
+            tensor=_text(d, "tensor"),
+            dim=_text(d, "dim"),
+            axis=tile.int_of(d["axis"]),
+            box=tile.ints_of(d["box"]),
+            swizzle=tile.int_of(d["swizzle"]),
+        )
+        for d in sources
+    )
+    align: dict[str, int] = {}
+    for d in sources:
+        name = _text(d, "tensor")
+        align[name] = max(align.get(name, 1), tile.int_of(d["align"]))
+
+    def aligned(t: abi.TensorSpec) -> abi.TensorSpec:
+        natural = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
+        return abi.TensorSpec(**{**vars(t), "align": max(natural, align.get(t.name, 1))})
+
+    (bm, bn, _), (cm, cn) = schedule.tile, schedule.cluster
+    m, n, k = roles
+    return abi.KernelSpec(
+        source=source,
+        target=target,
+        entry=tile.str_of(kernel.sym_name),
+        dims=dims,
+        operands=tuple(map(aligned, operands)),
+        results=tuple(map(aligned, results)),
+        arguments=arguments,
+        launch=abi.Launch(
+            threads=tile.int_of(kernel.threads),
+            shared_bytes=tile.int_of(kernel.shared_bytes),
+            cluster=cm * cn,
+            tiles=((m, bm, cm), (n, bn, cn)),
+        ),
+        schedule=str(schedule),
+        flops=(m, n, k),
+    )

@@ -1,0 +1,266 @@
+"""Roles, loops, rings and cursors on sm_90a."""
+
+from __future__ import annotations
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.sm90.state import TABLE, Cursor, Ring, State
+
+
+@TABLE.lowers("arith.constant")
+def constant(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = ir.IntegerAttr(op.attributes["value"]).value
+
+
+@TABLE.lowers("tile.sync")
+def sync(s: State, op: ir.OpView) -> None:
+    b = s.b
+    if tile.str_of(op.scope) == "cluster" and s.ctas > 1:
+        # .aligned needs converged warps (PTX ISA 9.7.13.4): elected threads come back first
+        b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+        b.op("nvvm.cluster.arrive", [], [], aligned=ir.UnitAttr.get())
+        b.op("nvvm.cluster.wait", [], [], aligned=ir.UnitAttr.get())
+    else:
+        b.asm("bar.sync 0;")
+
+
+@TABLE.lowers("tile.ring")
+def ring(s: State, op: ir.OpView) -> None:
+    b, depth = s.b, tile.int_of(op.depth)
+    base = b.add(s.shared, tile.int_of(op.offset))
+    made = Ring(base, b.add(base, 8 * depth))
+    s.values[op.result] = made
+    with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
+        for first, count in ((made.full, op.full), (made.empty, op.empty)):
+            for i in range(depth):
+                arrivals = b.constant(tile.int_of(count))
+                b.op("nvvm.mbarrier.init", [], [b.address(3, b.add(first, 8 * i)), arrivals])
+        b.op("nvvm.fence.mbarrier.init", [], [])
+    if s.ctas > 1:
+        # lane i of a consumer warp arrives at CTA i's empty barriers
+        target = b.and_(s.lane, s.ctas - 1)
+        remote = b.op("nvvm.mapa", [ir.Type.parse("!llvm.ptr<7>")], [b.address(3, made.empty), target])
+        s.remote_empty[op.result] = b.op("llvm.ptrtoint", [b.i32], [remote])
+
+
+def roles(s: State, ops: list[ir.OpView]) -> None:
+    """One if/else chain over the warps, so that ptxas sees each role as one branch (setmaxnreg needs it)."""
+    ops = sorted(ops, key=lambda o: tile.ints_of(o.warps)[0])
+    entry = min(255, 65536 // s.threads) // 8 * 8
+
+    def emit(remaining: list[ir.OpView]) -> None:
+        last = remaining[-1]
+        low, high = tile.ints_of(last.warps)
+
+        def body() -> None:
+            s.first_warp, s.role_warps = low, high - low
+            count = tile.int_of(last.registers)
+            action = ir.Attribute.parse(f"#nvvm<action {'increase' if count > entry else 'decrease'}>")
+            s.b.op("nvvm.setmaxregister", [], [], action=action, regCount=ir.IntegerAttr.get(s.b.i32, count))
+            TABLE.block(s, last.body.blocks[0])
+
+        if len(remaining) == 1:
+            body()
+        else:
+            s.b.either(s.b.compare("ge", s.warp, low), body, lambda: emit(remaining[:-1]))
+
+    emit(ops)
+
+
+@TABLE.lowers("tile.warp")
+def warp(s: State, op: ir.OpView) -> None:
+    b = s.b
+    with b.when(b.compare("eq", s.warp, s.first_warp + tile.int_of(op.index))):
+        if tile.int_of(op.elected):
+            with b.when(b.op("nvvm.elect.sync", [b.i1], [])):
+                TABLE.block(s, op.body.blocks[0])
+        else:
+            TABLE.block(s, op.body.blocks[0])
+
+
+@TABLE.lowers("tile.tiles")
+def tiles(s: State, op: ir.OpView) -> None:
+    b = s.b
+    (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
+    blocks_m = b.ceildiv(b.ceildiv(s.get(op.m), bm), cm)
+    blocks_n = b.ceildiv(b.ceildiv(s.get(op.n), bn), cn)
+    by_n = tile.str_of(op.order) == "n"
+    group = tile.int_of(op.group)
+    inner, outer = (blocks_m, blocks_n) if by_n else (blocks_n, blocks_m)  # a group holds `group` of outer
+    clusters = b.div(b.special("nctaid_x"), s.ctas)
+    unit = b.variable(b.i32, b.div(b.special("ctaid_x"), s.ctas))
+
+    def body() -> None:
+        t = unit.get()
+        per_group = b.mul(inner, group)
+        index = b.div(t, per_group)
+        within = b.sub(t, b.mul(index, per_group))
+        first = b.mul(index, group)
+        whole = isinstance(outer, int) and outer % group == 0
+        width = group if whole else b.min(b.sub(outer, first), group)
+        along = b.div(within, width)
+        across = b.add(first, b.sub(within, b.mul(along, width)))
+        mb, nb = (along, across) if by_n else (across, along)
+        if cm > 1:
+            mb = b.add(b.mul(mb, cm), s.rank)
+        if cn > 1:
+            nb = b.add(b.mul(nb, cn), s.rank)
+        block = op.body.blocks[0]
+        s.values[block.arguments[0]] = b.mul(mb, bm)
+        s.values[block.arguments[1]] = b.mul(nb, bn)
+        TABLE.block(s, block)
+        unit.set(b.add(unit.get(), clusters))
+
+    total = b.mul(blocks_m, blocks_n)
+    b.loop(lambda: b.compare("lt", unit.get(), total), body)
+
+
+@TABLE.lowers("tile.steps")
+def steps(s: State, op: ir.OpView) -> None:
+    b = s.b
+    step, unroll, k = tile.int_of(op.step), tile.int_of(op.unroll), s.get(op.k)
+    at = b.variable(b.i32, 0)
+    block = op.body.blocks[0]
+
+    def body() -> None:
+        s.values[block.arguments[0]] = at.get()
+        TABLE.block(s, block)
+        at.set(b.add(at.get(), step))
+
+    def bodies() -> None:
+        for _ in range(unroll):
+            body()
+
+    if unroll > 1:
+        b.loop(lambda: b.compare("lt", b.add(at.get(), (unroll - 1) * step), k), bodies)
+        if isinstance(k, int) and -(-k // step) % unroll == 0:
+            return
+    b.loop(lambda: b.compare("lt", at.get(), k), body)
+
+
+@TABLE.lowers("tile.cursor")
+def cursor(s: State, op: ir.OpView) -> None:
+    b = s.b
+    peeked = any(use.owner.operation.name == "tile.peek" for use in op.result.uses)
+    ready = b.variable(b.i32, 0) if peeked else None
+    s.values[op.result] = Cursor(tile.int_of(op.depth), b.variable(b.i32, 0), b.variable(b.i32, 0), ready)
+
+
+@TABLE.lowers("tile.advance")
+def advance(s: State, op: ir.OpView) -> None:
+    b, c = s.b, s.get(op.cursor)
+    following = b.add(c.stage.get(), 1)
+    wraps = b.compare("eq", following, c.depth)
+    c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
+    c.stage.set(b.select(wraps, b.constant(0), following))
+
+
+def _barrier(s: State, first: ir.Value | int, c: Cursor) -> ir.Value:
+    return s.b.add(first, s.b.shl(c.stage.get(), 3))
+
+
+# try_wait suspends the thread for up to the hinted time (ns) before it answers; PTX ISA 9.7.13.15.16
+_WAIT = """{
+.reg .pred P1;
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 P1, [$0], $1, 0x989680;
+@P1 bra DONE;
+bra WAIT;
+DONE:
+}"""
+_WAIT_UNLESS_READY = """{
+.reg .pred P1;
+setp.ne.b32 P1, $2, 0;
+@P1 bra DONE;
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 P1, [$0], $1, 0x989680;
+@P1 bra DONE;
+bra WAIT;
+DONE:
+}"""
+
+
+@TABLE.lowers("tile.acquire")
+def acquire(s: State, op: ir.OpView) -> None:
+    c = s.get(op.cursor)
+    # a fresh barrier is in phase 0, so the parity before it counts as complete: the first round does not wait
+    s.b.asm(_WAIT, [], [_barrier(s, s.get(op.ring).empty, c), s.b.xor(c.phase.get(), 1)])
+
+
+@TABLE.lowers("tile.wait")
+def wait(s: State, op: ir.OpView) -> None:
+    c = s.get(op.cursor)
+    operands = [_barrier(s, s.get(op.ring).full, c), c.phase.get()]
+    if c.ready is None:
+        s.b.asm(_WAIT, [], operands)
+    else:
+        s.b.asm(_WAIT_UNLESS_READY, [], [*operands, c.ready.get()])
+
+
+@TABLE.lowers("tile.peek")
+def peek(s: State, op: ir.OpView) -> None:
+    b, c = s.b, s.get(op.cursor)
+    text = "{\n.reg .pred P1;\nmbarrier.test_wait.parity.shared::cta.b64 P1, [$1], $2;\nselp.b32 $0, 1, 0, P1;\n}"
+    c.ready.set(b.asm(text, [b.i32], [_barrier(s, s.get(op.ring).full, c), c.phase.get()])[0])
+
+
+@TABLE.lowers("tile.expect")
+def expect(s: State, op: ir.OpView) -> None:
+    b, c = s.b, s.get(op.cursor)
+    barrier = b.address(3, _barrier(s, s.get(op.ring).full, c))
+    b.op(
+        "nvvm.mbarrier.arrive.expect_tx",
+        [],
+        [barrier, b.constant(tile.int_of(op.bytes))],
+        relaxed=ir.BoolAttr.get(False),
+        scope=ir.Attribute.parse("#nvvm.mem_scope<cta>"),
+    )
+
+
+@TABLE.lowers("tile.commit")
+def commit(s: State, op: ir.OpView) -> None:
+    s.b.asm(
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", [], [_barrier(s, s.get(op.ring).full, s.get(op.cursor))]
+    )
+
+
+@TABLE.lowers("tile.release")
+def release(s: State, op: ir.OpView) -> None:
+    """Predicated inside the instruction: a branch here would split the block between wgmma and promotion (rule 3)."""
+    b, c = s.b, s.get(op.cursor)
+    stage = c.stage.get()
+    if tile.int_of(op.lag):
+        stage = b.select(b.compare("eq", stage, 0), b.constant(c.depth - 1), b.sub(stage, 1))
+    offset = b.shl(stage, 3)
+    if s.ctas > 1:
+        # .release.cluster here makes a full memory barrier of each K block (hopper.md rule 6): the plain form
+        chosen = b.compare("lt", s.lane, s.ctas)
+        address, space = b.add(s.remote_empty[op.ring], offset), "cluster"
+    else:
+        chosen = b.compare("eq", s.lane, 0)
+        address, space = b.add(s.get(op.ring).empty, offset), "cta"
+    if op.unless is not None:
+        chosen = b.and_(chosen, b.xor(s.get(op.unless), b.constant(1, b.i1)))
+    b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [address, chosen])
+
+
+@TABLE.lowers("arith.cmpi")
+def compare(s: State, op: ir.OpView) -> None:
+    b = s.b
+    made = ir.Operation.create(
+        "arith.cmpi",
+        [b.i1],
+        [b.value(s.get(v)) for v in op.operands],
+        {"predicate": op.attributes["predicate"]},
+    )
+    s.values[op.result] = made.results[0]
+
+
+@TABLE.lowers("arith.addi")
+def add(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.add(*(s.get(v) for v in op.operands))
+
+
+@TABLE.lowers("arith.divui")
+def divide(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.div(*(s.get(v) for v in op.operands))

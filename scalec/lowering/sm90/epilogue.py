@@ -1,0 +1,264 @@
+"""From accumulators to memory on sm_90a: elementwise body, rounding, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering import scalar
+from scalec.lowering.builder import SHARED
+from scalec.lowering.sm90.state import TABLE, WAVE, State
+
+# two f32 to one register of two halves; the first operand is the upper half (PTX ISA 9.7.9.22)
+_PACK = {"bf16": "cvt.rn.bf16x2.f32 $0, $1, $2;", "f16": "cvt.rn.f16x2.f32 $0, $1, $2;"}
+_ROUND = {"bf16": "cvt.rn.bf16.f32 $0, $1;", "f16": "cvt.rn.f16.f32 $0, $1;"}
+_SIZE = {"f32": 4, "bf16": 2, "f16": 2}
+
+
+@dataclass(frozen=True)
+class Input:
+    """An epilogue input: pointer (or, for a scalar parameter, the value) and how `tile.input` says to read it."""
+
+    source: ir.Value
+    element: str
+    kind: str
+    strides: tuple[ir.Value | int, ir.Value | int]
+    blocks: tuple[int, int]
+    pair: bool
+    value: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next."""
+
+    row: ir.Value
+    column: ir.Value
+    row_inside: tuple[ir.Value, ir.Value]
+    column_inside: tuple[ir.Value, ir.Value]
+
+
+@TABLE.lowers("tile.input")
+def input_(s: State, op: ir.OpView) -> None:
+    source_type = op.source.type
+    scalar_value = str(source_type) == "f32"
+    element = "f32" if scalar_value else str(source_type.element_type)
+    strides = (s.get(op.row_stride), s.get(op.column_stride))
+    blocks = (tile.int_of(op.row_block), tile.int_of(op.column_block))
+    kind, pair = tile.str_of(op.kind), bool(tile.int_of(op.pair))
+    s.values[op.result] = Input(s.get(op.source), element, kind, strides, blocks, pair, scalar_value)
+
+
+def _places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
+    """The groups of 8 columns of a wave, with this thread's place in each."""
+    b = s.b
+    m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
+    above = b.add(b.mul(s.warpgroup, waves * WAVE), wave * WAVE)
+    row = b.add(m0, b.add(above, s.row_in_wave))
+    rows = (b.compare("lt", row, m), b.compare("lt", b.add(row, 8), m))
+    start = b.add(n0, b.shl(b.and_(s.lane, 3), 1))
+    for g in range(columns // 8):
+        column = b.add(start, 8 * g)
+        yield g, Place(row, column, rows, (b.compare("lt", column, n), b.compare("lt", b.add(column, 1), n)))
+
+
+def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
+    """`count` elements (1, or 2 adjacent and aligned) as f32; zeros where not inside."""
+    b = s.b
+    address = b.op("llvm.ptrtoint", [b.i64], [pointer])
+    zero = [b.constant(0.0)] * count
+    if element == "f32":
+        if count == 2:
+            return b.asm("@$3 ld.global.nc.v2.f32 {$0, $1}, [$2];", [b.f32] * 2, [address, inside, *zero], tied=2)
+        return b.asm("@$2 ld.global.nc.f32 $0, [$1];", [b.f32], [address, inside, *zero], tied=1)
+    nothing = b.constant(0)
+    if count == 2:
+        raw = b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], [address, inside, nothing], tied=1)[0]
+    else:
+        text = "{\n.reg .b16 H;\nmov.b16 H, 0;\n@$2 ld.global.nc.b16 H, [$1];\ncvt.u32.u16 $0, H;\n}"
+        raw = b.asm(text, [b.i32], [address, inside])[0]
+    return [_unpack(s, raw, element, i) for i in range(count)]
+
+
+def _unpack(s: State, raw: ir.Value, element: str, half: int) -> ir.Value:
+    """The lower (0) or upper (1) 16 bits of a register as f32."""
+    b = s.b
+    if element == "bf16":  # bf16 is the upper half of an f32
+        bits = b.and_(raw, 0xFFFF0000) if half else b.shl(raw, 16)
+        return b.op("llvm.bitcast", [b.f32], [bits])
+    lower, upper = ("_", "H") if half else ("H", "_")
+    text = f"{{\n.reg .b16 H;\nmov.b32 {{{lower}, {upper}}}, $1;\ncvt.f32.f16 $0, H;\n}}"
+    return b.asm(text, [b.f32], [raw], volatile=False, memory=False)[0]
+
+
+class _Reader:
+    """Values of one input at a thread's places; loads what is invariant once."""
+
+    def __init__(self, s: State, source: Input) -> None:
+        self._s, self._in = s, source
+        self._once: list[ir.Value] | None = None
+
+    def _pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
+        b, element = self._s.b, _mlir(self._s, self._in.element)
+        index = b.constant(0, b.i64)
+        for at, stride, block in zip((row, column), self._in.strides, self._in.blocks, strict=True):
+            if at is not None:
+                index = b.add(index, b.mul(b.widen(b.div(at, block)), stride))
+        return b.offset(self._in.source, index, element)
+
+    def new_wave(self) -> None:
+        """Row values of the wave before do not hold any more."""
+        if self._in.kind == "row":
+            self._once = None
+
+    def at(self, place: Place) -> list[ir.Value]:
+        """Values at (row, c), (row, c + 1), (row + 8, c), (row + 8, c + 1)."""
+        s, b, source = self._s, self._s.b, self._in
+        if source.value:
+            return [source.source] * 4
+        if source.kind == "scalar":
+            if self._once is None:
+                always = b.constant(1, b.i1)
+                self._once = _load(s, self._pointer(None, None), source.element, always, 1) * 4
+            return self._once
+        below = b.add(place.row, 8)
+        if source.kind == "row":
+            if self._once is None:
+                pair = [
+                    _load(s, self._pointer(r, None), source.element, inside, 1)[0]
+                    for r, inside in zip((place.row, below), place.row_inside, strict=True)
+                ]
+                self._once = [pair[0], pair[0], pair[1], pair[1]]
+            return self._once
+        if source.kind == "col":
+            return self._columns(None, None, place) * 2
+        return [
+            v
+            for r, inside in zip((place.row, below), place.row_inside, strict=True)
+            for v in self._columns(r, inside, place)
+        ]
+
+    def _columns(self, row: ir.Value | None, row_inside: ir.Value | None, place: Place) -> list[ir.Value]:
+        s, b = self._s, self._s.b
+        both = lambda c: c if row_inside is None else b.and_(row_inside, c)  # noqa: E731
+        if self._in.pair:
+            return _load(s, self._pointer(row, place.column), self._in.element, both(place.column_inside[0]), 2)
+        return [
+            _load(s, self._pointer(row, b.add(place.column, i)), self._in.element, both(place.column_inside[i]), 1)[0]
+            for i in (0, 1)
+        ]
+
+
+def _mlir(s: State, element: str) -> ir.Type:
+    return ir.Type.parse(element)
+
+
+@TABLE.lowers("tile.epilogue")
+def epilogue(s: State, op: ir.OpView) -> None:
+    fragment = s.get(op.accumulator)
+    readers = [_Reader(s, s.get(v)) for v in op.inputs]
+    for wave, registers in enumerate(fragment.waves):
+        for r in readers:
+            r.new_wave()
+        for g, place in _places(s, op, wave, len(fragment.waves), fragment.columns):
+            inputs = [r.at(place) for r in readers]
+            for i in range(4):
+                v = registers[4 * g + i]
+                v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)]))
+
+
+@TABLE.lowers("tile.store")
+def store(s: State, op: ir.OpView) -> None:
+    """Registers to shared memory by stmatrix, then bulk stores; their completion is awaited before the next tile's."""
+    b, fragment = s.b, s.get(op.accumulator)
+    staging, element = s.get(op.staging), str(tile.element_of(op.staging.type))
+    width = tile.shape_of(op.target.type)[0]  # columns of one bulk store; its rows are one wave
+    pitch = width * _SIZE[element]
+    waves, columns = len(fragment.waves), fragment.columns
+    own = b.add(staging.base, b.mul(s.warpgroup, waves * WAVE * columns * _SIZE[element]))
+    row, half = b.and_(s.lane, 15), b.shr(s.lane, 4)
+    # the swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines
+    period = {128: b.and_(row, 7), 64: b.and_(b.shr(row, 1), 3), 32: b.and_(b.shr(row, 2), 1)}[pitch]
+    at = b.add(own, b.mul(b.add(b.shl(s.quarter, 4), row), pitch))
+    at = b.add(at, b.shl(b.xor(half, period), 4))
+    lead = s.lead
+    with b.when(lead):
+        b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0), read=ir.UnitAttr.get())
+    s.warpgroup_barrier()
+    for wave, registers in enumerate(fragment.waves):
+        for g in range(0, columns // 8, 2):
+            tile_offset = wave * WAVE * columns * _SIZE[element] + (8 * g // width) * WAVE * pitch
+            chunk = g % (width // 8)
+            packed = [
+                b.asm(
+                    _PACK[element], [b.i32], [registers[i + 1].get(), registers[i].get()], volatile=False, memory=False
+                )[0]
+                for i in (4 * g, 4 * g + 2, 4 * g + 4, 4 * g + 6)
+            ]
+            address = b.address(SHARED, b.add(b.xor(at, chunk << 4), tile_offset))
+            b.op(
+                "nvvm.stmatrix",
+                [],
+                [address, *packed],
+                eltType=ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
+                layout=ir.Attribute.parse("#nvvm.mma_layout<row>"),
+                shape=ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
+            )
+    kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
+    b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)
+    s.warpgroup_barrier()
+    with b.when(lead):
+        for wave in range(waves):
+            y = b.add(s.get(op.m0), b.add(b.mul(s.warpgroup, waves * WAVE), wave * WAVE))
+            for i in range(columns // width):
+                source = b.add(own, wave * WAVE * columns * _SIZE[element] + i * WAVE * pitch)
+                b.op(
+                    "nvvm.cp.async.bulk.tensor.global.shared.cta",
+                    [],
+                    [s.get(op.target), b.address(SHARED, source), b.add(s.get(op.n0), i * width), y],
+                    mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
+                    operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
+                )
+        b.op("nvvm.cp.async.bulk.commit.group", [], [])
+
+
+@TABLE.lowers("tile.drain")
+def drain(s: State, op: ir.OpView) -> None:
+    b = s.b
+    with b.when(s.lead):
+        b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0))
+
+
+@TABLE.lowers("tile.store_direct")
+def store_direct(s: State, op: ir.OpView) -> None:
+    b, fragment = s.b, s.get(op.accumulator)
+    element = str(op.target.type.element_type)
+    pair = bool(tile.int_of(op.pair))
+    for wave, registers in enumerate(fragment.waves):
+        for g, place in _places(s, op, wave, len(fragment.waves), fragment.columns):
+            for half in (0, 1):
+                row = b.add(place.row, 8 * half)
+                values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
+                index = b.add(b.mul(b.widen(row), s.get(op.row_stride)), b.widen(place.column))
+                pointer = b.offset(s.get(op.target), index, _mlir(s, element))
+                address = b.op("llvm.ptrtoint", [b.i64], [pointer])
+                inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
+                if pair and element == "f32":
+                    b.asm("@$3 st.global.v2.f32 [$0], {$1, $2};", [], [address, *values, inside[0]])
+                elif pair:
+                    packed = b.asm(_PACK[element], [b.i32], values[::-1], volatile=False, memory=False)
+                    b.asm("@$2 st.global.b32 [$0], $1;", [], [address, *packed, inside[0]])
+                else:
+                    for i in (0, 1):
+                        _store_one(s, b.add(address, i * _SIZE[element]), element, values[i], inside[i])
+
+
+def _store_one(s: State, address: ir.Value, element: str, value: ir.Value, inside: ir.Value) -> None:
+    b = s.b
+    if element == "f32":
+        b.asm("@$2 st.global.f32 [$0], $1;", [], [address, value, inside])
+    else:
+        rounded = b.asm(_ROUND[element], [b.i16], [value], volatile=False, memory=False)
+        b.asm("@$2 st.global.b16 [$0], $1;", [], [address, *rounded, inside])

@@ -1,0 +1,48 @@
+"""The table op → function that lowering is: each target's module registers one small function for each tile op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.mlir import ir
+
+Lower = Callable[[Any, ir.OpView], None]
+
+
+class Table:
+    """op name → function(state, op). `state.values` maps tile values to whatever their functions made of them."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._functions: dict[str, Lower] = {}
+
+    def lowers(self, *names: str) -> Callable[[Lower], Lower]:
+        """Registers the decorated function for ops of these names."""
+
+        def register(function: Lower) -> Lower:
+            for name in names:
+                self._functions[name] = function
+            return function
+
+        return register
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._functions
+
+    def one(self, state: Any, op: ir.OpView) -> None:
+        """Lowers one op.
+
+        Raises:
+            UnsupportedError: an op without a function on this target.
+        """
+        function = self._functions.get(op.operation.name)
+        if function is None:
+            raise UnsupportedError(f"{op.operation.name} has no lowering for {self.target}")
+        function(state, op)
+
+    def block(self, state: Any, block: ir.Block) -> None:
+        """Lowers the ops of a block in order."""
+        for op in block.operations:
+            self.one(state, op)

@@ -1,0 +1,137 @@
+"""Emitting `tile` ops: attributes from Python values, regions as contexts, kernel parameters on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+
+_PREDICATES = {"eq": 0}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a kernel parameter's value comes from: the fields of scalec.abi.Argument, and the alignment it needs."""
+
+    kind: str
+    tensor: str = ""
+    dim: str = ""
+    axis: int = 0
+    box: tuple[int, ...] = ()
+    swizzle: int = 0
+    align: int = 0
+
+
+def attribute(value: object) -> ir.Attribute:
+    """A Python int, str or tuple of ints as an attribute; attributes as they are."""
+    if isinstance(value, ir.Attribute):
+        return value
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    if isinstance(value, int):
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    return ir.DenseI64ArrayAttr.get(list(value))
+
+
+class Emitter:
+    """Emits ops at the current insertion point and collects the kernel's parameters."""
+
+    def __init__(self) -> None:
+        self._parameters: dict[Source, ir.Value] = {}
+
+    # ------------------------------------------------------------------------------------------------------------ ops
+
+    def op(
+        self,
+        name: str,
+        results: Sequence[ir.Type] = (),
+        operands: Sequence[ir.Value] = (),
+        *,
+        segments: Sequence[int] | None = None,
+        regions: int = 0,
+        **attributes: object,
+    ) -> ir.Operation:
+        """One operation; `segments` are the sizes of its operand groups, where it has optional ones."""
+        made = {k: attribute(v) for k, v in attributes.items()}
+        if segments is not None:
+            made["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(list(segments))
+        return ir.Operation.create(name, list(results), list(operands), made, regions=regions)
+
+    @contextmanager
+    def region(
+        self,
+        name: str,
+        operands: Sequence[ir.Value] = (),
+        arguments: Sequence[ir.Type] = (),
+        *,
+        segments: Sequence[int] | None = None,
+        **attributes: object,
+    ) -> Iterator[ir.Block]:
+        """An operation with one region of one block, whose body is emitted inside the `with`."""
+        made = self.op(name, operands=operands, segments=segments, regions=1, **attributes)
+        block = made.regions[0].blocks.append(*arguments)
+        with ir.InsertionPoint(block):
+            yield block
+
+    def arith(self, name: str, *operands: ir.Value) -> ir.Value:
+        """A binary integer operation."""
+        return self.op(name, [operands[0].type], operands).result
+
+    def compare(self, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
+        """An integer comparison."""
+        return self.op("arith.cmpi", [ir.IntegerType.get_signless(1)], [a, b], predicate=_PREDICATES[predicate]).result
+
+    def i32(self, value: int) -> ir.Value:
+        """An i32 constant."""
+        return self._constant(value, 32)
+
+    def i64(self, value: int) -> ir.Value:
+        """An i64 constant."""
+        return self._constant(value, 64)
+
+    def _constant(self, value: int, width: int) -> ir.Value:
+        type = ir.IntegerType.get_signless(width)
+        return self.op("arith.constant", [type], value=ir.IntegerAttr.get(type, value)).result
+
+    # ---------------------------------------------------------------------------------------------------------- types
+
+    def type(self, name: str) -> ir.Type:
+        """A `tile` type without parameters."""
+        return ir.Type.parse(f"!tile.{name}")
+
+    def descriptor(self, box: tuple[int, ...], element: ir.Type, swizzle: int) -> ir.Type:
+        """`!tile.descriptor`."""
+        return tile.DescriptorType.get(attribute(box), element, attribute(swizzle))
+
+    def buffer(self, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int) -> ir.Type:
+        """`!tile.buffer`."""
+        return tile.SharedType.get(attribute(tuple(shape)), element, attribute(swizzle), attribute(stages))
+
+    def accumulator(self, rows: int, columns: int) -> ir.Type:
+        """`!tile.accumulator` in registers."""
+        return tile.FragmentType.get(attribute((rows, columns)), attribute("registers"))
+
+    def memory(self, tensor: ir.Type) -> ir.Type:
+        """The memref that a tensor argument is to threads; outer strides come as parameters of their own."""
+        shape = [
+            ir.MemRefType.get_dynamic_size() if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i)
+            for i in range(tensor.rank)
+        ]
+        return ir.MemRefType.get(shape, tensor.element_type)
+
+    # ----------------------------------------------------------------------------------------------------- parameters
+
+    def parameter(self, body: ir.Block, type: ir.Type, source: Source) -> ir.Value:
+        """The kernel's parameter for `source`, added to its block the first time it is asked for."""
+        if source not in self._parameters:
+            self._parameters[source] = body.add_argument(type, ir.Location.unknown())
+        return self._parameters[source]
+
+    def arguments_attribute(self) -> ir.Attribute:
+        """`arguments` of the kernel: one dictionary for each parameter."""
+        return ir.ArrayAttr.get(
+            [ir.DictAttr.get({k: attribute(v) for k, v in vars(source).items()}) for source in self._parameters]
+        )
