@@ -1,0 +1,282 @@
+// RUN: %invalid none %s
+
+// index: element type
+// EXPECT: reads a tensor of i32, got tensor<?xf32>
+func.func @p(%e: tensor<?xf32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %s = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m)>} : (tensor<?xf32>) -> !scale.symbol
+  return
+}
+
+// -----
+
+// index: result type
+// EXPECT: scale.symbol
+func.func @p(%e: tensor<?xi32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %s = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m)>} : (tensor<?xi32>) -> !scale.view
+  return
+}
+
+// -----
+
+// read: no segment sizes
+// EXPECT: 'scale.read' op needs operandSegmentSizes
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  return
+}
+
+// -----
+
+// read: dims of the map
+// EXPECT: map 0 has 2 dimensions, expected 3 (the program's dims)
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  return
+}
+
+// -----
+
+// read: symbols of the map
+// EXPECT: map 0 has 1 symbols, expected 0 (the op's symbols)
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k)[s] -> (s, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  return
+}
+
+// -----
+
+// read: results of the map
+// EXPECT: map 0 has 1 results, expected 2 (the tensor's rank)
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m)>} : (tensor<?x256xbf16>) -> !scale.view
+  return
+}
+
+// -----
+
+// domain: dim
+// EXPECT: is not one of the program's dimensions (m, n, k)
+func.func @p() attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.domain"() {operandSegmentSizes = array<i32: 0>, dim = "z", lower = affine_map<(m, n, k) -> (0)>, upper = affine_map<(m, n, k) -> (128)>} : () -> !scale.subset
+  return
+}
+
+// -----
+
+// domain: one bound
+// EXPECT: map 0 has 2 results, expected 1
+func.func @p() attributes {scale.dims = ["m", "n", "k"]} {
+  %d = "scale.domain"() {operandSegmentSizes = array<i32: 0>, dim = "m", lower = affine_map<(m, n, k) -> (0, 1)>, upper = affine_map<(m, n, k) -> (128)>} : () -> !scale.subset
+  return
+}
+
+// -----
+
+// dequantize: rank of the block
+// EXPECT: granularity [128] has 1 entries, expected 2 (the tensor's rank)
+func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 128>, "f32", "row">}
+    : (tensor<?x256xbf16>, tensor<?x2xf32>) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// dequantize: block entries
+// EXPECT: granularity [1, 0] must have entries > 0, or -1 for a whole dimension
+func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 0>, "f32", "row">}
+    : (tensor<?x256xbf16>, tensor<?x2xf32>) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// dequantize: scalar scales
+// EXPECT: scales must be a tensor, got f32
+func.func @p(%A: tensor<?x256xbf16>, %s: f32) attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
+    : (tensor<?x256xbf16>, f32) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// dequantize: result type
+// EXPECT: result must be an f32 tensor of rank 2, got tensor<?x256xbf16>
+func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
+    : (tensor<?x256xbf16>, tensor<?x2xf32>) -> tensor<?x256xbf16>
+  return
+}
+
+// -----
+
+// granularity: what its parameters are
+// EXPECT: expected base attribute 'builtin.string' but got 'builtin.integer'
+func.func @p(%A: tensor<?x256xbf16>, %s: tensor<?x2xf32>) attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, 32 : i32, "row">}
+    : (tensor<?x256xbf16>, tensor<?x2xf32>) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// contract: number of maps
+// EXPECT: has 2 maps, expected 3
+func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>,
+    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
+  return
+}
+
+// -----
+
+// contract: accumulator
+// EXPECT: accumulates in f32, got a result of bf16
+func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>,
+    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+// contract: a result dimension from nowhere
+// EXPECT: result dimension n is in neither operand
+func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>,
+    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m, n)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
+  return
+}
+
+// -----
+
+// contract: nothing contracted
+// EXPECT: contracts no dimension
+func.func @p(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>,
+    maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, k)>]} : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
+  return
+}
+
+// -----
+
+// map: arguments of the body
+// EXPECT: body takes (f32), expected (bf16), the views' element types
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  %c = "scale.map"(%v) ({
+  ^bb0(%x: f32):
+    "scale.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// map: type of the yield
+// EXPECT: body yields bf16, expected f32, the result's element type
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  %c = "scale.map"(%v) ({
+  ^bb0(%x: bf16):
+    "scale.yield"(%x) : (bf16) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?x256xf32>
+  return
+}
+
+// -----
+
+// map: rank of the result
+// EXPECT: map 0 has 2 results, expected 1 (the tensor's rank)
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  %c = "scale.map"(%v) ({
+  ^bb0(%x: bf16):
+    "scale.yield"(%x) : (bf16) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?xbf16>
+  return
+}
+
+// -----
+
+// map: no segment sizes
+// EXPECT: 'scale.map' op needs operandSegmentSizes
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  %c = "scale.map"(%v) ({
+  ^bb0(%x: bf16):
+    "scale.yield"(%x) : (bf16) -> ()
+  }) {map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?x256xbf16>
+  return
+}
+
+// -----
+
+// yield: one value
+// EXPECT: scale.yield
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x256xbf16>) -> !scale.view
+  %c = "scale.map"(%v) ({
+  ^bb0(%x: bf16):
+    "scale.yield"() : () -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = affine_map<(m, n, k) -> (m, k)>} : (!scale.view) -> tensor<?x256xbf16>
+  return
+}
+
+// -----
+
+// reduce: kind
+// EXPECT: expected sum, max or min
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %r = "scale.reduce"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, kind = "mean", maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m)>]} : (tensor<?x256xbf16>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+// reduce: maps
+// EXPECT: map 1 has 2 results, expected 1
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %r = "scale.reduce"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, kind = "sum", maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m, k)>]} : (tensor<?x256xbf16>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+// quantize: rank
+// EXPECT: values have rank 1, expected 2 (the input's)
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %q:2 = "scale.quantize"(%A) {resultSegmentSizes = array<i32: 1, 1, 0>, granularity = #scale.granularity<array<i64: 1, 32>, "ue8m0", "row">}
+    : (tensor<?x256xbf16>) -> (tensor<?xf8E4M3FN>, tensor<?x8xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// quantize: block
+// EXPECT: granularity [32] has 1 entries, expected 2
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %q:2 = "scale.quantize"(%A) {resultSegmentSizes = array<i32: 1, 1, 0>, granularity = #scale.granularity<array<i64: 32>, "ue8m0", "row">}
+    : (tensor<?x256xbf16>) -> (tensor<?x256xf8E4M3FN>, tensor<?x8xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// scatter: maps
+// EXPECT: map 1 has 1 results, expected 2
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %c = "scale.scatter"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m)>]} : (tensor<?x256xbf16>) -> tensor<?x256xbf16>
+  return
+}
+
+// -----
+
+// schedule: a dictionary
+// EXPECT: expected base attribute 'builtin.dictionary' but got 'builtin.integer'
+func.func @p() attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<3 : i64>} {
+
+  return
+}
