@@ -4,15 +4,13 @@ Every other module imports `ir`, dialects and the pass manager from here. The bi
 package is the real one, else from `torch_mlir`, whose wheel carries the complete upstream bindings.
 """
 
-# The bindings are native and ship no types: a name that no type checker resolves makes them unknown, not wrong.
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from untyped_mlir import arith, ext, func, ir, llvm, math, nvvm, passmanager, scf
+if TYPE_CHECKING:  # native modules without types: typings/mlir/ stands for them, untyped
+    from mlir import ir, passmanager
+    from mlir.dialects import arith, ext, func, llvm, math, nvvm, scf
 else:
     try:
         from mlir import ir, passmanager
