@@ -1,9 +1,9 @@
 """What the lit tests run beside `scalec` and `filecheck`.
 
-    %roundtrip FILE              parses FILE, prints it, checks that the print parses and prints the same
-    %invalid PASSES FILE         FILE is cases separated by `// -----`, each with lines `// EXPECT: text`; each case
-                                 must be refused, by the parser or the passes (comma-separated, or `none`), with
-                                 every text in its message
+%roundtrip FILE              parses FILE, prints it, checks that the print parses and prints the same
+%invalid PASSES FILE         FILE is cases separated by `// -----`, each with lines `// EXPECT: text`; each case
+                             must be refused, by the parser or the passes (comma-separated, or `none`), with
+                             every text in its message
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 // One refusal of each kind is in tests/passes/test_check_schedule.py; here, that they reach the user.
 
-// EXPECT: ScheduleError: the schedule needs 267328 bytes of shared memory and sm_90a has 232448
+// EXPECT: ScheduleError: the schedule needs 266304 bytes of shared memory and sm_90a has 232448
 // EXPECT: A 131072 + B 65536 + C 65536 + A_scale 4096 + barriers 64
 // EXPECT: fewer stages
 #mk = affine_map<(m, n, k) -> (m, k)>

@@ -1,0 +1,85 @@
+"""One refusal of each kind, with its numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from scale_programs import text
+
+from scalec.errors import ScheduleError
+from scalec.ir.schedule import Schedule
+
+PLAIN = text(a_block=None, b_block=None)
+
+REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
+    "rows": (text(), {"tile": (96, 128, 128)}, r"tile M = 96 is not a multiple of 64 \(64 rows for each of 1 "),
+    "rows of warpgroups": (text(), {"tile": (128, 64, 128), "warpgroups": 3}, "tile M = 128 is not a multiple of 192"),
+    "columns": (
+        text(b_block="1, 128"),
+        {"tile": (128, 100, 128)},
+        "tile N = 100.*\n  expected: a multiple of 8 from 8",
+    ),
+    "too many columns": (PLAIN, {"tile": (64, 264, 128)}, "tile N = 264.*\n  expected: .* to 256"),
+    "k of an instruction": (PLAIN, {"tile": (128, 128, 48)}, "tile K = 48 is not a multiple of 32"),
+    "k of a row": (PLAIN, {"tile": (128, 64, 256), "promote": 256}, "tile of A is 256 bytes and swizzle_a = 128"),
+    "swizzle": (PLAIN, {"swizzle_b": 64}, "tile of B is 128 bytes and swizzle_b = 64"),
+    "no swizzle": (PLAIN, {"swizzle_a": 0}, "tile of A is 128 bytes and swizzle_a = 0"),
+    "cluster": (text(), {"cluster": (4, 4)}, "a cluster of 4x4 is 16 CTAs\n  expected: at most 8 on sm_90a"),
+    "promotion of scales": (text(), {"promote": 0}, "promote = 0 with tile K = 128\n  expected: 128 for both"),
+    "tile K of scales": (text(), {"tile": (128, 128, 64)}, "promote = 128 with tile K = 64"),
+    "promotion": (PLAIN, {"promote": 192}, "promote = 192 is not a multiple of tile K = 128"),
+    "scale blocks": (
+        text(),
+        {"tile": (128, 176, 128)},
+        "tile N = 176 straddles scale blocks: B_scale has one",
+    ),
+    "register count": (text(), {"registers": (44, 232)}, "44 registers for a producer thread\n.*multiple of 8 from 24"),
+    "register file": (text(), {"registers": (40, 240)}, "40 and 2 x 240 registers a thread are 66560 a CTA\n.*65536"),
+    "registers": (
+        text(),
+        {"tile": (256, 128, 128), "registers": (40, 200)},
+        "about 224 registers: 128 accumulators, 64 partial sums, 32 for the rest\n  got: registers=40x200",
+    ),
+    "bulk f32": (text(result="f32"), {"epilogue": "bulk"}, "epilogue=bulk is not possible\n  got: C is f32"),
+    "bulk of unknown N": (text(n="?"), {"epilogue": "bulk"}, "n is not known at compile time"),
+    "bulk of unaligned N": (text(n=7172), {"epilogue": "bulk"}, r"a row of C is 14344 bytes \(n = 7172\), not a multi"),
+    "bulk of a narrow tile": (text(), {"tile": (64, 8, 128), "epilogue": "bulk"}, "tile is 16 bytes: no swizzle"),
+    "swizzle of the result": (
+        text(),
+        {"tile": (64, 32, 128), "swizzle_c": 128},
+        "= 128 does not divide .*64",
+    ),
+    "bulk scales": (text(), {"scale_path": "bulk"}, "scale_path=bulk is not possible\n  got: A_scale has layout row"),
+    "bulk scales of unaligned M": (
+        text(m=4098, layout="col"),
+        {"scale_path": "bulk"},
+        r"a column of A_scale is 16392 bytes \(m = 4098\), not a multiple of 16",
+    ),
+    "shared memory": (
+        text(),
+        {"tile": (256, 128, 128), "stages": 5},
+        r"needs 250960 bytes.* has 232448\n.*A 163840",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(decide: Callable[..., Schedule], case: str) -> None:
+    program, fields, message = REFUSED[case]
+    with pytest.raises(ScheduleError) as refusal:
+        decide(program, **fields)
+    assert re.search(message, str(refusal.value)), str(refusal.value)
+
+
+def test_decided_fields_stay(decide: Callable[..., Schedule]) -> None:
+    fields = {"tile": (128, 64, 128), "cluster": (2, 1), "stages": 4, "group": 3, "unroll": 2, "early_wait": 0}
+    schedule = decide(text(), **fields)
+    assert {name: getattr(schedule, name) for name in fields} == fields
+
+
+def test_scales_by_column_come_in_bulk(decide: Callable[..., Schedule]) -> None:
+    assert decide(text(layout="col")).scale_path == "bulk"
+    assert decide(text(m="?", layout="col")).scale_path == "bulk"
+    assert decide(text()).scale_path == "thread"

@@ -1,0 +1,197 @@
+"""What Problem extracts, and what it refuses, by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from scale_programs import MAPS, text
+
+from scalec.errors import UnsupportedError
+from scalec.formats import WHOLE
+from scalec.passes.problem import Index, Problem
+
+
+def test_facts(problem_of: Callable[[str], Problem]) -> None:
+    problem = problem_of(text(m="?"))
+    assert [(d.name, d.size, d.position) for d in (problem.m, problem.n, problem.k)] == [
+        ("m", None, 0),
+        ("n", 7168, 1),
+        ("k", 2048, 2),
+    ]
+    lhs, rhs = problem.lhs, problem.rhs
+    assert (lhs.name, lhs.argument_index, lhs.element.name, lhs.rows, lhs.contiguous) == ("A", 0, "e4m3", "m", "k")
+    assert [(s.name, s.argument_index, s.rows, s.k, s.layout) for s in lhs.scales] == [("A_scale", 2, 1, 128, "row")]
+    assert [(s.name, s.argument_index, s.rows, s.k) for s in rhs.scales] == [("B_scale", 3, 128, 128)]
+    assert problem.accumulators == (0,)
+    assert [(i.name, i.argument_index, i.kind, i.index, i.view) for i in problem.inputs] == [
+        ("bias", 4, "col", (Index("n"),), 1)
+    ]
+    assert (problem.result.name, problem.result.element.name, problem.result.dims) == ("C", "bf16", ("m", "n"))
+    assert not problem.result.inout
+
+
+def test_scales_constant_along_k_are_inputs_of_the_epilogue(problem_of: Callable[[str], Problem]) -> None:
+    problem = problem_of(text(a_block="1, -1", b_block="-1, -1"))
+    assert not problem.has_scales
+    assert [(i.name, i.kind, i.index) for i in problem.inputs] == [
+        ("A_scale", "row", (Index("m"), Index(""))),
+        ("B_scale", "scalar", (Index(""), Index(""))),
+        ("bias", "col", (Index("n"),)),
+    ]
+
+
+def test_a_block_larger_than_the_dimension_is_whole(problem_of: Callable[[str], Problem]) -> None:
+    assert problem_of(text(n=64)).rhs.scales[0].rows == WHOLE
+
+
+def test_block_reads(problem_of: Callable[[str], Problem]) -> None:
+    problem = problem_of(text(b_block="128, -1"))
+    assert problem.inputs[0].index == (Index("n", 128), Index(""))
+
+
+def test_accumulated_result(problem_of: Callable[[str], Problem]) -> None:
+    assert problem_of(text().replace('{scale.name = "C"}', '{scale.name = "C", scale.inout}')).result.inout
+
+
+def contraction(maps: str, a: str, b: str, c: str, dims: str = '"m", "n", "k"') -> str:
+    """A bare contraction."""
+    return f"""func.func @C(%A: {a} {{scale.name = "A"}}, %B: {b} {{scale.name = "B"}}) -> {c}
+      attributes {{scale.dims = [{dims}]}} {{
+      %c = "scale.contract"(%A, %B) {{operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [{maps}]}}
+        : ({a}, {b}) -> {c}
+      return %c : {c}
+    }}"""
+
+
+def maps(dims: str, *results: str) -> str:
+    return ", ".join(f"affine_map<({dims}) -> ({r})>" for r in results)
+
+
+A, B, C = "tensor<?x256xbf16>", "tensor<512x256xbf16>", "tensor<?x512xf32>"
+
+REFUSED = {
+    "batch": (
+        contraction(
+            maps("b, m, n, k", "b, m, k", "b, n, k", "b, m, n"),
+            "tensor<4x?x256xbf16>",
+            "tensor<4x512x256xbf16>",
+            "tensor<4x?x512xf32>",
+            '"b", "m", "n", "k"',
+        ),
+        r"batch dimensions \(b\)",
+    ),
+    "two k": (
+        contraction(
+            maps("b, m, n, k", "b, m, k", "b, n, k", "m, n"),
+            "tensor<4x?x256xbf16>",
+            "tensor<4x512x256xbf16>",
+            C,
+            '"b", "m", "n", "k"',
+        ),
+        r"2 K dimensions\n  got: \[b, k\]",
+    ),
+    "k outermost": (
+        contraction(maps("m, n, k", "m, k", "k, n", "m, n"), A, "tensor<256x512xbf16>", C),
+        r"B\[k, n\] is contiguous along n\n.*\n  fix: store B transposed",
+    ),
+    "transposed result": (
+        contraction(maps("m, n, k", "m, k", "n, k", "n, m"), A, B, "tensor<512x?xf32>"),
+        "not indexed by M then N",
+    ),
+    "part of an operand": (
+        contraction(maps("m, n, k", "m floordiv 2, k", "n, k", "m, n"), A, B, C),
+        "A.*is not a matrix of two dimensions",
+    ),
+    "mixed operands": (
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f16"), C),
+        "no tensor-core instruction for these operands\n  got: A: bf16, B: f16\n  expected: bf16 or e4m3/e5m2 or f16",
+    ),
+    "unaligned k": (
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), *(t.replace("256", "257") for t in (A, B)), C),
+        "k = 257 is not a multiple of 16 bytes for bf16 (.*)\n  fix: pad k to 264",
+    ),
+    "fine scales": (text(a_block="1, 64"), "A_scale has one scale for each 64 elements of k"),
+    "odd scales": (text(b_block="128, 192"), "B_scale has one scale for each 192 elements of k"),
+    "odd rows": (text(a_block="32, 128"), "A_scale has one scale for each 32 elements of m"),
+    "odd columns": (text(b_block="12, 128"), "B_scale has one scale for each 12 elements of n"),
+    "layout": (text(layout="blocked"), "has layout blocked"),
+    "16-bit with scales": (text(element="bf16"), "A is bf16 with scales that vary along k"),
+    "scale type": (
+        text().replace('array<i64: 1, 128>, "f32"', 'array<i64: 1, 128>, "ue8m0"'),
+        "A_scale is of type ue8m0 and varies along k",
+    ),
+    "scale computed": (
+        text().replace(
+            '%a = "scale.dequantize"(%A, %s)',
+            """%sv = "scale.read"(%s) {operandSegmentSizes = array<i32: 1, 0>,
+                 map = affine_map<(m, n, k) -> (m, k)>} : (tensor<?x?xf32>) -> !scale.view
+               %s2 = "scale.map"(%sv) ({
+               ^bb0(%x: f32):
+                 %y = math.exp %x : f32
+                 "scale.yield"(%y) : (f32) -> ()
+               }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = affine_map<(m, n, k) -> (m, k)>}
+                 : (!scale.view) -> tensor<?x?xf32>
+               %a = "scale.dequantize"(%A, %s2)""",
+        ),
+        "the scale of A is computed by the program",
+    ),
+    "bias along k": (
+        text(n=2048).replace("#n = affine_map<(m, n, k) -> (n)>", "#n = affine_map<(m, n, k) -> (k)>"),
+        "bias is read along k",
+    ),
+    "bias elsewhere": (
+        text().replace("#n = affine_map<(m, n, k) -> (n)>", "#n = affine_map<(m, n, k) -> (n + 1)>"),
+        "bias is read at d1 \\+ 1",
+    ),
+    "no contraction": (
+        MAPS
+        + """func.func @C(%A: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {scale.dims = ["m", "n", "k"]} {
+          return %A : tensor<64x64xf32>
+        }""",
+        "0 contractions",
+    ),
+    "two results": (
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B, C)
+        .replace(
+            "-> tensor<?x512xf32>\n      attributes", "-> (tensor<?x512xf32>, tensor<?x512xf32>)\n      attributes"
+        )
+        .replace(f"return %c : {C}", f"return %c, %c : {C}, {C}"),
+        "the program has 2 results",
+    ),
+    "a reduction": (
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B, C)
+        .replace(f"-> {C}\n      attributes", f"-> ({C}, tensor<?xf32>)\n      attributes")
+        .replace(f"return %c : {C}", f"return %c, %s : {C}, tensor<?xf32>")
+        .replace(
+            "return",
+            """%s = "scale.reduce"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, kind = "sum",
+                 maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (m)>]}
+                 : (tensor<?x256xbf16>) -> tensor<?xf32>
+               return""",
+        ),
+        "a reduction beside the contraction",
+    ),
+    "an index read from memory": (
+        """func.func @C(%A: tensor<?x256xbf16>, %B: tensor<8x512x256xbf16>, %e: tensor<?xi32>) -> tensor<?x512xf32>
+          attributes {scale.dims = ["m", "n", "k"]} {
+          %s = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>,
+            map = affine_map<(m, n, k) -> (m floordiv 128)>} : (tensor<?xi32>) -> !scale.symbol
+          %c = "scale.contract"(%A, %B, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 0>,
+            maps = [affine_map<(m, n, k)[s] -> (m, k)>, affine_map<(m, n, k)[s] -> (s, n, k)>,
+                    affine_map<(m, n, k)[s] -> (m, n)>]}
+            : (tensor<?x256xbf16>, tensor<8x512x256xbf16>, !scale.symbol) -> tensor<?x512xf32>
+          return %c : tensor<?x512xf32>
+        }""",
+        "an index read from memory has no kernel on sm_90a yet",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(problem_of: Callable[[str], Problem], case: str) -> None:
+    program, message = REFUSED[case]
+    with pytest.raises(UnsupportedError) as refusal:
+        problem_of(program)
+    assert re.search(message, str(refusal.value)), str(refusal.value)

@@ -1,0 +1,65 @@
+"""Shared memory and registers, against sums done by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from scale_programs import text
+
+from scalec.errors import ScheduleError
+from scalec.ir.schedule import Schedule
+from scalec.passes.problem import Problem
+from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, stages_that_fit
+from scalec.targets import Target
+
+SCHEDULE = Schedule(tile=(256, 128, 128), stages=3, epilogue="bulk")
+
+
+def test_buffers_and_offsets(problem_of: Callable[[str], Problem]) -> None:
+    plan = SharedPlan.of(problem_of(text()), SCHEDULE)
+    assert [(b.name, b.offset, b.stage_bytes, b.stages) for b in plan.buffers] == [
+        ("A", 0, 32768, 3),
+        ("B", 98304, 16384, 3),
+        ("C", 147456, 65536, 1),
+        ("A_scale", 212992, 1024, 3),
+        ("barriers", 216064, 16, 3),
+    ]
+    assert plan.total == 216064 + 48
+    assert all(b.offset % b.align == 0 for b in plan.buffers)
+
+
+def test_scales_of_both_sides_are_rounded_to_the_copys_alignment(problem_of: Callable[[str], Problem]) -> None:
+    problem = problem_of(text(b_block="1, 128"))
+    plan = SharedPlan.of(problem, SCHEDULE.with_fields(tile=(64, 40, 128), epilogue="direct"))
+    sizes = {b.name: b.stage_bytes for b in plan.buffers}
+    assert sizes == {"A": 8192, "B": 5120, "A_scale": 256, "B_scale": 256, "barriers": 16}
+    assert plan.buffer("C") is None
+
+
+def test_scales_that_do_not_vary_by_row_or_along_k_take_no_room(problem_of: Callable[[str], Problem]) -> None:
+    for program in (text(a_block="128, 128"), text(a_block="1, -1"), text(a_block=None)):
+        assert SharedPlan.of(problem_of(program), SCHEDULE).buffer("A_scale") is None
+
+
+@pytest.mark.parametrize(("tile", "epilogue", "stages"), [((256, 128, 128), "bulk", 3), ((192, 128, 128), "bulk", 4)])
+def test_stages_that_fit(
+    problem_of: Callable[[str], Problem], target: Target, tile: tuple[int, int, int], epilogue: str, stages: int
+) -> None:
+    problem, schedule = problem_of(text()), Schedule(tile=tile, epilogue=epilogue)
+    assert stages_that_fit(problem, schedule) == stages
+    assert SharedPlan.of(problem, schedule.with_fields(stages=stages)).total <= target.shared_bytes
+    assert SharedPlan.of(problem, schedule.with_fields(stages=stages + 1)).total > target.shared_bytes
+
+
+def test_undecided(problem_of: Callable[[str], Problem]) -> None:
+    with pytest.raises(ScheduleError, match="depends on tile, stages and epilogue"):
+        SharedPlan.of(problem_of(text()), Schedule(tile=(64, 64, 128)))
+
+
+def test_registers(target: Target) -> None:
+    assert Registers.of((256, 128, 128), 2, 128) == Registers(128, 64)
+    assert Registers.of((256, 128, 128), 2, 0) == Registers(128, 0)
+    assert Registers.of((192, 128, 128), 3, 128) == Registers(64, 64)
+    assert [entry_registers(w, target) for w in (1, 2, 3)] == [248, 168, 128]
+    assert register_file((40, 232), 2) == register_file((24, 160), 3) == 64512
