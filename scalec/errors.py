@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class ScalecError(Exception):
     """Base of every error that scalec raises on purpose.
@@ -22,8 +24,38 @@ class ScalecError(Exception):
         return "\n".join([self.message, *(f"  {label}: {text}" for label, text in notes if text)])
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where in a program's text: `width` columns of one line, from `column` (both counted from 1)."""
+
+    name: str
+    line: int
+    column: int
+    width: int
+    text: str
+
+
 class SourceError(ScalecError):
-    """A program text that scalec cannot accept; the front end fills in the place."""
+    """A program text that scalec cannot accept, with the place in it.
+
+    Args:
+        place: where; None where the fault is in no line of the text (an unknown name in `dims`).
+    """
+
+    def __init__(
+        self, message: str, *, place: Place | None = None, got: str = "", expected: str = "", fix: str = ""
+    ) -> None:
+        super().__init__(message, got=got, expected=expected, fix=fix)
+        self.place = place
+
+    def __str__(self) -> str:
+        at = self.place
+        if at is None:
+            return super().__str__()
+        carets = " " * (at.column - 1) + "^" * max(at.width, 1)
+        first, _, notes = super().__str__().partition("\n")
+        head = f"{at.name}:{at.line}:{at.column}: {first}\n  {at.text}\n  {carets}"
+        return f"{head}\n{notes}" if notes else head
 
 
 class UnsupportedError(ScalecError):

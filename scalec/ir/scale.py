@@ -105,6 +105,41 @@ def element(t: ir.Type) -> ir.Type:
     return t.element_type if isinstance(t, ir.RankedTensorType) else t
 
 
+def symbols_in(m: ir.AffineMap) -> set[int]:
+    """Positions of the symbols that a map reads."""
+    found: set[int] = set()
+
+    def walk(e: ir.AffineExpr) -> None:
+        if isinstance(e, ir.AffineSymbolExpr):
+            found.add(e.position)
+        elif isinstance(e, ir.AffineBinaryExpr):
+            walk(e.lhs)
+            walk(e.rhs)
+
+    for r in m.results:
+        walk(r)
+    return found
+
+
+def dims_read(m: ir.AffineMap, symbols: Sequence[ir.Value]) -> set[int]:
+    """Positions of the dimensions that a map depends on: its own, and those its symbols are read at."""
+    found = dims_in(m)
+    for position in symbols_in(m):
+        index = symbols[position].owner.opview
+        found |= dims_read(map_of(index.map), list(index.symbols))
+    return found
+
+
+def dims_of_domains(domains: Sequence[ir.Value]) -> set[int]:
+    """Positions of the dimensions that the bounds of `domains` depend on: `g` of `for m in off[g]:off[g+1]`."""
+    found: set[int] = set()
+    for subset in domains:
+        domain = subset.owner.opview
+        for bound in (domain.lower, domain.upper):
+            found |= dims_read(map_of(bound), list(domain.symbols))
+    return found
+
+
 def rank(value: ir.Value) -> int:
     """Rank of a tensor value, 0 for a scalar."""
     return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
@@ -211,6 +246,9 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
 class ContractOp(Scale.Operation, name="contract"):
     """result[maps[2]] = sum over the dims absent there of lhs[maps[0]] * rhs[maps[1]], accumulated in f32.
 
+    A dimension that a domain's bounds read may stand in one operand alone, where it is summed over (`m` lies in one
+    group `g` only), or in the result alone (`for k in off[g]:off[g+1]`: one product for each `g`).
+
     A scaled operand is the result of `scale.dequantize`. `roles`, once inferred, is a dictionary attribute
     {batch, m, n, k} of arrays of dimension names.
     """
@@ -229,11 +267,13 @@ class ContractOp(Scale.Operation, name="contract"):
             return False
         if str(element(op.result.type)) != "f32":
             return fail(op, f"accumulates in f32, got a result of {element(op.result.type)}")
-        missing = dims_in(maps[2]) - dims_in(maps[0]) - dims_in(maps[1])
+        symbols = list(op.symbols)
+        lhs, rhs, result = (dims_read(m, symbols) for m in maps)
+        missing = result - lhs - rhs - dims_of_domains(list(op.domains))
         if missing:
             names = ", ".join(program_dims(op)[d] for d in sorted(missing))
             return fail(op, f"result dimension {names} is in neither operand")
-        if not dims_in(maps[0]) & dims_in(maps[1]) - dims_in(maps[2]):
+        if not lhs & rhs - result:
             return fail(op, "contracts no dimension: none is in both operands and absent from the result")
         return True
 

@@ -1,0 +1,296 @@
+"""A resolved program as a `scale` module. Decides nothing: every question was answered in resolve.py.
+
+Each result is written by exactly one `scale.map` (its body may only convert), then quantised or scattered where the
+program says so. A range's `scale.domain` is among the operands of every op that walks the range's dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import affine, elementwise
+from scalec.frontend.affine import Linear, Symbol
+from scalec.frontend.program import (
+    Apply,
+    Argument,
+    Constant,
+    Contract,
+    Level,
+    Program,
+    Range,
+    Read,
+    Reduce,
+    Scalar,
+    Scales,
+    Statement,
+    Tensor,
+    Value,
+    scale_name,
+    scale_shape,
+)
+from scalec.ir import scale, schedule
+from scalec.ir.mlir import func, ir
+
+Index = tuple[Linear, ...]
+Placed = tuple[ir.Value, Index]  # a tensor value, and where the point (dims) stands in it
+
+
+class Builder:
+    """Builds the function of one program in the current context."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.position = {name: i for i, name in enumerate(program.dims)}
+        self.values: dict[str, ir.Value] = {}  # arguments, and temporaries so far, by name
+        self.symbols: dict[Symbol, ir.Value] = {}
+        self.subsets: dict[Range, ir.Value] = {}
+        self.scaled: dict[str, ir.Value] = {}
+        self.ranges: tuple[Range, ...] = ()  # of the statement being built
+
+    def module(self) -> ir.Module:
+        """The module: one function, named after the first result."""
+        module = ir.Module.create()
+        results = [s for s in self.program.statements if not s.temporary]
+        arguments = [a for argument in self.program.arguments for a in self._argument(argument)]
+        returned = [r for s in results for r in self._returned(s)]
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp(results[0].tensor.name, ([t for _, t, _ in arguments], [t for t, _ in returned]))
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, _, d in arguments])
+            function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, d in returned])
+            function.attributes["scale.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in self.program.dims])
+            schedule.write(function, schedule.Schedule(**self._settings()))
+            entry = function.add_entry_block()
+            self.values = {name: value for (name, _, _), value in zip(arguments, entry.arguments, strict=True)}
+            with ir.InsertionPoint(entry):
+                func.ReturnOp([v for s in self.program.statements for v in self._statement(s)])
+        return module
+
+    def _settings(self) -> dict[str, Any]:
+        return {name: schedule.parse_field(name, text) for name, text in self.program.settings.items()}
+
+    # --------------------------------------------------------------------------------------------------- signature
+
+    def _argument(self, argument: Argument) -> list[tuple[str, ir.Type, dict[str, ir.Attribute]]]:
+        if isinstance(argument, Scalar):
+            return [(argument.name, ir.F32Type.get(), {"scale.name": ir.StringAttr.get(argument.name)})]
+        if isinstance(argument, Scales):
+            return self._scales(argument.tensor)
+        name, shape = argument.name, argument.shape
+        type = self._type(ELEMENT_TYPES[argument.element].mlir, shape)
+        return [(name, type, self._described(name, shape) | {"scale.layout": ir.StringAttr.get("row")})]
+
+    def _scales(self, tensor: Tensor) -> list[tuple[str, ir.Type, dict[str, ir.Attribute]]]:
+        found = []
+        for i, level in enumerate(tensor.levels or ()):
+            name, shape = scale_name(tensor.name, i), scale_shape(tensor.shape, level)
+            described = self._described(name, shape) | {"scale.layout": ir.StringAttr.get(level.layout)}
+            found.append((name, self._scale_type(tensor, level), described))
+        return found
+
+    def _scale_type(self, tensor: Tensor, level: Level) -> ir.Type:
+        element = "i32" if level.layout == "packed" else ELEMENT_TYPES[level.type].mlir
+        return self._type(element, scale_shape(tensor.shape, level))
+
+    def _returned(self, statement: Statement) -> list[tuple[ir.Type, dict[str, ir.Attribute]]]:
+        tensor = statement.tensor
+        described = self._described(tensor.name, tensor.shape)
+        if statement.accumulate:
+            described["scale.inout"] = ir.UnitAttr.get()
+        type = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)
+        return [(type, described), *((t, d) for _, t, d in self._scales(tensor))]
+
+    def _described(self, name: str, shape: Index) -> dict[str, ir.Attribute]:
+        return {"scale.name": ir.StringAttr.get(name), "scale.shape": self._attr(self._map(shape, ()))}
+
+    def _type(self, element: str, shape: Index) -> ir.Type:
+        sizes = [affine.value(e, self.program.sizes) for e in shape]
+        dynamic = ir.ShapedType.get_dynamic_size()
+        return ir.RankedTensorType.get([dynamic if s is None else s for s in sizes], ir.Type.parse(element))
+
+    # -------------------------------------------------------------------------------------------- maps and indices
+
+    def _expr(self, value: Linear, symbols: Sequence[Symbol]) -> ir.AffineExpr:
+        total = ir.AffineExpr.get_constant(value.constant)
+        for atom, coefficient in value.terms:
+            if isinstance(atom, affine.Dim):
+                e = ir.AffineExpr.get_dim(self.position[atom.name])
+            elif isinstance(atom, Symbol):
+                e = ir.AffineExpr.get_symbol(symbols.index(atom))
+            elif isinstance(atom, affine.Remainder):
+                e = ir.AffineExpr.get_mod(self._expr(atom.value, symbols), atom.divisor)
+            else:
+                divide = ir.AffineExpr.get_ceil_div if atom.ceiling else ir.AffineExpr.get_floor_div
+                e = divide(self._expr(atom.value, symbols), atom.divisor)
+            total = ir.AffineExpr.get_add(total, ir.AffineExpr.get_mul(e, coefficient))
+        return total
+
+    def _map(self, index: Index, symbols: Sequence[Symbol]) -> ir.AffineMap:
+        return ir.AffineMap.get(len(self.position), len(symbols), [self._expr(i, symbols) for i in index])
+
+    def _attr(self, m: ir.AffineMap) -> ir.Attribute:
+        return ir.AffineMapAttr.get(m)
+
+    def _maps(self, *indices: Index) -> tuple[list[ir.Value], list[ir.Attribute]]:
+        """The symbols that these indices use, read from memory, and the indices as maps over dims and symbols."""
+        used = list(dict.fromkeys(s for index in indices for i in index for s in affine.symbols(i)))
+        return [self._symbol(s) for s in used], [self._attr(self._map(index, used)) for index in indices]
+
+    def _symbol(self, symbol: Symbol) -> ir.Value:
+        if symbol not in self.symbols:
+            inner, (m,) = self._maps(symbol.index)
+            op = scale.IndexOp(self.values[symbol.tensor], inner, scale.SymbolType.get(), m)
+            self.symbols[symbol] = op.result
+        return self.symbols[symbol]
+
+    def _domains(self, dims: frozenset[str]) -> list[ir.Value]:
+        return [self._subset(r) for r in self.ranges if r.dim in dims]
+
+    def _subset(self, r: Range) -> ir.Value:
+        if r not in self.subsets:
+            symbols, (lower, upper) = self._maps((r.lower,), (r.upper,))
+            op = scale.DomainOp(symbols, scale.SubsetType.get(), ir.StringAttr.get(r.dim), lower, upper)
+            self.subsets[r] = op.result
+        return self.subsets[r]
+
+    def _plain(self, dims: frozenset[str] | Sequence[str]) -> Index:
+        """The dims as an index, in the order of the program where `dims` is a set."""
+        order = dims if isinstance(dims, tuple) else sorted(dims, key=self.position.__getitem__)
+        return tuple(affine.atom(affine.Dim(d)) for d in order)
+
+    def _f32(self, index: Index) -> ir.Type:
+        return self._type("f32", tuple(e for i in index if (e := affine.extent(i)) is not None))
+
+    # -------------------------------------------------------------------------------------------------- statements
+
+    def _statement(self, s: Statement) -> list[ir.Value]:
+        """Builds a statement; what it adds to the results of the function."""
+        self.ranges = s.ranges
+        if s.temporary:
+            placed = None if s.otherwise is not None else self._whole(s.value, self._plain(s.dims))
+            self.values[s.tensor.name] = self._elementwise(s, s.value, s.index, "f32") if placed is None else placed
+            return []
+        tensor = s.tensor
+        scattered = any(affine.symbols(i) for i in s.index)
+        # a scatter's input has plain indices; its output takes the points to where they go
+        index = self._plain(s.dims) if scattered else s.index
+        element = "f32" if tensor.levels else tensor.element
+        value = self._elementwise(s, s.value, index, element)
+        if scattered:
+            symbols, maps = self._maps(index, s.index)
+            to = self._type(ELEMENT_TYPES[element].mlir, tensor.shape)
+            domains = self._domains(frozenset(s.dims))
+            value = scale.ScatterOp(value, symbols, domains, to, ir.ArrayAttr.get(maps)).result
+        if tensor.levels:
+            return self._quantize(value, tensor, tensor.levels)
+        return [value]
+
+    def _whole(self, value: Value, index: Index) -> ir.Value | None:
+        """A temporary that is a contraction or a reduction needs no map around it."""
+        if isinstance(value, Contract):
+            return self._contract(value, index)
+        return self._reduce(value, index) if isinstance(value, Reduce) else None
+
+    def _quantize(self, value: ir.Value, tensor: Tensor, levels: tuple[Level, ...]) -> list[ir.Value]:
+        types = [self._scale_type(tensor, level) for level in levels]
+        second = types[1] if len(types) > 1 else None
+        values = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)
+        op = scale.QuantizeOp(value, values, types[0], second, self._granularity(levels[0]))
+        return list(op.operation.results)
+
+    def _granularity(self, level: Level) -> ir.Attribute:
+        block = ir.DenseI64ArrayAttr.get(list(level.block))
+        return scale.GranularityAttr.get(block, ir.StringAttr.get(level.type), ir.StringAttr.get(level.layout))
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def _place(self, value: Value) -> Placed:
+        """A value as a tensor that an op can take, and its index there."""
+        if isinstance(value, Read):
+            if isinstance(value.source, Tensor):
+                return self._dequantized(value.source), value.index
+            name = value.source.name if isinstance(value.source, Scalar) else value.source.tensor.name
+            return self.values[name], value.index
+        index = self._plain(value.dims)
+        if isinstance(value, Contract):
+            return self._contract(value, index), index
+        if isinstance(value, Reduce):
+            return self._reduce(value, index), index
+        return self._elementwise(None, value, index, "f32"), index
+
+    def _dequantized(self, tensor: Tensor) -> ir.Value:
+        if not tensor.levels:
+            return self.values[tensor.name]
+        if tensor.name not in self.scaled:
+            value = self.values[tensor.name]
+            for i, level in enumerate(tensor.levels):
+                scales = self.values[scale_name(tensor.name, i)]
+                to = self._type("f32", tensor.shape)
+                value = scale.DequantizeOp(value, scales, to, self._granularity(level)).result
+            self.scaled[tensor.name] = value
+        return self.scaled[tensor.name]
+
+    def _contract(self, value: Contract, index: Index) -> ir.Value:
+        left, at_left = self._place(value.left)
+        right, at_right = self._place(value.right)
+        symbols, maps = self._maps(at_left, at_right, index)
+        domains = self._domains(value.left.dims | value.right.dims)
+        return scale.ContractOp(left, right, symbols, domains, self._f32(index), ir.ArrayAttr.get(maps)).result
+
+    def _reduce(self, value: Reduce, index: Index) -> ir.Value:
+        inner, at = self._place(value.value)
+        symbols, maps = self._maps(at, index)
+        domains = self._domains(value.value.dims)
+        kind = ir.StringAttr.get(value.kind)
+        return scale.ReduceOp(inner, symbols, domains, self._f32(index), ir.ArrayAttr.get(maps), kind).result
+
+    def _elementwise(self, s: Statement | None, value: Value, index: Index, element: str) -> ir.Value:
+        """One `scale.map` that computes `value`: for the statement `s`, or for a part of an expression."""
+        views: dict[Placed, ir.Value] = {}
+        leaves: dict[int, Placed] = {}
+        self._leaves(value, leaves, views)
+        accumulated = None
+        if s is not None and s.accumulate:
+            accumulated = (self.values[s.tensor.name], s.index)
+            self._view(accumulated, views)
+        symbols, (m,) = self._maps(index)
+        dims = frozenset(s.dims) if s is not None else value.dims
+        to = self._type(ELEMENT_TYPES[element].mlir, tuple(e for i in index if (e := affine.extent(i)) is not None))
+        op = scale.MapOp(list(views.values()), symbols, self._domains(dims), to, m)
+        if s is not None and s.otherwise is not None:
+            op.operation.attributes["otherwise"] = ir.FloatAttr.get(ir.F32Type.get(), s.otherwise)
+        types = [scale.element(placed[0].type) for placed in views]
+        block = ir.Block.create_at_start(op.operation.regions[0], types, [ir.Location.unknown()] * len(types))
+        arguments = dict(zip(views, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            as_f32 = {placed: elementwise.to_f32(x) for placed, x in arguments.items()}
+            result = self._body(value, leaves, as_f32)
+            if accumulated is not None:
+                result = elementwise.FUNCTIONS["+"](as_f32[accumulated], result)
+            scale.YieldOp(elementwise.from_f32(result, element))
+        return op.result
+
+    def _leaves(self, value: Value, leaves: dict[int, Placed], views: dict[Placed, ir.Value]) -> None:
+        """Builds what a body reads, in the order of the text; one view for each tensor at each index."""
+        if isinstance(value, Apply):
+            for argument in value.arguments:
+                self._leaves(argument, leaves, views)
+        elif not isinstance(value, Constant):
+            leaves[id(value)] = self._place(value)
+            self._view(leaves[id(value)], views)
+
+    def _view(self, placed: Placed, views: dict[Placed, ir.Value]) -> None:
+        if placed not in views:
+            symbols, (m,) = self._maps(placed[1])
+            views[placed] = scale.ReadOp(placed[0], symbols, scale.ViewType.get(), m).result
+
+    def _body(self, value: Value, leaves: dict[int, Placed], arguments: dict[Placed, ir.Value]) -> ir.Value:
+        if isinstance(value, Constant):
+            return elementwise.constant(value.number)
+        if not isinstance(value, Apply):
+            return arguments[leaves[id(value)]]
+        inner = [self._body(a, leaves, arguments) for a in value.arguments]
+        if value.function == "power":
+            return elementwise.power(inner[0], value.exponent)
+        return elementwise.FUNCTIONS[value.function](*inner)

@@ -1,0 +1,49 @@
+"""Places in a program's text, and refusals that point at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from scalec.errors import Place, SourceError
+
+Span = tuple[int, int]  # offsets into the text: first character, one past the last
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program's text and what its user calls it (a file, or "<program>")."""
+
+    text: str
+    name: str
+
+    def place(self, span: Span) -> Place:
+        """The place of `span`, cut to its first line. Characters that no terminal shows as one column become "?"."""
+        start, end = max(0, min(span[0], len(self.text))), min(max(span), len(self.text))
+        begin = self.text.rfind("\n", 0, start) + 1
+        stop = self.text.find("\n", begin)
+        line = self.text[begin:] if stop < 0 else self.text[begin:stop]
+        shown = "".join(c if " " <= c <= "~" else " " if c in "\t\r\f" else "?" for c in line)
+        width = max(1, min(end, begin + len(line)) - start)
+        return Place(self.name, self.text.count("\n", 0, start) + 1, start - begin + 1, width, shown)
+
+    def error(self, span: Span, message: str, *, got: str = "", expected: str = "", fix: str = "") -> SourceError:
+        """A refusal that points at `span`."""
+        return SourceError(message, place=self.place(span), got=got, expected=expected, fix=fix)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean X?` where a known name is close to `name`, else nothing."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def one_of(names: Iterable[str]) -> str:
+    """`one of a, b, c`."""
+    return "one of " + ", ".join(names)
+
+
+def spelled(count: int, noun: str, plural: str = "") -> str:
+    """`1 index`, `2 indices`."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -1,0 +1,276 @@
+"""Text to syntax tree: lark's LALR parser, and its refusals in the words of the language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from lark import Lark, Token, Transformer, Tree, v_args
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.tree import Meta
+
+from scalec.errors import SourceError
+from scalec.frontend import ast
+from scalec.frontend.diagnostics import Source, Span, one_of
+
+MAX_CHARACTERS = 65536  # far beyond any program; bounds the work that a stray file given as a program can cause
+MAX_DEPTH = 100  # nodes of the parse tree above each other: keeps every recursion far from Python's own limit
+
+# How messages name the grammar's terminals, in the order in which they list them.
+TERMINALS = {
+    "NAME": "a name",
+    "INT": "an integer",
+    "FLOAT": "a number",
+    "INF": "inf",
+    "BLOCK": "a block such as 1x128",
+    "VALUE": "a value such as 128x128x128",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "COMMA": "','",
+    "COLON": "':'",
+    "EQUAL": "'='",
+    "ASSIGN": "'=' or '+='",
+    "LESSTHAN": "'<'",
+    "PLUS": "'+'",
+    "MINUS": "'-'",
+    "STAR": "'*'",
+    "SLASH": "'/'",
+    "PERCENT": "'%'",
+    "AT": "'@'",
+    "CIRCUMFLEX": "'^'",
+    "SCALE": "scale(...)",
+    "FOR": "for",
+    "IN": "in",
+    "ELSE": "else",
+    "WITH": "with",
+    "END": "the end of the statement",
+}
+
+
+def blank(text: str) -> str:
+    """`text` with comments, and line breaks inside brackets, replaced by as many spaces."""
+    text = re.sub(r"#[^\n]*", lambda m: " " * len(m[0]), text)
+    out, depth = list(text), 0
+    for i, c in enumerate(text):
+        if c in "([":
+            depth += 1
+        elif c in ")]":
+            depth = max(0, depth - 1)
+        elif c == "\n" and depth:
+            out[i] = " "
+    return "".join(out)
+
+
+def _span(meta: Meta) -> Span:
+    return (0, 0) if meta.empty else (meta.start_pos, meta.end_pos)
+
+
+def _name(token: Token) -> ast.Name:
+    assert token.start_pos is not None
+    return ast.Name((token.start_pos, token.start_pos + len(token)), str(token))
+
+
+@v_args(meta=True)
+class _ToAst(Transformer[Token, Any]):
+    """Lark's parse tree to ours."""
+
+    def start(self, meta: Meta, c: list[Any]) -> ast.Program:
+        statements = tuple(s for s in c if isinstance(s, ast.Statement))
+        return ast.Program(_span(meta), statements)
+
+    def statement(self, meta: Meta, c: list[Any]) -> ast.Statement:
+        target, assign, value, *rest = c
+        ranges = tuple(r for r in rest if isinstance(r, ast.Range))
+        settings = tuple(s for r in rest if isinstance(r, list) for s in r)
+        return ast.Statement(_span(meta), target, str(assign) == "+=", value, ranges, settings)
+
+    def target(self, meta: Meta, c: list[Any]) -> ast.Target:
+        name, indices, *rest = c
+        kind = next((r for r in rest if isinstance(r, ast.Name)), None)
+        scale = next((r for r in rest if isinstance(r, ast.Scale)), None)
+        return ast.Target(_span(meta), _name(name), tuple(indices), kind, scale)
+
+    def type(self, meta: Meta, c: list[Any]) -> ast.Name:
+        return _name(c[0])
+
+    def layout(self, meta: Meta, c: list[Any]) -> tuple[ast.Name]:
+        return (_name(c[0]),)  # wrapped: `level` tells it from a type by this
+
+    def indices(self, meta: Meta, c: list[Any]) -> list[ast.Node]:
+        return c
+
+    # expressions
+
+    def binary(self, meta: Meta, c: list[Any]) -> ast.Binary:
+        return ast.Binary(_span(meta), str(c[1]), c[0], c[2])
+
+    def negate(self, meta: Meta, c: list[Any]) -> ast.Negate:
+        return ast.Negate(_span(meta), c[1])
+
+    def power(self, meta: Meta, c: list[Any]) -> ast.Power:
+        return ast.Power(_span(meta), c[0], str(c[1]))
+
+    def number(self, meta: Meta, c: list[Any]) -> ast.Number:
+        return ast.Number(_span(meta), str(c[0]))
+
+    def name(self, meta: Meta, c: list[Any]) -> ast.Name:
+        return _name(c[0])
+
+    def tensor(self, meta: Meta, c: list[Any]) -> ast.Tensor:
+        kind = c[2] if len(c) > 2 else None
+        return ast.Tensor(_span(meta), _name(c[0]), tuple(c[1]), kind)
+
+    def reduce(self, meta: Meta, c: list[Any]) -> ast.Reduce:
+        return ast.Reduce(_span(meta), _name(c[0]), tuple(c[1]), c[2])
+
+    def call(self, meta: Meta, c: list[Any]) -> ast.Call:
+        return ast.Call(_span(meta), _name(c[0]), tuple(c[1:]))
+
+    def contract(self, meta: Meta, c: list[Any]) -> ast.Contract:
+        scale = c[2] if len(c) > 2 else None
+        return ast.Contract(_span(meta), c[0], c[1], scale)
+
+    # scales
+
+    def scale(self, meta: Meta, c: list[Any]) -> ast.Scale:
+        return ast.Scale(_span(meta), tuple(c[1:]))
+
+    def item(self, meta: Meta, c: list[Any]) -> ast.Item:
+        return ast.Item(_span(meta), tuple(x for x in c if isinstance(x, ast.Level)))
+
+    def level(self, meta: Meta, c: list[Any]) -> ast.Level:
+        kind = next((x for x in c[1:] if isinstance(x, ast.Name)), None)
+        layout = next((x[0] for x in c[1:] if isinstance(x, tuple)), None)
+        return ast.Level(_span(meta), _name(c[0]), kind, layout)
+
+    # indices
+
+    def index_constant(self, meta: Meta, c: list[Any]) -> ast.IndexConstant:
+        return ast.IndexConstant(_span(meta), str(c[0]))
+
+    def index_name(self, meta: Meta, c: list[Any]) -> ast.IndexName:
+        return ast.IndexName(_span(meta), str(c[0]))
+
+    def index_read(self, meta: Meta, c: list[Any]) -> ast.IndexRead:
+        return ast.IndexRead(_span(meta), _name(c[0]), tuple(c[1]))
+
+    def index_binary(self, meta: Meta, c: list[Any]) -> ast.IndexBinary:
+        return ast.IndexBinary(_span(meta), str(c[1]), c[0], c[2])
+
+    def index_negate(self, meta: Meta, c: list[Any]) -> ast.IndexNegate:
+        return ast.IndexNegate(_span(meta), c[1])
+
+    # ranges and the schedule
+
+    def otherwise(self, meta: Meta, c: list[Any]) -> tuple[ast.Name]:
+        text = "".join(str(t) for t in c[1:])
+        return (ast.Name((c[1].start_pos, c[-1].start_pos + len(c[-1])), text),)
+
+    def span(self, meta: Meta, c: list[Any]) -> ast.Range:
+        otherwise = c[5][0] if len(c) > 5 else None
+        return ast.Range(_span(meta), _name(c[1]), c[3], c[4], otherwise)
+
+    def mask(self, meta: Meta, c: list[Any]) -> ast.Range:
+        otherwise = c[3][0] if len(c) > 3 else None
+        return ast.Range(_span(meta), _name(c[1]), None, c[2], otherwise)
+
+    def schedule(self, meta: Meta, c: list[Any]) -> list[ast.Setting]:
+        return c[1:]
+
+    def setting(self, meta: Meta, c: list[Any]) -> ast.Setting:
+        return ast.Setting(_span(meta), _name(c[0]), _name(c[1]))
+
+
+@cache
+def _lark() -> Lark:
+    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+
+
+def _expected(names: Sequence[str]) -> str:
+    words = [TERMINALS[n] for n in TERMINALS if n in names or (n == "END" and "$END" in names)]
+    return words[0] if len(words) == 1 else one_of(words) if words else ""
+
+
+def _refusal(source: Source, error: UnexpectedInput) -> SourceError:
+    """What lark could not read, with the fix where the mistake is a known one."""
+    end = len(source.text)
+    if isinstance(error, UnexpectedToken):
+        token = error.token
+        if token.type == "$END":
+            # the last character that is not blank is what the statement broke off after
+            start = max(0, len(blank(source.text).rstrip()) - 1)
+            return source.error(
+                (start, start + 1),
+                "the program ends too early",
+                got="nothing after this",
+                expected=_expected(sorted(error.expected)) + " next",
+            )
+        start = token.start_pos or 0
+        got = "the end of the statement" if token.type == "END" else str(token)
+        names, span = sorted(error.expected), (start, start + len(token))
+    elif isinstance(error, UnexpectedCharacters):
+        start = error.pos_in_stream
+        got, names, span = source.text[start], sorted(error.allowed or ()), (start, min(start + 1, end))
+    else:
+        return source.error((0, end), "not a program")
+    fixes = {
+        "scale": "write scale(...) right after the contraction A[...]@B[...], or after the result's type",
+        ":": "write the type right after the tensor, as in A[m,k]:e4m3",
+        "==": "write = or +=",
+        "=": "write the result's indices, as in C[m,n] = ...",
+        "**": "write x^2",
+    }
+    rest = source.text[start:]
+    key = next((k for k in ("**", "==", "scale", ":") if rest.startswith(k)), "=" if rest[:1] == "=" else "")
+    if key == "=" and "LSQB" not in names:
+        key = ""
+    if source.text[max(0, start - 1) : start + 1] == "**":
+        key = "**"
+    if source.text[max(0, start - 1) : start + 1] == "==":
+        key = "=="
+    if not got.isprintable() or not got.isascii():
+        got = f"the character U+{ord(got[0]):04X}"
+    shown = got if got.startswith("the ") else repr(got)
+    return source.error(
+        span, f"{got} cannot stand here", got=shown, expected=_expected(names), fix=fixes.get(key, "") if key else ""
+    )
+
+
+def _check_depth(source: Source, tree: Tree[Token]) -> None:
+    """Refuses what a recursion over the tree could not walk. Itself no recursion."""
+    depth: dict[int, int] = {}
+    for node in tree.iter_subtrees():  # children before their parents
+        depth[id(node)] = 1 + max((depth[id(c)] for c in node.children if isinstance(c, Tree)), default=0)
+        if depth[id(node)] > MAX_DEPTH:
+            raise source.error(
+                _span(node.meta),
+                "this expression is nested too deeply",
+                got=f"more than {MAX_DEPTH} operations inside each other",
+                expected=f"at most {MAX_DEPTH}",
+                fix="give a part of it a statement of its own",
+            )
+
+
+def parse(source: Source) -> ast.Program:
+    """Reads a program.
+
+    Raises:
+        SourceError: at the first place that the grammar does not allow.
+    """
+    if len(source.text) > MAX_CHARACTERS:
+        raise source.error(
+            (0, 1),
+            "the program is too long",
+            got=f"{len(source.text)} characters",
+            expected=f"at most {MAX_CHARACTERS} characters",
+        )
+    try:
+        tree = _lark().parse(blank(source.text))
+    except UnexpectedInput as error:
+        raise _refusal(source, error) from None
+    _check_depth(source, tree)
+    return _ToAst().transform(tree)

@@ -1,0 +1,185 @@
+"""A resolved program: every name, type, extent and dimension decided, for build.py to turn into IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scalec.formats import WHOLE
+from scalec.frontend.affine import Linear, divide
+from scalec.frontend.affine import constant as number
+from scalec.frontend.diagnostics import Span
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of scales: `block` has an entry for each index of its tensor, WHOLE for a whole dimension."""
+
+    block: tuple[int, ...]
+    type: str
+    layout: str
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A tensor in memory.
+
+    Attributes:
+        name: what the user calls it.
+        span: where it first stands.
+        extents: one for each index; None while only indices read from memory have used that position.
+        type: name of the element type, "" while no use has said it.
+        levels: its scales, innermost first; None while no use has said them.
+        said: where `type` and `levels` were said.
+        index: whether it is used as an index.
+    """
+
+    name: str
+    span: Span
+    extents: list[Linear | None]
+    type: str = ""
+    levels: tuple[Level, ...] | None = None
+    said: Span = (0, 0)
+    index: bool = False
+
+    @property
+    def element(self) -> str:
+        """Name of its element type: what was said, or the language's default."""
+        return self.type or ("i32" if self.index else "e4m3" if self.levels else "bf16")
+
+    @property
+    def shape(self) -> tuple[Linear, ...]:
+        """Its extents, once the resolver has filled them all."""
+        return tuple(e for e in self.extents if e is not None)
+
+
+def scale_name(tensor: str, level: int) -> str:
+    """Name of the scales of a level (0 is the innermost)."""
+    return f"{tensor}_scale" if level == 0 else f"{tensor}_scale{level + 1}"
+
+
+def scale_shape(shape: tuple[Linear, ...], level: Level) -> tuple[Linear, ...]:
+    """Extents of a level's tensor: one for each index, ceil(extent / block), 1 for a whole dimension.
+
+    `packed` holds four of the last index in one i32.
+    """
+    blocks = [number(1) if b == WHOLE else divide(e, b, ceiling=True) for e, b in zip(shape, level.block, strict=True)]
+    if level.layout == "packed":
+        blocks[-1] = divide(blocks[-1], 4, ceiling=True)
+    return tuple(blocks)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """An f32 argument."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The scale tensors of a tensor, as arguments."""
+
+    tensor: Tensor
+
+
+Argument = Tensor | Scalar | Scales
+
+
+# ------------------------------------------------------------------------------------------------------ expressions
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A value at each point of `dims`."""
+
+    span: Span
+    dims: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Value):
+    """A number."""
+
+    number: float
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Value):
+    """A tensor, a scalar or a temporary at an index."""
+
+    source: Tensor | Scalar | Statement
+    index: tuple[Linear, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Value):
+    """`+ - * / negate power` or a function of the language; a power's exponent is `exponent`."""
+
+    function: str
+    arguments: tuple[Value, ...]
+    exponent: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Contract(Value):
+    """The sum of left * right over the dimensions that are not in `dims`."""
+
+    left: Value
+    right: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Value):
+    """The sum, max or min (`kind`) of `value` over the dimensions that are not in `dims`."""
+
+    kind: str
+    value: Value
+
+
+# ------------------------------------------------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True)
+class Range:
+    """The points whose `dim` lies in [lower, upper)."""
+
+    span: Span
+    dim: str
+    lower: Linear
+    upper: Linear
+
+
+@dataclass(eq=False)
+class Statement:
+    """What is assigned to what.
+
+    Attributes:
+        tensor: the name, extents, type and scales of what is defined.
+        index: where each point of the iteration space stands in it.
+        dims: the dimensions of the iteration space, in the order of the target's indices.
+        value: the right-hand side.
+        accumulate: `+=`.
+        ranges: the points that are computed.
+        otherwise: the value of the other points of a result, None where they are not written.
+        temporary: whether another statement uses it.
+    """
+
+    tensor: Tensor
+    index: tuple[Linear, ...]
+    dims: tuple[str, ...]
+    value: Value
+    accumulate: bool
+    ranges: tuple[Range, ...] = ()
+    otherwise: float | None = None
+    temporary: bool = False
+
+
+@dataclass(eq=False)
+class Program:
+    """A program: `dims` in order of first appearance, `sizes` of those that are known."""
+
+    dims: list[str] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    arguments: list[Argument] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,417 @@
+"""Syntax tree to resolved program: what each expression means, and every refusal that needs more than the grammar.
+
+The roles of indices follow from where they stand: a contraction sums over what both operands have and neither the
+statement's left side nor an enclosing reduction keeps. An index that a range's bounds read (`g` in
+`for m in off[g]:off[g+1]`) goes with the range's dimension: it may stand in one operand alone, or in the result alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import affine, ast, scales
+from scalec.frontend.diagnostics import Source, Span, did_you_mean, one_of, spelled
+from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
+from scalec.frontend.program import Apply, Constant, Contract, Program, Range, Read, Reduce, Statement, Tensor, Value
+from scalec.frontend.statements import Settings, Targets, read_float
+
+MAX_POWER = 64
+
+
+class Resolver:
+    """Resolves one program; `names` collects what the whole program says."""
+
+    def __init__(self, source: Source, sizes: Mapping[str, int]) -> None:
+        self.source = source
+        self.names = Names(source, sizes)
+        self.targets = Targets(source, self.names)
+        self.settings = Settings(source)
+        self.operands: list[tuple[Tensor, Span]] = []  # of contractions, their types to be checked when all is said
+        self.linked: dict[str, set[str]] = {}  # range dimension of this statement -> the dims that its bounds read
+        self._table: dict[type, Callable[..., Value]] = {
+            ast.Number: self._number,
+            ast.Name: self._name,
+            ast.Tensor: self._tensor,
+            ast.Negate: self._negate,
+            ast.Binary: self._binary,
+            ast.Power: self._power,
+            ast.Call: self._call,
+            ast.Reduce: self._reduce,
+            ast.Contract: self._contract,
+        }
+
+    def program(self, tree: ast.Program) -> Program:
+        """The whole program."""
+        if not tree.statements:
+            raise self.source.error(
+                (0, 0),
+                "the program is empty",
+                got="no statement",
+                expected="a statement such as C[m,n] = A[m,k]@B[n,k]",
+            )
+        statements = [self._statement(s) for s in tree.statements]
+        self._check_types()
+        self.targets.finish(statements)
+        dims = self.names.finish_dims()
+        arguments = [*self.names.arguments, *(s.tensor for s in statements if s.accumulate)]
+        return Program(dims, dict(self.names.sizes), arguments, statements, self.settings.text)
+
+    def _check_types(self) -> None:
+        for tensor in self.names.tensors.values():
+            if tensor.index and (tensor.element != "i32" or tensor.levels):
+                raise self.source.error(
+                    tensor.said,
+                    f"{tensor.name} is an index and a tensor of {tensor.element}",
+                    got=tensor.element,
+                    expected="i32 without scales for a tensor that is used as an index",
+                )
+        for tensor, span in self.operands:
+            if not ELEMENT_TYPES[tensor.element].operand:
+                names = [t.name for t in ELEMENT_TYPES.values() if t.operand]
+                raise self.source.error(
+                    span,
+                    f"{tensor.element} is no type of an operand of @",
+                    got=f"{tensor.name} of {tensor.element}",
+                    expected=one_of(names),
+                    fix="write tf32 for f32 in memory" if tensor.element == "f32" else "",
+                )
+
+    # -------------------------------------------------------------------------------------------------- statements
+
+    def _statement(self, node: ast.Statement) -> Statement:
+        names = self.names
+        statement = self.targets.start(node)
+        names.current = statement
+        self.linked = {
+            r.dim.text: {n.text for n in ast.walk(r.lower, r.upper) if isinstance(n, ast.IndexName)}
+            for r in node.ranges
+        }
+        keep = frozenset(statement.dims)
+        statement.value = self.value(node.value, keep)
+        statement.ranges = self._ranges(node)
+        statement.otherwise = self._otherwise(node, statement)
+        self._check_dims(node, statement, keep)
+        for setting in node.settings:
+            self.settings.add(setting)
+        names.current = None
+        names.defined[statement.tensor.name] = statement
+        return statement
+
+    def _check_dims(self, node: ast.Statement, statement: Statement, keep: frozenset[str]) -> None:
+        value = statement.value
+        over = value.dims - keep
+        if over:
+            at = self._find(node.value, over)
+            raise self.source.error(
+                at.span,
+                f"index {at.text} is on the right alone and nothing sums over it",
+                got=f"{at.text} outside a contraction",
+                expected=f"{at.text} in {statement.tensor.name}, or a reduction over it",
+                fix=f"write sum[{at.text}](...)",
+            )
+        alone = keep - value.dims - self._linked_to(value.dims)
+        if alone:
+            at = self._find(node.target, alone)
+            raise self.source.error(
+                at.span,
+                f"index {at.text} is in {statement.tensor.name} alone",
+                got=f"no {at.text} on the right of =",
+                expected="each index of a result on the right too",
+                fix=f"leave {at.text} out, or read a tensor that has it",
+            )
+
+    def _find(self, root: ast.Node, wanted: frozenset[str] | set[str]) -> ast.IndexName:
+        return next(n for n in ast.walk(root) if isinstance(n, ast.IndexName) and n.text in wanted)
+
+    def _linked_to(self, dims: frozenset[str]) -> set[str]:
+        return {d for dim, read in self.linked.items() if dim in dims for d in read}
+
+    def _ranges(self, node: ast.Statement) -> tuple[Range, ...]:
+        used = {n.text for n in ast.walk(node.target, node.value) if isinstance(n, ast.IndexName)}
+        found: dict[str, Range] = {}
+        for r in node.ranges:
+            dim = r.dim.text
+            if dim not in used:
+                raise self.source.error(
+                    r.dim.span,
+                    f"{dim} has a range and is no index of this statement",
+                    got=dim,
+                    expected=one_of(sorted(used)),
+                    fix=did_you_mean(dim, sorted(used)),
+                )
+            if dim in found:
+                raise self.source.error(
+                    r.dim.span, f"{dim} has two ranges", got=f"a second range of {dim}", expected="one for each index"
+                )
+            for n in ast.walk(r.lower, r.upper):
+                if isinstance(n, ast.IndexName) and (n.text == dim or n.text not in used):
+                    raise self.source.error(
+                        n.span,
+                        f"the range of {dim} depends on {n.text}",
+                        got=f"{n.text}, which is " + ("the index itself" if n.text == dim else "in no tensor here"),
+                        expected="bounds that read other indices of this statement",
+                    )
+            lower = self.names.index(r.lower) if r.lower else affine.constant(0)
+            found[dim] = Range(r.span, dim, lower, self.names.index(r.upper))
+        return tuple(found.values())
+
+    def _otherwise(self, node: ast.Statement, statement: Statement) -> float | None:
+        filled = [r for r in node.ranges if r.otherwise]
+        values = {read_float(self.source, r.otherwise.span, r.otherwise.text) for r in filled if r.otherwise}
+        if not values:
+            return None
+        last = filled[-1]
+        assert last.otherwise is not None
+        scattered = any(affine.symbols(i) for i in statement.index)
+        why, expected = "", ""
+        if len(values) > 1:
+            why, expected = "a statement has two values for else", "one value for all points outside"
+        elif scattered or statement.accumulate:
+            why = "else cannot fill " + ("what is scattered" if scattered else "what is accumulated into")
+            expected = "no else: points outside the range keep what they hold"
+        elif all(r.dim.text not in statement.dims for r in filled):
+            why = f"else has no point to fill: {last.dim.text} is no index of {statement.tensor.name}"
+            expected = "a range over an index of the result"
+        if why:
+            raise self.source.error(last.otherwise.span, why, got=f"else {last.otherwise.text}", expected=expected)
+        return values.pop()
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def value(self, node: ast.Node, keep: frozenset[str]) -> Value:
+        """What an expression means, inside a statement and reductions that keep the dims `keep`."""
+        return self._table[type(node)](node, keep)
+
+    def _number(self, node: ast.Number, keep: frozenset[str]) -> Value:
+        return Constant(node.span, frozenset(), read_float(self.source, node.span, node.text))
+
+    def _name(self, node: ast.Name, keep: frozenset[str]) -> Value:
+        if node.text == "inf":
+            return Constant(node.span, frozenset(), float("inf"))
+        computed = self.names.defined.get(node.text)
+        if computed is not None:
+            return self._use(node, computed)
+        return Read(node.span, frozenset(), self.names.scalar(node), ())
+
+    def _use(self, node: ast.Node, computed: Statement) -> Value:
+        computed.temporary = True
+        return Read(node.span, frozenset(computed.dims), computed, computed.index)
+
+    def _tensor(self, node: ast.Tensor, keep: frozenset[str]) -> Value:
+        read, _ = self._read(node, "lhs")
+        if isinstance(read.source, Tensor):
+            self.names.place_scales(read.source)
+        return read
+
+    def _read(self, node: ast.Tensor, side: str) -> tuple[Read, bool]:
+        """A tensor at its indices, and whether its annotation is a format."""
+        computed = self.names.defined.get(node.name.text)
+        if computed is not None:
+            return cast(Read, self._use_at(node, computed)), False
+        tensor = self.names.tensor(node.name, len(node.indices), node.span)
+        index = self.names.indices(tensor, node.indices)
+        formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side)
+        dims = frozenset().union(*(affine.dims(i) for i in index))
+        return Read(node.span, dims, tensor, index), formatted
+
+    def _use_at(self, node: ast.Tensor, computed: Statement) -> Value:
+        name = node.name.text
+        self.names.check_rank(name, node.span, len(node.indices), len(computed.index))
+        for written, defined in zip(node.indices, computed.index, strict=True):
+            if self.names.index(written) != defined:
+                raise self.source.error(
+                    written.span,
+                    f"{name} is computed over other indices",
+                    got=str(self.names.index(written)),
+                    expected=f"{name}[{', '.join(map(str, computed.index))}], as it is defined",
+                    fix="define it over the indices it is used at",
+                )
+        if node.type is not None:
+            raise self.source.error(
+                node.type.span,
+                f"{name} is a temporary and stays in f32",
+                got=node.type.text,
+                expected="no type",
+                fix=f"write {name}[{', '.join(map(str, computed.index))}]",
+            )
+        return self._use(node, computed)
+
+    def _negate(self, node: ast.Negate, keep: frozenset[str]) -> Value:
+        return self._apply(node, "negate", self.value(node.value, keep))
+
+    def _binary(self, node: ast.Binary, keep: frozenset[str]) -> Value:
+        return self._apply(node, node.operator, self.value(node.left, keep), self.value(node.right, keep))
+
+    def _power(self, node: ast.Power, keep: frozenset[str]) -> Value:
+        exponent = int(node.exponent) if len(node.exponent) <= 10 else 0
+        if not 1 <= exponent <= MAX_POWER:
+            raise self.source.error(
+                node.span,
+                "this power cannot be taken",
+                got=f"^{node.exponent}",
+                expected=f"an integer power from 1 to {MAX_POWER}",
+            )
+        value = self.value(node.value, keep)
+        return Apply(node.span, value.dims, "power", (value,), exponent)
+
+    def _apply(self, node: ast.Node, function: str, *arguments: Value) -> Value:
+        return Apply(node.span, frozenset().union(*(a.dims for a in arguments)), function, arguments)
+
+    def _call(self, node: ast.Call, keep: frozenset[str]) -> Value:
+        name, count = node.name.text, len(node.arguments)
+        if name not in FUNCTIONS:
+            raise self.source.error(
+                node.name.span,
+                f"{name} is no function",
+                got=name,
+                expected=one_of(FUNCTIONS),
+                fix="write sum[k](...) with the indices to sum over"
+                if name == "sum"
+                else did_you_mean(name, FUNCTIONS),
+            )
+        low, high = FUNCTIONS[name]
+        if not low <= count <= high:
+            raise self.source.error(
+                node.span,
+                f"{name} takes {low if low == high else f'{low} to {high}'} arguments".replace(
+                    " 1 arguments", " 1 argument"
+                ),
+                got=spelled(count, "argument"),
+                expected=spelled(low, "argument") if low == high else f"{low} to {high} arguments",
+                fix=f"a reduction names its indices: {name}[k](...)" if name in REDUCTIONS else "",
+            )
+        return self._apply(node, name, *(self.value(a, keep) for a in node.arguments))
+
+    def _reduce(self, node: ast.Reduce, keep: frozenset[str]) -> Value:
+        kind = node.name.text
+        if kind not in REDUCTIONS:
+            raise self.source.error(
+                node.name.span,
+                f"{kind} is no reduction",
+                got=kind,
+                expected=one_of(REDUCTIONS),
+                fix=did_you_mean(kind, REDUCTIONS),
+            )
+        over: list[str] = []
+        for i in node.indices:
+            if not isinstance(i, ast.IndexName) or i.text in keep or i.text in over:
+                said = self.source.text[i.span[0] : i.span[1]]
+                raise self.source.error(
+                    i.span,
+                    f"{kind} cannot run over {said}",
+                    got=f"{said}, which the result keeps" if said in keep else said,
+                    expected="names of dimensions that the result does not have, each once",
+                )
+            self.names.dim(i.text, i.span)
+            over.append(i.text)
+        if not over:
+            raise self.source.error(
+                node.span, f"{kind} runs over no index", got=f"{kind}[]", expected=f"at least one, as in {kind}[k](...)"
+            )
+        value = self.value(node.value, keep | frozenset(over))
+        for i in node.indices:
+            if cast(ast.IndexName, i).text not in value.dims:
+                raise self.source.error(
+                    i.span,
+                    f"{kind} runs over {cast(ast.IndexName, i).text}, which its value does not have",
+                    got=f"a value over {', '.join(sorted(value.dims)) or 'no index'}",
+                    expected="each index of a reduction in what it reduces",
+                )
+        dims = (value.dims - frozenset(over)) | (self._linked_to(value.dims) & keep)
+        return Reduce(node.span, dims, kind, value)
+
+    # ------------------------------------------------------------------------------------------------ contractions
+
+    def _contract(self, node: ast.Contract, keep: frozenset[str]) -> Value:
+        self._refuse_chain(node)
+        sides = ((node.left, "lhs"), (node.right, "rhs"))
+        values, unformatted = [], []
+        for operand, side in sides:
+            if isinstance(operand, ast.Tensor):
+                value, formatted = self._read(operand, side)
+                if isinstance(value.source, Tensor):
+                    self.operands.append((value.source, operand.span))
+            else:
+                value, formatted = self.value(operand, keep), False
+            values.append(value)
+            if not formatted:
+                unformatted.append((operand, value))
+        if node.scale is not None:
+            self._scale(node.scale, unformatted)
+        for value in values:
+            if isinstance(value, Read) and isinstance(value.source, Tensor):
+                self.names.place_scales(value.source)
+        left, right = values
+        both = left.dims | right.dims
+        linked = self._linked_to(both)
+        self._check_alone(node, left, right, keep | linked)
+        if not (left.dims & right.dims) - keep:
+            raise self.source.error(
+                node.span,
+                "nothing is contracted",
+                got=f"indices {_list(left.dims)} on the left of @ and {_list(right.dims)} on the right, all kept"
+                if left.dims & right.dims
+                else f"indices {_list(left.dims)} on the left of @ and {_list(right.dims)} on the right",
+                expected="at least one index in both operands and not in the result",
+                fix="write * for a product without a sum",
+            )
+        return Contract(node.span, (both & keep) | (linked & keep), left, right)
+
+    def _refuse_chain(self, node: ast.Contract) -> None:
+        inner = next((n for n in ast.walk(node.left, node.right) if isinstance(n, ast.Contract)), None)
+        if inner is not None:
+            raise self.source.error(
+                inner.span,
+                "a contraction is an operand of a contraction",
+                got=self.source.text[inner.span[0] : inner.span[1]].replace("\n", " "),
+                expected="tensors, and elementwise expressions of them, on both sides of @",
+                fix="give the inner one a statement of its own: its left side says which indices it keeps",
+            )
+
+    def _check_alone(self, node: ast.Contract, left: Value, right: Value, kept: frozenset[str]) -> None:
+        alone = (left.dims ^ right.dims) - kept
+        if not alone:
+            return
+        at = self._find(node, alone)
+        operand, other = (node.left, node.right) if at.text in left.dims else (node.right, node.left)
+        raise self.source.error(
+            at.span,
+            f"index {at.text} is in {_called(operand)} alone",
+            got=f"{at.text} neither in {_called(other)} nor in the result",
+            expected="each index in both operands, or in one of them and the result",
+            fix=f"sum over it first, as in sum[{at.text}](...), or add {at.text} to {_called(other)} or the result",
+        )
+
+    def _scale(self, node: ast.Scale, unformatted: list[tuple[ast.Node, Value]]) -> None:
+        """Gives the entries of `scale(...)` to the operands that have no format, in order."""
+        if len(node.items) != len(unformatted):
+            called = " and ".join(_called(o) for o, _ in unformatted)
+            raise self.source.error(
+                node.span,
+                "scale(...) has another number of entries than there are operands without a format",
+                got=spelled(len(node.items), "entry", "entries"),
+                expected=f"{len(unformatted)}" + (f", for {called}" if called else ": both operands have formats"),
+                fix="write none for an operand without scales" if len(node.items) < len(unformatted) else "",
+            )
+        for item, (operand, value) in zip(node.items, unformatted, strict=True):
+            name = _called(operand)
+            index = value.index if isinstance(value, Read) else ()
+            if isinstance(value, Read) and isinstance(value.source, Tensor):
+                scales.say(self.source, value.source, item.span, "", scales.levels(self.source, item, name, index))
+            elif item.levels[0].block.text != "none":
+                raise self.source.error(
+                    item.span,
+                    f"{name} is computed and has no scales",
+                    got=self.source.text[item.span[0] : item.span[1]],
+                    expected="none for an operand that is computed",
+                )
+
+
+def _called(operand: ast.Node) -> str:
+    return operand.name.text if isinstance(operand, ast.Tensor) else "the computed operand"
+
+
+def _list(dims: frozenset[str]) -> str:
+    return ", ".join(sorted(dims)) or "none"

@@ -1,0 +1,155 @@
+"""The left side of a statement, numbers, and the `with` clause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from scalec.errors import ScheduleError
+from scalec.formats import ELEMENT_TYPES, WHOLE
+from scalec.frontend import affine, ast, scales
+from scalec.frontend.affine import LIMIT
+from scalec.frontend.diagnostics import Source, Span, did_you_mean
+from scalec.frontend.names import Names
+from scalec.frontend.program import Constant, Statement
+from scalec.ir import schedule
+
+PROBED = 2048  # points of each index that are tried for whether a split result index is one to one
+
+
+def read_float(source: Source, span: Span, text: str) -> float:
+    """A number of the text as f32 can hold it; `-inf` is one."""
+    value = float(text)
+    if (math.isfinite(value) and abs(value) <= ELEMENT_TYPES["f32"].max) or text.endswith("inf"):
+        return value
+    raise source.error(
+        span, "a number is too large for f32", got=text, expected=f"at most {ELEMENT_TYPES['f32'].max} in magnitude"
+    )
+
+
+class Targets:
+    """Reads left sides, and checks them once it is known which are temporaries."""
+
+    def __init__(self, source: Source, names: Names) -> None:
+        self.source = source
+        self.names = names
+        self.nodes: dict[str, ast.Target] = {}
+
+    def start(self, node: ast.Statement) -> Statement:
+        """A statement whose right side has not been read."""
+        target = node.target
+        tensor = self.names.define(target)
+        self.names.current = Statement(tensor, (), (), Constant(node.span, frozenset(), 0.0), node.accumulate)
+        index = self.names.indices(tensor, target.indices)
+        dims = {d: None for i in target.indices for d in _dims_in_order(i)}
+        formatted = target.type is not None and scales.annotate(self.source, tensor, target.type, "result")
+        if target.scale is not None:
+            self._scale(target, target.scale, formatted, tensor.name, index)
+        self.nodes[tensor.name] = target
+        statement = Statement(tensor, index, tuple(dims), self.names.current.value, node.accumulate)
+        self._check_scaled(statement)
+        self._check_one_to_one(statement)
+        return statement
+
+    def _scale(
+        self, target: ast.Target, scale: ast.Scale, formatted: bool, name: str, index: Sequence[affine.Linear]
+    ) -> None:
+        tensor_levels = () if len(scale.items) != 1 else scales.levels(self.source, scale.items[0], name, index)
+        if formatted or not tensor_levels:
+            raise self.source.error(
+                scale.span,
+                f"the result {name} takes one granularity",
+                got="a format and scale(...)" if formatted else self.source.text[scale.span[0] : scale.span[1]],
+                expected="a format, or scale(...) with one entry that is not none",
+            )
+        assert self.names.current is not None
+        scales.say(self.source, self.names.current.tensor, scale.span, "", tensor_levels)
+
+    def _check_scaled(self, statement: Statement) -> None:
+        tensor, target = statement.tensor, self.names.source
+        if not tensor.levels:
+            return
+        why, got, expected = "", "", ""
+        if ELEMENT_TYPES[tensor.element].bits > 8:
+            why, got, expected = f"{tensor.element} is no type to quantise to", tensor.element, "8 bits or fewer"
+        elif statement.accumulate:
+            why, got, expected = f"{tensor.name} is quantised and accumulated into", "+=", "="
+        elif any(affine.plain(i) is None for i in statement.index):
+            why = f"{tensor.name} is quantised and its indices are computed"
+            got = f"{tensor.name}[{', '.join(map(str, statement.index))}]"
+            expected = "plain indices: the blocks lie in the result as it is stored"
+        elif len(tensor.levels) == 2 and (set(tensor.levels[1].block) != {WHOLE} or tensor.levels[1].type != "f32"):
+            why, got = f"the second level of {tensor.name} is not one f32", scales.describe(tensor.levels)
+            expected = f"{scales.describe(tensor.levels[:1])}*tensor"
+        if why:
+            raise target.error(tensor.said, why, got=got, expected=expected)
+
+    def _check_one_to_one(self, statement: Statement) -> None:
+        """Tries, along each index alone, whether two points land on one element of the result."""
+        if any(affine.symbols(i) for i in statement.index):
+            return
+        for d in statement.dims:
+            if any(affine.plain(i) == d for i in statement.index):
+                continue
+            zero = dict.fromkeys(statement.dims, 0)
+            count = min(self.names.sizes.get(d, PROBED), PROBED)
+            points = sorted((tuple(affine.value(i, {**zero, d: x}) for i in statement.index), x) for x in range(count))
+            clash = next(((a[1], b[1]) for a, b in pairwise(points) if a[0] == b[0]), None)
+            if clash:
+                raise self.source.error(
+                    self.nodes[statement.tensor.name].span,
+                    f"two points of {d} land on one element of {statement.tensor.name}",
+                    got=f"{d} = {clash[0]} and {d} = {clash[1]}",
+                    expected="result indices that differ at any two points",
+                )
+
+    def finish(self, statements: Sequence[Statement]) -> None:
+        """Checks what depends on whether a name is used."""
+        for s in statements:
+            target, name = self.nodes[s.tensor.name], s.tensor.name
+            if not s.temporary:
+                self.names.claim_scales(s.tensor)
+                continue
+            split = next((n for n, i in zip(target.indices, s.index, strict=True) if affine.plain(i) is None), None)
+            if s.accumulate or split is not None or target.type is not None or target.scale is not None:
+                what = "+=" if s.accumulate else "a computed index" if split else "a type or scales"
+                node = (None if s.accumulate else split or target.type or target.scale) or target.name
+                raise self.source.error(
+                    node.span,
+                    f"{name} is used below: a temporary never reaches memory and stays in f32",
+                    got=f"{what} on {name}",
+                    expected=f"{name}[...] = ... with plain indices and no type",
+                    fix="leave it out, or compute the result in a statement of another name",
+                )
+
+
+def _dims_in_order(node: ast.Node) -> list[str]:
+    return [n.text for n in ast.walk(node) if isinstance(n, ast.IndexName)]
+
+
+class Settings:
+    """The `with` clauses of a program, which are one schedule."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text: dict[str, str] = {}
+
+    def add(self, node: ast.Setting) -> None:
+        """Notes one setting; refuses what the schedule cannot hold."""
+        name, text = node.name.text, node.value.text
+        try:
+            value = schedule.parse_field(name, text)
+        except ScheduleError as error:
+            near = did_you_mean(name, schedule.FIELDS) if name not in schedule.FIELDS else error.fix
+            raise self.source.error(
+                node.span, error.message, got=f"{name}={text}", expected=error.expected, fix=near
+            ) from None
+        if isinstance(value, tuple) and max(value) > LIMIT:
+            raise self.source.error(
+                node.span, f"schedule field {name} is too large", got=text, expected=f"numbers up to {LIMIT}"
+            )
+        if self.text.setdefault(name, text) != text:
+            raise self.source.error(
+                node.span, f"{name} is set twice", got=text, expected=f"{self.text[name]}, as set before"
+            )
