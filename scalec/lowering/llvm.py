@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from functools import cache
 from typing import Any
 
@@ -31,9 +33,19 @@ def to_llvm_dialect(module: ir.Module) -> None:
     passmanager.PassManager.parse(_CONVERSIONS).run(module.operation)
 
 
+# MLIR's LLVM writes an f32 that has no short decimal as f0x and its own 8 digits; LLVM 22 (llvmlite) reads only the
+# older form, 0x and the 16 digits of the same number as a double.
+_SINGLE = re.compile(r"\bf0x([0-9A-Fa-f]{8})\b")
+
+
+def _as_double(literal: re.Match[str]) -> str:
+    (value,) = struct.unpack(">f", bytes.fromhex(literal.group(1)))
+    return "0x" + struct.pack(">d", value).hex().upper()
+
+
 def to_llvm_ir(module: ir.Module) -> str:
-    """LLVM IR text of a module in the llvm dialect."""
-    return llvm_dialect.translate_module_to_llvmir(module.operation)
+    """LLVM IR text, as llvmlite's LLVM reads it, of a module in the llvm dialect."""
+    return _SINGLE.sub(_as_double, llvm_dialect.translate_module_to_llvmir(module.operation))
 
 
 def to_ptx(text: str, arch: str, ptx_version: int) -> str:
