@@ -1,0 +1,134 @@
+"""Data for a kernel, on the GPU: random, quantised where it has scales, laid out as the kernel's spec says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from scalec.abi import KernelSpec, TensorSpec
+from scalec.errors import UnsupportedError
+
+TORCH_TYPES: dict[str, torch.dtype] = {
+    "f32": torch.float32,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "e4m3": torch.float8_e4m3fn,
+    "e5m2": torch.float8_e5m2,
+    "i32": torch.int32,
+    "i8": torch.int8,
+}
+
+
+@dataclass
+class Inputs:
+    """One set of arguments.
+
+    Attributes:
+        values: each operand by name: a tensor, or a float where it is a scalar; inputs that are results too included.
+        outputs: each result by name.
+    """
+
+    values: dict[str, Any]
+    outputs: dict[str, torch.Tensor]
+
+    def bytes(self) -> int:
+        """What one call must move: every operand read once, every result written once."""
+        moved = [v for v in self.values.values() if isinstance(v, torch.Tensor)] + list(self.outputs.values())
+        return sum(t.numel() * t.element_size() for t in moved)
+
+
+def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int) -> Inputs:
+    """Random arguments for a kernel at these sizes.
+
+    An operand X with a tensor X_scale is quantised: normal values, each block divided by what makes its largest the
+    type's largest, and the scales spread over several powers of two.
+
+    Raises:
+        UnsupportedError: an element type that torch has not.
+    """
+    generator = torch.Generator(device="cuda")
+    generator.manual_seed(seed)
+    by_name = {t.name: t for t in spec.operands}
+    values: dict[str, Any] = {}
+    for t in spec.operands:
+        scale = by_name.get(f"{t.name}_scale")
+        if t.name in values:
+            continue
+        if t.scalar:
+            values[t.name] = 0.5
+        elif scale is None:
+            values[t.name] = _place(_normal(shape_of(t, dims), generator), t)
+        else:
+            values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
+    outputs = {r.name: _place(_normal(shape_of(r, dims), generator), r) for r in spec.results}
+    return Inputs({t.name: values[t.name] for t in spec.operands}, outputs)
+
+
+def shape_of(t: TensorSpec, dims: dict[str, int]) -> tuple[int, ...]:
+    """The tensor's shape at these sizes."""
+    return tuple(e.value(dims) for e in t.shape)
+
+
+def block_of(t: TensorSpec, scale: TensorSpec, dims: dict[str, int]) -> tuple[int, ...]:
+    """The extents of `t` that share one of its scales; a scale of another rank is one for the whole tensor."""
+    whole = shape_of(t, dims)
+    if len(scale.shape) != len(t.shape):
+        return whole
+    return tuple(e.divisor if e.dim else extent for e, extent in zip(scale.shape, whole, strict=True))
+
+
+def expand(scales: torch.Tensor, block: tuple[int, ...], shape: tuple[int, ...]) -> torch.Tensor:
+    """Scales, one a block, repeated to the shape of what they scale."""
+    scales = scales.reshape(tuple(-(-s // b) for s, b in zip(shape, block, strict=True)))
+    for axis, (b, extent) in enumerate(zip(block, shape, strict=True)):
+        scales = scales.repeat_interleave(b, axis).narrow(axis, 0, extent)
+    return scales
+
+
+def _dtype(t: TensorSpec) -> torch.dtype:
+    try:
+        return TORCH_TYPES[t.dtype]
+    except KeyError:
+        raise UnsupportedError(
+            f"no data of type {t.dtype} for {t.name}", expected=", ".join(TORCH_TYPES), fix="measure it with `run`"
+        ) from None
+
+
+def _normal(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(shape, device="cuda", generator=generator)
+
+
+def _place(data: torch.Tensor, t: TensorSpec) -> torch.Tensor:
+    """`data` in the element type and layout of `t`, outer strides a multiple of its alignment."""
+    dtype = _dtype(t)
+    if data.ndim < 2:
+        return data.to(dtype).contiguous()
+    data = data.mT if t.layout == "col" else data
+    unit = max(t.align // dtype.itemsize, 1)
+    columns = -(-data.shape[-1] // unit) * unit
+    stored = torch.zeros((*data.shape[:-1], columns), device="cuda", dtype=dtype)
+    stored[..., : data.shape[-1]] = data.to(dtype)
+    view = stored[..., : data.shape[-1]]
+    return view.mT if t.layout == "col" else view
+
+
+def _quantised(
+    t: TensorSpec, scale: TensorSpec, dims: dict[str, int], generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shape, block = shape_of(t, dims), block_of(t, scale, dims)
+    data = _normal(shape, generator)
+    largest = _block_max(data.abs(), block)
+    data *= expand(torch.finfo(_dtype(t)).max / largest, block, shape)
+    scales = largest / torch.finfo(_dtype(t)).max * torch.exp(_normal(tuple(largest.shape), generator))
+    return _place(data, t), _place(scales.reshape(shape_of(scale, dims)), scale)
+
+
+def _block_max(data: torch.Tensor, block: tuple[int, ...]) -> torch.Tensor:
+    for axis, b in enumerate(block):
+        extent = data.shape[axis]
+        padding = [0, 0] * (data.ndim - 1 - axis) + [0, -extent % b]
+        padded = torch.nn.functional.pad(data, padding)
+        data = padded.unflatten(axis, (-1, b)).amax(axis + 1)
+    return data

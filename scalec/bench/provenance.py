@@ -1,0 +1,63 @@
+"""Where a result comes from: date, machine, versions, commit."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import subprocess
+from pathlib import Path
+
+import scalec
+
+FILE = "provenance.json"
+"""Beside a bundle's manifest: what compiled it."""
+
+
+def of_compiler() -> dict[str, str]:
+    """Version and commit of this scalec; the commit ends in "+" where the tree has local changes."""
+    return {"version": scalec.__version__, "commit": _commit()}
+
+
+def _commit() -> str:
+    folder = Path(scalec.__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "-uno", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def write(directory: str | Path) -> None:
+    """Notes in a bundle what compiled it."""
+    Path(directory, FILE).write_text(json.dumps(of_compiler(), indent=1) + "\n")
+
+
+def read(directory: str | Path) -> dict[str, str]:
+    """What compiled a bundle, as `write` noted it; that of this scalec where it did not."""
+    path = Path(directory, FILE)
+    return json.loads(path.read_text()) if path.exists() else of_compiler()
+
+
+def of_machine() -> dict[str, str]:
+    """Date (UTC), GPU, driver and torch."""
+    import torch
+
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        "gpu": torch.cuda.get_device_name(),
+        "driver": _driver(),
+        "torch": str(torch.__version__),
+        "cuda": str(torch.version.cuda),
+    }
+
+
+def _driver() -> str:
+    try:
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.split("\n")[0].strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

@@ -1,0 +1,67 @@
+"""Named sets of shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.errors import ScalecError
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A program and the sizes to measure it at.
+
+    Attributes:
+        source: the program.
+        shapes: sizes of its dimensions.
+    """
+
+    source: str
+    shapes: tuple[dict[str, int], ...]
+
+
+def _shapes(*sizes: tuple[int, int, int]) -> tuple[dict[str, int], ...]:
+    return tuple({"m": m, "n": n, "k": k} for m, n, k in sizes)
+
+
+# A's scales are M-contiguous for everyone: cuBLASLt and DeepGEMM take them so.
+BLOCK_FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128:f32@col,128x128)"
+
+SUITES: dict[str, Suite] = {
+    "hopper-fp8": Suite(
+        BLOCK_FP8,
+        _shapes(
+            (4096, 7168, 2048),
+            (4096, 4096, 7168),
+            (4096, 24576, 1536),
+            (4096, 7168, 16384),
+            (8192, 8192, 8192),
+            (4096, 2112, 7168),
+        ),
+    ),
+    "hopper-fp8-decode": Suite(
+        BLOCK_FP8,
+        _shapes(
+            (1, 7168, 2048),
+            (16, 7168, 2048),
+            (64, 2112, 7168),
+            (64, 7168, 2048),
+            (128, 7168, 16384),
+            (128, 24576, 1536),
+        ),
+    ),
+    "bf16": Suite("C[m,n] = A[m,k]@B[n,k]", _shapes((4096, 4096, 4096), (4096, 7168, 2048), (8192, 8192, 8192))),
+}
+
+DEFAULT_SUITE = "hopper-fp8"
+
+
+def get_suite(name: str) -> Suite:
+    """The suite `name`.
+
+    Raises:
+        ScalecError: no such suite.
+    """
+    if name not in SUITES:
+        raise ScalecError(f"no suite {name!r}", expected=", ".join(SUITES))
+    return SUITES[name]

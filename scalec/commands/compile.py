@@ -1,0 +1,161 @@
+"""`scalec compile`: a program to any of its stages, to files, or to a bundle."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalec.commands.output import note, plain_table, print_table, write_result
+from scalec.errors import ScalecError
+
+if TYPE_CHECKING:
+    from scalec.compiler import Compilation
+
+SUFFIXES: dict[str, str] = {
+    "scale": ".scale.mlir",
+    "tile": ".tile.mlir",
+    "nvvm": ".nvvm.mlir",
+    "llvm": ".ll",
+    "ptx": ".ptx",
+    "cubin": ".cubin",
+    "sass": ".sass",
+}
+"""Stages that `--emit` knows, in the order of compilation, and the suffix of each one's file."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compile.
+
+    Attributes:
+        source: the program.
+        target: name of the target, or None.
+        dims: sizes of dimensions to fix.
+        schedule: decisions, as text.
+    """
+
+    source: str
+    target: str | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    schedule: Mapping[str, str] = field(default_factory=dict)
+
+    def compile(self, until: str, on_pass: Callable[[str, Callable[[], str], float], None] | None) -> Compilation:
+        """Compiles up to stage `until`."""
+        from scalec.compiler import compile_source
+
+        return compile_source(
+            self.source, self.target, dict(self.dims), dict(self.schedule), until=until, on_pass=on_pass
+        )
+
+
+def stage_of(path: str | None) -> str:
+    """The stage that an output file's suffix asks for; PTX where it asks for none."""
+    if path:
+        for stage, suffix in SUFFIXES.items():
+            if path.endswith(suffix):
+                return stage
+    return "ptx"
+
+
+def compile_program(
+    request: Request,
+    emit: Sequence[str],
+    output: str | None,
+    *,
+    bundle: str | None = None,
+    print_after: Sequence[str] = (),
+    print_after_all: bool = False,
+    time_passes: bool = False,
+) -> None:
+    """Compiles and writes each stage in `emit`.
+
+    One stage goes to the file `output` or to stdout; several, or one where `output` is a folder, go to files of that
+    folder named after the kernel. With `bundle` the kernel is also written there; if `emit` is empty, only there.
+
+    Raises:
+        ScalecError: any refusal.
+        OSError: a file cannot be read or written.
+    """
+    stages = list(dict.fromkeys(emit))
+    if len(stages) > 1 and output in (None, "-"):
+        raise ScalecError(f"{len(stages)} stages need a folder", got=", ".join(stages), fix="give -o DIR")
+    if stages == ["cubin"] and output is None and sys.stdout.isatty():
+        raise ScalecError("a cubin is binary: not written to a terminal", fix="give -o FILE, or -o -")
+    _check_passes(print_after)
+
+    shown = set(print_after)
+
+    def on_pass(name: str, text: Callable[[], str], seconds: float) -> None:
+        if print_after_all or name in shown:
+            note(f"// ----- after {name}\n{text().rstrip()}")
+
+    until = _furthest([*stages, "cubin"] if bundle else stages)
+    made = request.compile(until, on_pass)
+    if time_passes:
+        _print_times(made)
+    for stage in stages:
+        data = _stage(request, made, stage)
+        if len(stages) > 1 or _is_folder(output):
+            path = Path(str(output), _stem(made) + SUFFIXES[stage])
+            write_result(data, str(path))
+            note(f"{path}")
+        else:
+            write_result(data, output)
+    if bundle:
+        _write_bundle(request, made, bundle)
+
+
+def _is_folder(path: str | None) -> bool:
+    return path not in (None, "-") and (str(path).endswith("/") or Path(str(path)).is_dir())
+
+
+def _stem(made: Compilation) -> str:
+    return made.spec.entry if made.spec else "program"
+
+
+def _furthest(stages: Sequence[str]) -> str:
+    order = list(SUFFIXES)
+    last = max(stages, key=order.index)
+    return "cubin" if last == "sass" else last
+
+
+def _check_passes(names: Sequence[str]) -> None:
+    if names:
+        from scalec.passes.pipeline import find
+
+        find(names)
+
+
+def _stage(request: Request, made: Compilation, stage: str) -> str | bytes:
+    if stage in ("cubin", "sass"):
+        if made.cubin is None:
+            raise ScalecError("the compiler made no cubin")
+        if stage == "cubin":
+            return made.cubin
+        from scalec.commands.sass import disassemble
+
+        return disassemble(made.cubin)
+    if stage not in made.texts:  # a later stage rewrites this one in place, so it is kept only where it is the last
+        made = request.compile(stage, None)
+    return made.texts[stage]
+
+
+def _print_times(made: Compilation) -> None:
+    table = plain_table("stage", "ms", "%", right=("ms", "%"))
+    total = sum(seconds for _, seconds in made.times)
+    for name, seconds in made.times:
+        table.add_row(name, f"{seconds * 1e3:.1f}", f"{100 * seconds / total if total else 0:.0f}")
+    table.add_row("total", f"{total * 1e3:.1f}", "100")
+    print_table(table, stderr=True)
+
+
+def _write_bundle(request: Request, made: Compilation, directory: str) -> None:
+    from scalec.runtime import bundle
+
+    if made.spec is None or made.cubin is None:
+        raise ScalecError("the compiler made no cubin")
+    bundle.write(directory, [(made.spec, made.cubin)])
+    note(f"{directory}: {made.spec.entry}")

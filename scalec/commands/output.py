@@ -1,0 +1,69 @@
+"""Where results and diagnostics go: results to stdout or a file, everything else to stderr."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalec.errors import ScalecError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console on stdout or stderr. rich itself respects NO_COLOR and terminals that cannot show colour."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+def print_table(table: Table, *, stderr: bool = False) -> None:
+    """Prints a table as wide as it needs to be where its reader is not a terminal."""
+    target = console(stderr=stderr)
+    if not target.is_terminal:
+        target.width = 1000
+    target.print(table)
+
+
+def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table without borders; the columns in `right` are right-aligned."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+    return table
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal, on stderr."""
+    print(text, file=sys.stderr)
+
+
+def write_result(data: str | bytes, path: str | None) -> None:
+    """Writes a result to `path`, or to stdout where it is None or "-".
+
+    Raises:
+        ScalecError: binary data would go to a terminal.
+        OSError: the file cannot be written.
+    """
+    if path is None or path == "-":
+        if isinstance(data, bytes):
+            if path is None and sys.stdout.isatty():
+                raise ScalecError("a cubin is binary: not written to a terminal", fix="give -o FILE, or -o -")
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        else:
+            sys.stdout.write(data if data.endswith("\n") else data + "\n")
+            sys.stdout.flush()
+        return
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(data, bytes):
+        target.write_bytes(data)
+    else:
+        target.write_text(data if data.endswith("\n") else data + "\n", encoding="utf-8")

@@ -1,0 +1,84 @@
+"""How every command reads a program, the sizes of its dimensions and a schedule."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def read_source(text: str) -> str:
+    """The program that a command was given: standard input for "-", a file's text if one has that name, else `text`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if text == "-":
+        return sys.stdin.read()
+    return Path(text).read_text(encoding="utf-8") if _names_a_file(text) else text
+
+
+def _names_a_file(text: str) -> bool:
+    try:
+        return "\n" not in text and Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or no name at all
+        return False
+
+
+def parse_pairs(text: str) -> list[tuple[str, str]]:
+    """Reads "a=1,b=2".
+
+    Raises:
+        ValueError: with a sentence for the user.
+    """
+    pairs = []
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise ValueError(f"{part.strip()!r} is not NAME=VALUE")
+        pairs.append((name, value))
+    return pairs
+
+
+def parse_dims(text: str) -> dict[str, int]:
+    """Reads "m=4096,n=7168".
+
+    Raises:
+        ValueError: with a sentence for the user.
+    """
+    sizes: dict[str, int] = {}
+    for name, value in parse_pairs(text):
+        if not value.isascii() or not value.isdigit() or int(value) < 1:
+            raise ValueError(f"{name} = {value!r} is not a positive integer")
+        _set(sizes, name, int(value))
+    return sizes
+
+
+def parse_schedule(text: str) -> dict[str, str]:
+    """Reads "tile=128x128x128,stages=5"; the values are checked by the schedule's own table.
+
+    Raises:
+        ValueError: with a sentence for the user.
+    """
+    values: dict[str, str] = {}
+    for name, value in parse_pairs(text):
+        _set(values, name, value)
+    return values
+
+
+def merge_dims(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """The sizes of several `--dim`.
+
+    Raises:
+        ValueError: two of them give one dimension different sizes.
+    """
+    sizes: dict[str, int] = {}
+    for part in parts:
+        for name, value in part.items():
+            _set(sizes, name, value)
+    return sizes
+
+
+def _set(values: dict, name: str, value: int | str) -> None:
+    if values.setdefault(name, value) != value:
+        raise ValueError(f"{name} is given twice: {values[name]} and {value}")

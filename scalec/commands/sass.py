@@ -1,0 +1,44 @@
+"""A cubin's machine code as text, through nvdisasm or cuobjdump."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from scalec.errors import ToolchainError
+
+_TOOLS = {"nvdisasm": ["-c"], "cuobjdump": ["-sass"]}
+
+
+def find() -> tuple[Path, list[str]]:
+    """A disassembler and its options: from the CUDA wheels, else from PATH.
+
+    Raises:
+        ToolchainError: none is installed.
+    """
+    sites = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}
+    for tool, options in _TOOLS.items():
+        wheels = [p for site in sorted(sites) for p in sorted(Path(site, "nvidia").glob(f"*/bin/{tool}"), reverse=True)]
+        on_path = shutil.which(tool)
+        for found in [*wheels, *([Path(on_path)] if on_path else [])]:
+            return found, options
+    raise ToolchainError("no disassembler", expected="nvdisasm or cuobjdump", fix="pip install 'scalec[sass]'")
+
+
+def disassemble(cubin: bytes) -> str:
+    """SASS of a cubin.
+
+    Raises:
+        ToolchainError: no disassembler, or it refused the cubin.
+    """
+    tool, options = find()
+    with tempfile.TemporaryDirectory(prefix="scalec-") as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        done = subprocess.run([tool, *options, path], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolchainError(f"{tool.name} refused the cubin: {done.stderr.strip()}")
+    return done.stdout
