@@ -18,6 +18,7 @@ from scalec import __version__
 from scalec.commands import program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
+from scalec.targets import TARGETS
 
 
 class _Commands(click.Group):
@@ -67,17 +68,32 @@ class _Parsed(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-def _names(known: Sequence[str] = ()) -> _Parsed:
-    """A comma list of names, each in `known` where that is given."""
+def _stages(text: str) -> list[str]:
+    """A comma list of stages."""
+    names = [n.strip() for n in text.split(",") if n.strip()]
+    for name in names:
+        if name not in SUFFIXES:
+            raise ValueError(f"{name!r} is not one of {', '.join(SUFFIXES)}")
+    return names
 
-    def parse(text: str) -> list[str]:
-        names = [n.strip() for n in text.split(",") if n.strip()]
-        for name in names:
-            if known and name not in known:
-                raise ValueError(f"{name!r} is not one of {', '.join(known)}")
-        return names
 
-    return _Parsed("NAMES", parse)
+def _passes(text: str) -> list[str]:
+    """A comma list of passes."""
+    from scalec.passes.pipeline import find
+
+    names = [n.strip() for n in text.split(",") if n.strip()]
+    try:
+        find(names)
+    except ScalecError as error:
+        raise ValueError(f"{error.message}; expected some of {error.expected}") from None
+    return names
+
+
+def _target(text: str) -> str:
+    """A row of scalec.targets."""
+    if text not in TARGETS:
+        raise ValueError(f"{text!r} is not one of {', '.join(TARGETS)}")
+    return text
 
 
 def _merge_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, int]]) -> dict[str, int]:
@@ -111,7 +127,12 @@ _DIM = click.option(
     callback=_merge_dims,
     help="Size of a dimension; repeats, and takes comma lists. Dimensions left out stay dynamic.",
 )
-_TARGET = click.option("--target", metavar="NAME", help="GPU to compile for; see `scalec targets`.  [default: sm_90a]")
+_TARGET = click.option(
+    "--target",
+    metavar="NAME",
+    type=_Parsed("NAME", _target),
+    help="GPU to compile for; see `scalec targets`.  [default: sm_90a]",
+)
 _SCHEDULE = click.option(
     "--schedule",
     default=None,
@@ -145,7 +166,7 @@ def main() -> None:
     "--emit",
     multiple=True,
     metavar="STAGE,...",
-    type=_names(list(SUFFIXES)),
+    type=_Parsed("STAGE", _stages),
     callback=_flatten,
     help=f"What to write: {', '.join(SUFFIXES)}. Several need -o DIR.  [default: by the suffix of -o, else ptx]",
 )
@@ -155,7 +176,7 @@ def main() -> None:
     "--print-after",
     multiple=True,
     metavar="PASS,...",
-    type=_names(),
+    type=_Parsed("PASS", _passes),
     callback=_flatten,
     help="Print the IR after these passes, on stderr.",
 )
@@ -257,7 +278,9 @@ def bench(
 
 @main.command()
 @click.argument("file")
-@click.option("--passes", required=True, metavar="PASS,...", type=_names(), help="Passes to run, in this order.")
+@click.option(
+    "--passes", required=True, metavar="PASS,...", type=_Parsed("PASS", _passes), help="Passes to run, in this order."
+)
 @_TARGET
 @_OUTPUT
 def opt(file: str, passes: list[str], target: str | None, output: str | None) -> None:

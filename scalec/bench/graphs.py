@@ -7,48 +7,16 @@ round times every contender, in shuffled order, each after the same pause; figur
 from __future__ import annotations
 
 import random
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
+from scalec.bench.method import GRAPH_SECONDS, PAUSE_SECONDS, SPIN_CYCLES
+from scalec.bench.result import Timing
+
 Launch = Callable[[], object]
-
-ROTATION_BYTES = 256 << 20  # inputs in rotation: five times the 50 MB of L2 (H100 white paper), as in peers.md
-GRAPH_SECONDS = 2e-3  # one replay, so that the microseconds around it do not count
-PAUSE_SECONDS = 0.02  # before each replay: every contender starts from the same clocks
-SPIN_CYCLES = 200_000  # keeps the GPU busy while the graph is enqueued, so that the start event does not wait for it
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Times of one contender.
-
-    Attributes:
-        samples: microseconds a launch, one for each round.
-    """
-
-    samples: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """Microseconds."""
-        return statistics.median(self.samples)
-
-    @property
-    def quartiles(self) -> tuple[float, float]:
-        """The first and the third quartile, in microseconds."""
-        if len(self.samples) < 2:
-            return self.median, self.median
-        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
-        return low, high
-
-
-def sets_in_rotation(bytes_of_one: int) -> int:
-    """How many input sets exceed ROTATION_BYTES together; at least two."""
-    return max(2, -(-ROTATION_BYTES // bytes_of_one))
 
 
 @dataclass

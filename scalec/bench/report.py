@@ -9,13 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
-from scalec.bench import graphs, provenance
-from scalec.bench.shape import OURS, Row
-
-METHOD = (
-    f"CUDA graphs of launches rotating over >= {graphs.ROTATION_BYTES >> 20} MB of inputs, contenders interleaved in "
-    f"shuffled rounds, {graphs.PAUSE_SECONDS * 1e3:.0f} ms pause before each replay"
-)
+from scalec.bench import method, provenance
+from scalec.bench.result import OURS, Row
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -54,7 +49,7 @@ def document(rows: Sequence[Row], source: str, target: str, rounds: int, compile
         **compiler,
         "target": target,
         "expression": source,
-        "method": f"{METHOD}; median and quartiles of {rounds}",
+        "method": f"{method.SUMMARY}; median and quartiles of {rounds}",
         "geometric_mean_ratio": {n: round(r, 4) for n, r in geometric_means(rows).items()},
         "shapes": [row.to_json() for row in rows],
     }

@@ -84,7 +84,6 @@ def compile_program(
         raise ScalecError(f"{len(stages)} stages need a folder", got=", ".join(stages), fix="give -o DIR")
     if stages == ["cubin"] and output is None and sys.stdout.isatty():
         raise ScalecError("a cubin is binary: not written to a terminal", fix="give -o FILE, or -o -")
-    _check_passes(print_after)
 
     shown = set(print_after)
 
@@ -120,13 +119,6 @@ def _furthest(stages: Sequence[str]) -> str:
     order = list(SUFFIXES)
     last = max(stages, key=order.index)
     return "cubin" if last == "sass" else last
-
-
-def _check_passes(names: Sequence[str]) -> None:
-    if names:
-        from scalec.passes.pipeline import find
-
-        find(names)
 
 
 def _stage(request: Request, made: Compilation, stage: str) -> str | bytes:
