@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scalec.errors import SourceError
 from scalec.frontend import affine, ast
 from scalec.frontend.affine import LIMIT, Linear, TooLarge
-from scalec.frontend.diagnostics import Source, Span, did_you_mean, spelled
+from scalec.frontend.diagnostics import Source, Span, did_you_mean, one_of, spelled
 from scalec.frontend.program import Argument, Scalar, Scales, Statement, Tensor, scale_name
 
 FUNCTIONS = {  # name: fewest arguments, most
@@ -22,6 +23,7 @@ FUNCTIONS = {  # name: fewest arguments, most
     "max": (2, 64),
 }
 REDUCTIONS = ("sum", "max", "min")
+MAX_EXTENT = 2**40 - 1  # the largest dimension that a tensor map can describe is 2^32; extents are 64-bit in MLIR
 KEYWORDS = ("for", "in", "else", "scale", "with", "inf")
 
 
@@ -68,7 +70,10 @@ class Names:
             return self._index(node)
         except TooLarge:
             raise self.source.error(
-                node.span, "this index has too large a number", expected=f"factors and constants up to {LIMIT}"
+                node.span,
+                "this index has too large a number",
+                got=self.source.text[node.span[0] : node.span[1]],
+                expected=f"factors and constants up to {LIMIT}",
             ) from None
 
     def _index(self, node: ast.Node) -> Linear:
@@ -130,9 +135,7 @@ class Names:
             try:
                 self._widen(tensor, position, node, affine.extent(index))
             except TooLarge:
-                raise self.source.error(
-                    node.span, f"{tensor.name} is too large", expected=f"extents up to {LIMIT}"
-                ) from None
+                raise self._too_large(tensor, node, index) from None
             if tensor.extents[position] is None and (tensor, position) not in self._dims:
                 self._dims.insert(before, (tensor, position))
         self._check_twice(tensor, nodes, found)
@@ -154,6 +157,8 @@ class Names:
         had = tensor.extents[position]
         if extent is None or extent == had:
             return
+        if (affine.value(extent, self.sizes) or 0) > MAX_EXTENT:
+            raise self._too_large(tensor, node, extent)
         if had is None or not had.terms:
             larger = had is None or bool(extent.terms) or extent.constant > had.constant
             tensor.extents[position] = extent if larger else had
@@ -167,6 +172,14 @@ class Names:
                 expected="the same index of every use of a tensor over the same dimension",
                 fix="give one of the two tensors another name",
             )
+
+    def _too_large(self, tensor: Tensor, node: ast.Node, index: Linear) -> SourceError:
+        return self.source.error(
+            node.span,
+            f"{tensor.name} is too large",
+            got=f"{index} at this index",
+            expected=f"factors and constants up to {LIMIT}, extents up to {MAX_EXTENT}",
+        )
 
     def _check_twice(self, tensor: Tensor, nodes: Sequence[ast.Node], index: Sequence[Linear]) -> None:
         for position, i in enumerate(index):
@@ -312,12 +325,11 @@ class Names:
                 order.append(name)
         for name in self.sizes:
             if name not in order:
-                raise self.source.error(
-                    (0, 0),
+                raise SourceError(
                     f"dims gives {name!r}, which is no dimension of this program",
                     got=f"{name!r}",
-                    expected=", ".join(order),
-                    fix=did_you_mean(name, order),
+                    expected=one_of(order),
+                    fix=did_you_mean(str(name), order),
                 )
         return order
 

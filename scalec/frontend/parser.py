@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from lark import Lark, Token, Transformer, Tree, v_args
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.tree import Meta
 
 from scalec.errors import SourceError
@@ -195,49 +195,46 @@ def _expected(names: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else one_of(words) if words else ""
 
 
-def _refusal(source: Source, error: UnexpectedInput) -> SourceError:
-    """What lark could not read, with the fix where the mistake is a known one."""
-    end = len(source.text)
-    if isinstance(error, UnexpectedToken):
-        token = error.token
-        if token.type == "$END":
-            # the last character that is not blank is what the statement broke off after
-            start = max(0, len(blank(source.text).rstrip()) - 1)
-            return source.error(
-                (start, start + 1),
-                "the program ends too early",
-                got="nothing after this",
-                expected=_expected(sorted(error.expected)) + " next",
-            )
-        start = token.start_pos or 0
-        got = "the end of the statement" if token.type == "END" else str(token)
-        names, span = sorted(error.expected), (start, start + len(token))
-    elif isinstance(error, UnexpectedCharacters):
-        start = error.pos_in_stream
-        got, names, span = source.text[start], sorted(error.allowed or ()), (start, min(start + 1, end))
-    else:
-        return source.error((0, end), "not a program")
-    fixes = {
-        "scale": "write scale(...) right after the contraction A[...]@B[...], or after the result's type",
-        ":": "write the type right after the tensor, as in A[m,k]:e4m3",
-        "==": "write = or +=",
-        "=": "write the result's indices, as in C[m,n] = ...",
-        "**": "write x^2",
-    }
-    rest = source.text[start:]
-    key = next((k for k in ("**", "==", "scale", ":") if rest.startswith(k)), "=" if rest[:1] == "=" else "")
-    if key == "=" and "LSQB" not in names:
-        key = ""
-    if source.text[max(0, start - 1) : start + 1] == "**":
-        key = "**"
-    if source.text[max(0, start - 1) : start + 1] == "==":
-        key = "=="
-    if not got.isprintable() or not got.isascii():
-        got = f"the character U+{ord(got[0]):04X}"
-    shown = got if got.startswith("the ") else repr(got)
+def _refusal(source: Source, error: UnexpectedInput, accepted: Sequence[str]) -> SourceError:
+    """What lark could not read, where it would have read any of `accepted`."""
+    text = source.text
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        # the last character that is not blank is what the program broke off after
+        start = max(0, len(blank(text).rstrip()) - 1)
+        expected = _expected(accepted) + " next"
+        return source.error(
+            (start, start + 1), "the program ends too early", got="nothing after this", expected=expected
+        )
+    start = error.pos_in_stream or 0
+    found = str(error.token) if isinstance(error, UnexpectedToken) else text[start]
+    what, got = found, repr(found)
+    if found in "\n;":
+        what = got = "the end of the statement"
+    elif not (found.isprintable() and found.isascii()):
+        what = got = f"the character U+{ord(found[0]):04X}"
     return source.error(
-        span, f"{got} cannot stand here", got=shown, expected=_expected(names), fix=fixes.get(key, "") if key else ""
+        (start, start + len(found)),
+        f"{what} cannot stand here",
+        got=got,
+        expected=_expected(accepted),
+        fix=_fix(text, start, accepted),
     )
+
+
+def _fix(text: str, start: int, accepted: Sequence[str]) -> str:
+    """The fix of a known mistake."""
+    pair = text[max(0, start - 1) : start + 1]
+    if pair == "==":
+        return "write = or +="
+    if pair == "**":
+        return "write x^2"
+    if text.startswith("=", start) and "LSQB" in accepted:
+        return "write the result's indices, as in C[m,n] = ..."
+    if text.startswith("scale", start):
+        return "write scale(...) right after the contraction A[...]@B[...], or after the result's type"
+    if text.startswith(":", start):
+        return "write the type right after the tensor, as in A[m,k]:e4m3"
+    return ""
 
 
 def _check_depth(source: Source, tree: Tree[Token]) -> None:
@@ -268,9 +265,11 @@ def parse(source: Source) -> ast.Program:
             got=f"{len(source.text)} characters",
             expected=f"at most {MAX_CHARACTERS} characters",
         )
+    reading = _lark().parse_interactive(blank(source.text))
     try:
-        tree = _lark().parse(blank(source.text))
+        reading.exhaust_lexer()
+        tree = reading.feed_eof()
     except UnexpectedInput as error:
-        raise _refusal(source, error) from None
+        raise _refusal(source, error, sorted(reading.accepts())) from None
     _check_depth(source, tree)
     return _ToAst().transform(tree)

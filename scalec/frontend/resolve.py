@@ -355,7 +355,9 @@ class Resolver:
                 if left.dims & right.dims
                 else f"indices {_list(left.dims)} on the left of @ and {_list(right.dims)} on the right",
                 expected="at least one index in both operands and not in the result",
-                fix="write * for a product without a sum",
+                fix="write * for a product without a sum"
+                if left.dims and right.dims
+                else "write the operand's indices, as in A[m,k]",
             )
         return Contract(node.span, (both & keep) | (linked & keep), left, right)
 
@@ -388,12 +390,16 @@ class Resolver:
         """Gives the entries of `scale(...)` to the operands that have no format, in order."""
         if len(node.items) != len(unformatted):
             called = " and ".join(_called(o) for o, _ in unformatted)
+            entries = [self.source.text[i.span[0] : i.span[1]] for i in node.items]
+            entries += ["none"] * (len(unformatted) - len(entries))
             raise self.source.error(
                 node.span,
                 "scale(...) has another number of entries than there are operands without a format",
                 got=spelled(len(node.items), "entry", "entries"),
-                expected=f"{len(unformatted)}" + (f", for {called}" if called else ": both operands have formats"),
-                fix="write none for an operand without scales" if len(node.items) < len(unformatted) else "",
+                expected=f"{len(unformatted)}, for {called}" if called else "no scale(...): both operands have formats",
+                fix=f"write scale({', '.join(entries)})"
+                if len(node.items) < len(unformatted)
+                else "leave out what a format says already",
             )
         for item, (operand, value) in zip(node.items, unformatted, strict=True):
             name = _called(operand)
@@ -403,9 +409,10 @@ class Resolver:
             elif item.levels[0].block.text != "none":
                 raise self.source.error(
                     item.span,
-                    f"{name} is computed and has no scales",
+                    "only a tensor in memory has scales",
                     got=self.source.text[item.span[0] : item.span[1]],
                     expected="none for an operand that is computed",
+                    fix="scale the tensors inside it by hand, or give them formats",
                 )
 
 
