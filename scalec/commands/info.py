@@ -69,7 +69,7 @@ def _gpu() -> str:
     from scalec.runtime import driver
 
     try:
-        device = driver.current()
+        gpus = driver.gpus()
     except ScalecError as error:
         return f"none: {error.message}"
-    return f"{device.name}, {device.sms} SMs, sm_{device.capability[0]}{device.capability[1]}"
+    return "; ".join(f"{g.name}, {g.sms} SMs, {g.target or 'no target'}" for g in gpus) or "none"

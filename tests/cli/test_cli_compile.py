@@ -1,0 +1,161 @@
+"""`scalec compile`: stages, files, options, refusals."""
+
+from __future__ import annotations
+
+import pytest
+from cli_programs import FP8
+
+from scalec.commands.compile import SUFFIXES, stage_of
+
+SIZES = ("--dim", "n=7168,k=2048")
+
+MARKS = {
+    "scale": "scale.contract",
+    "tile": "tile.kernel",
+    "nvvm": "nvvm.",
+    "llvm": "define ",
+    "ptx": ".target sm_90a",
+    "sass": "GMMA",
+}
+
+
+@pytest.mark.parametrize("stage", MARKS)
+def test_emit_to_stdout(invoke, stage):
+    result = invoke("compile", FP8, *SIZES, "--emit", stage)
+    assert result.exit_code == 0, result.stderr
+    assert MARKS[stage] in result.stdout
+    assert result.stderr == ""
+
+
+def test_ptx_is_the_default(invoke):
+    assert ".target sm_90a" in invoke("compile", FP8, *SIZES).stdout
+
+
+def test_dims_are_specialised(invoke):
+    text = invoke("compile", FP8, "--dim", "m=4096", "--dim", "n=7168,k=2048", "--emit", "scale").stdout
+    assert "tensor<4096x2048xf8E4M3FN>" in text
+    assert "tensor<?x2048xf8E4M3FN>" in invoke("compile", FP8, *SIZES, "--emit", "scale").stdout
+
+
+def test_file_and_stdin_are_programs(invoke, tmp_path):
+    file = tmp_path / "gemm.scale"
+    file.write_text(FP8)
+    texts = [
+        invoke("compile", FP8, "--emit", "scale").stdout,
+        invoke("compile", str(file), "--emit", "scale").stdout,
+        invoke("compile", "-", "--emit", "scale", input=FP8).stdout,
+    ]
+    assert texts[0] == texts[1] == texts[2] != ""
+
+
+def test_cubin_to_file_by_suffix(invoke, tmp_path):
+    path = tmp_path / "folder" / "gemm.cubin"
+    result = invoke("compile", FP8, *SIZES, "-o", str(path))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert path.read_bytes().startswith(b"\x7fELF")
+
+
+def test_several_stages_to_a_folder(invoke, tmp_path):
+    result = invoke("compile", FP8, *SIZES, "--emit", "scale,nvvm,ptx", "--emit", "cubin", "-o", str(tmp_path / "out"))
+    assert (result.exit_code, result.stdout) == (0, "")
+    names = {p.name for p in (tmp_path / "out").iterdir()}
+    assert names == {"C.scale.mlir", "C.nvvm.mlir", "C.ptx", "C.cubin"}
+    assert "C.cubin" in result.stderr
+
+
+def test_several_stages_need_a_folder(invoke):
+    result = invoke("compile", FP8, "--emit", "ptx,cubin")
+    assert result.exit_code == 1
+    assert "give -o DIR" in result.stderr
+
+
+def test_dash_is_stdout(invoke):
+    assert invoke("compile", FP8, *SIZES, "--emit", "cubin", "-o", "-").stdout_bytes.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize(
+    ("path", "stage"),
+    [(None, "ptx"), ("-", "ptx"), ("x", "ptx"), *((f"a/b{suffix}", stage) for stage, suffix in SUFFIXES.items())],
+)
+def test_stage_of_a_path(path, stage):
+    assert stage_of(path) == stage
+
+
+def test_schedule_overrides(invoke):
+    text = invoke("compile", FP8, *SIZES, "--schedule", "tile=128x128x128,stages=3", "--emit", "tile").stdout
+    assert "depth = 3" in text
+
+
+def test_print_after_goes_to_stderr(invoke):
+    result = invoke(
+        "compile", FP8, *SIZES, "--emit", "tile", "--print-after=choose-tiling", "--print-after=infer-roles"
+    )
+    assert result.exit_code == 0
+    heads = [line for line in result.stderr.splitlines() if line.startswith("// -----")]
+    assert heads == ["// ----- after infer-roles", "// ----- after choose-tiling"]
+    assert "// -----" not in result.stdout
+
+
+def test_print_after_all(invoke):
+    from scalec.passes.pipeline import PIPELINE
+
+    result = invoke("compile", FP8, *SIZES, "--emit", "tile", "--print-after-all")
+    assert [f"// ----- after {p.name}" for p in PIPELINE] == [
+        line for line in result.stderr.splitlines() if line.startswith("// -----")
+    ]
+
+
+def test_time_passes(invoke):
+    result = invoke("compile", FP8, *SIZES, "--emit", "cubin", "-o", "-", "--time-passes")
+    for stage in ("frontend", "choose-tiling", "ptxas", "total"):
+        assert stage in result.stderr
+
+
+def test_bundle(invoke, tmp_path):
+    import scalec
+
+    result = invoke("compile", FP8, *SIZES, "--bundle", str(tmp_path / "kernels"))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert list((tmp_path / "kernels").rglob("*.cubin"))
+    assert scalec.load(tmp_path / "kernels")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--emit", "nope"], "not one of scale, tile, nvvm, llvm, ptx, cubin, sass"),
+        (["--dim", "n"], "'n' is not NAME=VALUE"),
+        (["--dim", "n=many"], "'many' is not a positive integer"),
+        (["--dim", "n=1", "--dim", "n=2"], "n is given twice: 1 and 2"),
+        (["--schedule", "tile"], "'tile' is not NAME=VALUE"),
+        (["--target", "sm_1"], "'sm_1' is not one of sm_90a"),
+        (["--print-after", "nope"], "no pass 'nope'"),
+        (["--nope"], "--nope"),
+    ],
+)
+def test_misuse(invoke, arguments, message):
+    result = invoke("compile", FP8, *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "messages"),
+    [
+        ("C[m,n] = A[m,k]@B[n,q]", [], ["error:", "1:14", "^", "expected"]),
+        ("C[m,n] = ", [], ["error:", "expected"]),
+        (FP8, ["--dim", "q=1"], ["'q'", "m, n, k"]),
+        (FP8, ["--schedule", "nope=1"], ["no schedule field 'nope'", "tile"]),
+        (FP8, ["--schedule", "tile=1024x1024x128"], ["tile=1024x1024x128"]),
+        (FP8, ["-o", "/proc/none/x.ptx"], ["/proc/none", "No such file or directory"]),
+        (FP8, ["--dim", "k=7169", "--dim", "n=512"], ["7169"]),
+    ],
+)
+def test_refusals(invoke, program, arguments, messages):
+    result = invoke("compile", program, *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    for message in messages:
+        assert message in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,71 @@
+"""`--help` of every command: examples, and fast."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from scalec import __version__
+from scalec.cli import main
+
+
+def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = [path]
+    for name, command in group.commands.items():
+        found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
+    return found
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_help_has_examples(invoke, path):
+    result = invoke(*path, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.stdout
+    assert f"scalec {' '.join(path)}".strip() in result.stdout
+    assert result.stderr == ""
+
+
+def test_every_command_is_there():
+    assert {p[0] for p in commands() if p} == {"compile", "run", "bench", "opt", "targets", "env", "cache"}
+
+
+def test_version(invoke):
+    assert invoke("--version").stdout == f"scalec {__version__}\n"
+
+
+def test_no_arguments_is_misuse(invoke):
+    assert invoke().exit_code == 2
+
+
+def test_unknown_command_is_misuse(invoke):
+    result = invoke("nope")
+    assert result.exit_code == 2
+    assert "nope" in result.stderr
+    assert result.stdout == ""
+
+
+def test_help_imports_nothing_heavy():
+    heavy = ["torch", "torch_mlir", "llvmlite", "lark", "numpy", "rich", "cuda", "scalec.frontend", "scalec.passes"]
+    code = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from scalec.cli import main\n"
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
+        f"print([name for name in {heavy} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_help_is_fast():
+    def seconds() -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "scalec.cli", "--help"], capture_output=True, check=True)
+        return time.perf_counter() - start
+
+    # the best of several: other tests run beside this one
+    assert min(seconds() for _ in range(5)) < 0.3
