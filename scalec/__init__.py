@@ -1,3 +1,62 @@
-"""scalec: one line of scaled einsum in, the kernel an expert would have written by hand out."""
+"""scalec: one line of scaled einsum in, the kernel an expert would have written by hand out.
+
+    kernel = scalec.compile("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", dims={"n": 7168, "k": 2048})
+    C = kernel(A, B, A_scale, B_scale)
+
+Importing it costs nothing: each name below is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scalec import env, errors, reference
+    from scalec.api import Bundle, Kernel, compile, load
+    from scalec.errors import (
+        ArgumentError,
+        DeviceError,
+        ScalecError,
+        ScheduleError,
+        SourceError,
+        ToolchainError,
+        UnsupportedError,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "Bundle",
+    "DeviceError",
+    "Kernel",
+    "ScalecError",
+    "ScheduleError",
+    "SourceError",
+    "ToolchainError",
+    "UnsupportedError",
+    "__version__",
+    "compile",
+    "env",
+    "errors",
+    "load",
+    "reference",
+]
+
+_MODULES = ("env", "errors", "reference")
+_FROM = {"Bundle": "api", "Kernel": "api", "compile": "api", "load": "api"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"scalec.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'scalec' has no attribute {name!r}")
+    value = getattr(import_module(f"scalec.{_FROM.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,8 @@ No IR and no GPU is needed to read it; `to_json` and `from_json` are how it trav
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,7 +20,7 @@ class Extent:
     divisor: int = 1
     size: int = 0
 
-    def value(self, dims: dict[str, int]) -> int:
+    def value(self, dims: Mapping[str, int]) -> int:
         """The extent, given the sizes of the program's dimensions."""
         return -(-dims[self.dim] // self.divisor) if self.dim else self.size
 
@@ -65,7 +67,10 @@ class Argument:
         axis: the tensor's axis that a stride speaks of.
         box: tensor map: extents of one copy, innermost first.
         swizzle: tensor map: bytes of the swizzle, 0 for none.
-        rank: tensor map: its rank; the map's dimensions are the tensor's, innermost (contiguous) first.
+
+    A tensor map's dimensions are the tensor's, innermost (contiguous) first: its rank is the length of `box`. A tensor
+    of a sub-byte type is mapped as the bytes it is packed into, and its box counts bytes along the first dimension.
+    A pointer's tensor must have no gap along an outer axis that no "stride" argument speaks of.
     """
 
     kind: str
@@ -80,8 +85,8 @@ class Argument:
 class Launch:
     """How to launch the entry function.
 
-    The grid is persistent: min(units, CTAs that fit at once), where units = product over `tiles` of
-    ceil(ceil(dim / tile) / cluster) clusters; it is one-dimensional, a multiple of the cluster size.
+    The grid is persistent and one-dimensional: min(units, clusters that run at once) * cluster CTAs, where units =
+    product over `tiles` of ceil(ceil(dim / tile) / cluster CTAs along it).
 
     Attributes:
         threads: threads of a CTA.
@@ -94,6 +99,14 @@ class Launch:
     shared_bytes: int
     cluster: int
     tiles: tuple[tuple[str, int, int], ...]
+
+    def units(self, dims: Mapping[str, int]) -> int:
+        """How many clusters' worth of tiles there are, given the sizes of the program's dimensions."""
+        return math.prod(-(-dims[dim] // (tile * along)) for dim, tile, along in self.tiles)
+
+    def grid(self, dims: Mapping[str, int], clusters: int) -> int:
+        """CTAs to launch where `clusters` clusters run at once."""
+        return min(self.units(dims), clusters) * self.cluster
 
 
 @dataclass(frozen=True)
@@ -135,22 +148,28 @@ class KernelSpec:
         Raises:
             ValueError: another version, or not a kernel spec.
         """
-        data: dict[str, Any] = json.loads(text)
-        if data.pop("version", None) != VERSION:
-            raise ValueError(f"not a scalec kernel spec of version {VERSION}")
-        tensor = lambda t: TensorSpec(**{**t, "shape": tuple(Extent(**e) for e in t["shape"])})  # noqa: E731
-        launch = data["launch"]
-        launch["tiles"] = tuple((str(d), int(t), int(c)) for d, t, c in launch["tiles"])
-        return KernelSpec(
-            **{
-                **data,
-                "operands": tuple(map(tensor, data["operands"])),
-                "results": tuple(map(tensor, data["results"])),
-                "arguments": tuple(Argument(**{**a, "box": tuple(a["box"])}) for a in data["arguments"]),
-                "launch": Launch(**launch),
-                "flops": tuple(data["flops"]),
-            }
-        )
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.pop("version") != VERSION:
+                raise ValueError(f"not a scalec kernel spec of version {VERSION}")
+            launch = data["launch"]
+            launch["tiles"] = tuple((str(d), int(t), int(c)) for d, t, c in launch["tiles"])
+            return KernelSpec(
+                **{
+                    **data,
+                    "operands": tuple(map(_tensor, data["operands"])),
+                    "results": tuple(map(_tensor, data["results"])),
+                    "arguments": tuple(Argument(**{**a, "box": tuple(a["box"])}) for a in data["arguments"]),
+                    "launch": Launch(**launch),
+                    "flops": tuple(data["flops"]),
+                }
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a scalec kernel spec: {error!r}") from None
+
+
+def _tensor(fields: dict[str, Any]) -> TensorSpec:
+    return TensorSpec(**{**fields, "shape": tuple(Extent(**e) for e in fields["shape"])})
 
 
 VERSION = 1

@@ -1,0 +1,1 @@
+"""The runtime: a cubin and tensors in, a result out. See README.md."""

@@ -1,0 +1,86 @@
+"""`scalec.compile` and `scalec.load`."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from scalec import env
+from scalec.errors import ArgumentError, ToolchainError
+from scalec.runtime import cache as disk
+from scalec.runtime.bundle import Bundle
+from scalec.runtime.bundle import load as load
+from scalec.runtime.kernel import Kernel
+from scalec.targets import DEFAULT_TARGET, get_target
+
+__all__ = ["Bundle", "Kernel", "compile", "default_target", "load"]
+
+
+def compile(
+    source: str,
+    target: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    schedule: Mapping[str, Any] | None = None,
+    cache: bool = True,
+) -> Kernel:
+    """Compiles a program to a callable kernel, or takes it from the disk cache.
+
+    Args:
+        source: the program, e.g. "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)".
+        target: a row of scalec.targets, e.g. "sm_90a"; see `default_target` if None.
+        dims: sizes to fix, e.g. {"n": 7168, "k": 2048}; the others may differ from call to call.
+        schedule: decisions over those of the compiler and of `with`, e.g. {"tile": "128x128x128", "stages": 5}.
+        cache: whether the disk cache is read and written (SCALEC_CACHE=0 turns it off for all).
+
+    Raises:
+        SourceError: the program is wrong, with line and caret.
+        UnsupportedError: the target cannot run it.
+        ScheduleError: the schedule cannot exist, with the numbers.
+        ToolchainError: LLVM or ptxas refused it.
+    """
+    name = get_target(target).name if target else default_target()
+    sizes = {str(dim): _size(dim, size) for dim, size in (dims or {}).items()}
+    decisions = {str(field): _text(value) for field, value in (schedule or {}).items()}
+
+    def compile_it() -> disk.Compiled:
+        from scalec import compiler
+
+        made = compiler.compile_source(source, name, sizes, decisions)
+        if made.spec is None or made.cubin is None:
+            raise ToolchainError("the compiler made no machine code", got=f"stages {', '.join(made.texts)}")
+        return disk.Compiled(made.spec, made.cubin, made.ptx)
+
+    if cache and env.CACHE.get():
+        made = disk.get_or_compile(disk.key_of(source, name, sizes, decisions), compile_it)
+    else:
+        made = compile_it()
+    return Kernel(made.spec, made.cubin, ptx=made.ptx)
+
+
+def default_target() -> str:
+    """SCALEC_TARGET, else the target of the current GPU, else scalec.targets.DEFAULT_TARGET."""
+    named = env.TARGET.get()
+    if named:
+        return get_target(named).name
+    if not os.path.exists("/dev/nvidiactl") and os.name == "posix" and not os.path.exists("/dev/dxg"):
+        return DEFAULT_TARGET  # no NVIDIA device node (dxg: the one of WSL): spares the import of cuda-bindings
+    from scalec.runtime import driver
+
+    gpu = driver.detect()
+    return gpu.target if gpu is not None and gpu.target else DEFAULT_TARGET
+
+
+def _size(dim: str, size: Any) -> int:
+    try:
+        value = operator.index(size)
+    except TypeError:
+        value = 0
+    if isinstance(size, bool) or not 0 < value < 2**31:
+        raise ArgumentError(f"dims: {dim} = {size!r}", expected=f"an integer from 1 to {2**31 - 1}")
+    return value
+
+
+def _text(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)

@@ -1,0 +1,105 @@
+"""Every environment variable that scalec reads: one typed field each, listed by `scalec env`.
+
+A variable is read when it is asked for, never at import, so a test or a notebook may set it late.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from scalec.errors import ScalecError
+
+
+class Variable(NamedTuple):
+    """One environment variable.
+
+    Attributes:
+        name: its name.
+        default: its value where it is unset or empty, for people.
+        expected: what it may be set to, for people.
+        doc: what it does.
+        parse: text to value; raises ValueError on what it cannot read. It is given "" where the variable is unset.
+    """
+
+    name: str
+    default: str
+    expected: str
+    doc: str
+    parse: Callable[[str], Any]
+
+    @property
+    def text(self) -> str:
+        """What the environment says, "" where it says nothing."""
+        return os.environ.get(self.name, "").strip()
+
+    def get(self) -> Any:
+        """The value.
+
+        Raises:
+            ScalecError: it is set to what `parse` cannot read.
+        """
+        text = self.text
+        try:
+            return self.parse(text)
+        except ValueError:
+            raise ScalecError(
+                f"the environment variable {self.name} cannot be {text!r}",
+                got=f"{self.name}={text}",
+                expected=self.expected,
+                fix=f"unset {self.name} for the default ({self.default})",
+            ) from None
+
+
+class Setting(NamedTuple):
+    """A variable as it stands now, for `scalec env`."""
+
+    name: str
+    value: str
+    default: str
+    expected: str
+    doc: str
+
+
+def _flag(text: str) -> bool:
+    if text not in ("", "0", "1"):
+        raise ValueError(text)
+    return text != "0"
+
+
+CACHE_DIR = Variable(
+    "SCALEC_CACHE_DIR",
+    default="the user's cache directory of the platform, /scalec",
+    expected="a directory; it is created when the first kernel is stored",
+    doc="where compiled kernels are kept between processes",
+    parse=str,
+)
+CACHE = Variable(
+    "SCALEC_CACHE",
+    default="1",
+    expected="0 or 1",
+    doc="0 compiles every kernel anew and stores none",
+    parse=_flag,
+)
+TARGET = Variable(
+    "SCALEC_TARGET",
+    default="the target of the current GPU, or scalec.targets.DEFAULT_TARGET without one",
+    expected="a target that `scalec targets` lists, e.g. sm_90a",
+    doc="the target to compile for where none is named",
+    parse=str,
+)
+PTXAS = Variable(
+    "SCALEC_PTXAS",
+    default="ptxas of the nvidia-cuda-nvcc wheel, or else the one on PATH",
+    expected="the path of a ptxas executable",
+    doc="the assembler to use",
+    parse=str,
+)
+
+FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, TARGET, PTXAS)
+
+
+def describe() -> list[Setting]:
+    """Every variable with its present text ("" where unset), in the order of FIELDS."""
+    return [Setting(v.name, v.text, v.default, v.expected, v.doc) for v in FIELDS]

@@ -1,0 +1,131 @@
+"""A result for callers without torch: device memory of ours, readable through DLPack and `__cuda_array_interface__`."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import Any
+
+from scalec.errors import ArgumentError
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime import dlpack
+from scalec.runtime.device import Device
+
+_TYPESTRS = {"f32": "<f4", "f16": "<f2", "bf16": "<V2", "i8": "|i1", "i32": "<i4"}
+
+
+class DeviceArray:
+    """A tensor on a device, freed with the last reference to it, in stream order.
+
+    Attributes:
+        pointer: address of the first element.
+        shape: extents, in elements as stored.
+        strides: elements between consecutive indices.
+        dtype: the language's name of the element type.
+        device: where it lives.
+        stream: the stream that fills it: work on another stream must be ordered after it.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        shape: tuple[int, ...],
+        dtype: str,
+        strides: tuple[int, ...] | None = None,
+        stream: int = 0,
+    ) -> None:
+        self.device, self.shape, self.dtype, self.stream = device, tuple(shape), dtype, stream
+        self.strides = dlpack.dense_strides(self.shape) if strides is None else strides
+        self.itemsize = max(1, ELEMENT_TYPES[dtype].bits // 8)
+        self.pointer = device.allocate(max(self._span(), 1), stream)
+        self._free = weakref.finalize(self, device.free, self.pointer, stream)
+        self._free.atexit = False  # the driver frees all at exit
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return math.prod(self.shape) * self.itemsize
+
+    def _span(self) -> int:
+        if 0 in self.shape:
+            return 0
+        last = sum((e - 1) * s for e, s in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * self.itemsize
+
+    @classmethod
+    def from_host(cls, device: Device, data: Any, dtype: str, stream: int = 0) -> DeviceArray:
+        """Copies a numpy array, whose elements are those of `dtype` bit by bit, to the device."""
+        import numpy as np
+
+        data = np.ascontiguousarray(data)
+        made = cls(device, data.shape, dtype, stream=stream)
+        if data.dtype.itemsize != made.itemsize:
+            raise ArgumentError(
+                f"an array of {data.dtype} is not one of {dtype}",
+                got=f"{data.dtype.itemsize} bytes an element",
+                expected=f"{made.itemsize} bytes an element",
+            )
+        if data.size:
+            device.upload(made.pointer, data.view(np.uint8).reshape(-1).data, stream)
+        return made
+
+    def numpy(self) -> Any:
+        """A copy on the host, after the work now on its stream.
+
+        The dtype is the one of numpy or ml_dtypes that means the same; without ml_dtypes, unsigned integers of the
+        same size hold the bits.
+        """
+        import numpy as np
+
+        name = ELEMENT_TYPES[self.dtype].numpy
+        try:
+            dtype = np.dtype(name) if ELEMENT_TYPES[self.dtype].bits >= 8 else np.dtype(np.uint8)
+        except TypeError:
+            dtype = _ml_dtype(name, self.itemsize)
+        if 0 in self.shape:
+            return np.empty(self.shape, dtype)
+        raw = self.device.download(self.pointer, self._span(), self.stream)
+        flat = np.frombuffer(raw, dtype)
+        steps = tuple(s * self.itemsize for s in self.strides)
+        return np.lib.stride_tricks.as_strided(flat, self.shape, steps).copy()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.device.place[0] != "cuda":
+            raise AttributeError("not CUDA memory")
+        return {
+            "shape": self.shape,
+            "strides": tuple(s * self.itemsize for s in self.strides),
+            "typestr": _TYPESTRS.get(self.dtype, "|u1"),
+            "data": (self.pointer if math.prod(self.shape) else 0, False),
+            "version": 3,
+            "stream": self.stream or 1,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, ordinal = self.device.place
+        return (dlpack.CUDA if kind == "cuda" else dlpack.CPU), ordinal
+
+    def __dlpack__(
+        self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, **_unused: Any
+    ) -> Any:
+        if stream not in (None, -1) and self.device.place[0] == "cuda":
+            self.device.order(self.stream, 0 if stream == 1 else int(stream))
+        dtype = self.dtype if ELEMENT_TYPES[self.dtype].bits >= 8 else "uint8"
+        versioned = max_version is not None and max_version[0] >= 1
+        dtype = {"tf32": "f32", "ue4m3": "e4m3"}.get(dtype, dtype)
+        device = self.__dlpack_device__()
+        return dlpack.make(self, self.pointer, self.shape, self.strides, dtype, device, versioned)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype}, shape={self.shape}, strides={self.strides}, {self.device.name})"
+
+
+def _ml_dtype(name: str, itemsize: int) -> Any:
+    import numpy as np
+
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.dtype(f"u{itemsize}")
+    return np.dtype(getattr(ml_dtypes, name))

@@ -1,0 +1,245 @@
+"""Bundles: kernels in a directory, to run where there is no compiler.
+
+    DIR/manifest.json    {"version": 1, "scalec": ..., "kernels": [{"name", "file", "sha256", "spec"}, ...]}
+    DIR/C-3f2a91c0.cubin
+
+Reading one needs the standard library; running it needs numpy and cuda-bindings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from scalec import __version__
+from scalec.abi import KernelSpec
+from scalec.errors import ArgumentError, ScalecError
+from scalec.runtime import checks
+from scalec.runtime.device import Device
+from scalec.runtime.kernel import Kernel
+from scalec.runtime.tensors import adopt
+from scalec.targets import TARGETS
+
+VERSION = 1
+MANIFEST = "manifest.json"
+
+
+class HasCubin(Protocol):
+    """A Kernel, a cache entry, a Compilation: anything with a spec and machine code."""
+
+    @property
+    def spec(self) -> Any: ...
+
+    @property
+    def cubin(self) -> Any: ...
+
+
+def write(directory: str | os.PathLike[str], kernels: Iterable[HasCubin] | Mapping[str, HasCubin]) -> list[Path]:
+    """Writes a bundle and returns its files, the manifest last.
+
+    Args:
+        kernels: kernels, named by their entry function; or by name, where a mapping. Several specialisations of a
+            program share a name.
+
+    Raises:
+        ScalecError: no kernel, or one without machine code.
+    """
+    folder = Path(directory)
+    pairs: list[tuple[Any, Any]] = [*kernels.items()] if isinstance(kernels, Mapping) else [(None, k) for k in kernels]
+    if not pairs:
+        raise ScalecError("a bundle of no kernels", expected="at least one kernel")
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, files, programs = [], [], {}
+    for given, kernel in pairs:
+        if kernel.spec is None or not kernel.cubin:
+            raise ScalecError("a kernel without machine code cannot be bundled", fix="compile it to cubin")
+        name = given or _name(kernel.spec, programs)
+        digest = hashlib.sha256(kernel.cubin).hexdigest()
+        spec = json.loads(kernel.spec.to_json())
+        tag = hashlib.sha256((digest + json.dumps(spec)).encode()).hexdigest()[:8]
+        file = folder / f"{''.join(c if c.isalnum() or c in '_-' else '_' for c in name)}-{tag}.cubin"
+        _write(file, kernel.cubin)
+        files.append(file)
+        rows.append({"name": name, "file": file.name, "sha256": digest, "spec": spec})
+    manifest = {"version": VERSION, "scalec": __version__, "kernels": rows}
+    _write(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+    return [*dict.fromkeys(files), folder / MANIFEST]
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)
+
+
+def _name(spec: KernelSpec, programs: dict[str, str]) -> str:
+    """The entry's name, with a number where another program of the bundle has it."""
+    name, count = spec.entry, 1
+    while programs.setdefault(name, spec.source) != spec.source:
+        count += 1
+        name = f"{spec.entry}_{count}"
+    return name
+
+
+def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bundle:
+    """Reads a bundle.
+
+    Args:
+        device: the machine to run on, instead of the GPU of each call's tensors.
+
+    Raises:
+        ScalecError: no bundle there, one of another version, or a file that is not what was written.
+    """
+    folder = Path(directory)
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        rows, version = manifest["kernels"], manifest["version"]
+    except FileNotFoundError:
+        raise ScalecError(
+            f"no bundle in {folder}", expected=f"{folder / MANIFEST}", fix="scalec compile ... --bundle DIR"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=repr(error)) from None
+    if version != VERSION:
+        raise ScalecError(f"{folder} is a bundle of version {version}", expected=f"version {VERSION}")
+    programs: dict[str, list[Kernel]] = {}
+    for row in rows:
+        programs.setdefault(row["name"], []).append(_kernel(folder, row, device))
+    return Bundle({name: Program(name, kernels) for name, kernels in programs.items()})
+
+
+def _kernel(folder: Path, row: dict[str, Any], device: Device | None) -> Kernel:
+    path = folder / row["file"]
+    try:
+        cubin = path.read_bytes()
+    except OSError as error:
+        raise ScalecError(f"{path} cannot be read", got=str(error), fix="write the bundle again") from None
+    digest = hashlib.sha256(cubin).hexdigest()
+    if digest != row["sha256"]:
+        raise ScalecError(
+            f"{path} is damaged", got=f"sha256 {digest}", expected=f"sha256 {row['sha256']}", fix="write it again"
+        )
+    try:
+        spec = KernelSpec.from_json(json.dumps(row["spec"]))
+    except ValueError as error:
+        raise ScalecError(f"{folder / MANIFEST}: {error}", fix="write the bundle again with this scalec") from None
+    return Kernel(spec, cubin, device=device)
+
+
+class Program:
+    """The kernels of one program: specialisations by dims and target, called as one.
+
+    Attributes:
+        name: its name in the bundle.
+        kernels: the specialisations, those that fix most dims first.
+    """
+
+    def __init__(self, name: str, kernels: Iterable[Kernel]) -> None:
+        self.name = name
+        self.kernels = sorted(kernels, key=lambda k: -sum(size is not None for size in k.spec.dims.values()))
+
+    def __call__(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        """Runs the most specialised kernel that these tensors fit; arguments are those of Kernel.__call__.
+
+        Raises:
+            ArgumentError: none fits, or an argument fits no kernel.
+            DeviceError: no usable GPU, or no kernel for it.
+        """
+        kernel = self.kernels[0] if len(self.kernels) == 1 else self._fitting(operands, out, named)
+        return kernel(*operands, out=out, stream=stream, **named)
+
+    def __repr__(self) -> str:
+        return f"Program({self.name}: {', '.join(map(repr, self.kernels))})"
+
+    def _fitting(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
+        spec = self.kernels[0].spec
+        values, _ = checks.bind(spec, operands, out, named)
+        tensors = [(t, value) for t, value in zip(spec.operands, values, strict=True) if not t.scalar]
+        shapes = {t.name: _shape(t.name, value) for t, value in tensors}
+        fits = [k for k in self.kernels if _fits(k.spec, shapes)]
+        if not fits:
+            sizes = "; ".join(_dims(k.spec) for k in self.kernels)
+            seen = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+            raise ArgumentError(
+                f"no kernel of {self.name} is compiled for these shapes", got=seen, expected=f"one of: {sizes}"
+            )
+        targets = {k.spec.target for k in fits}
+        if len(targets) == 1:
+            return fits[0]
+        capability = _capability(fits[0], values)
+        runs = (k for k in fits if (row := TARGETS.get(k.spec.target)) is None or row.capability == capability)
+        return next(runs, fits[0])
+
+
+def _dims(spec: KernelSpec) -> str:
+    fixed = ", ".join(f"{name} = {size}" for name, size in spec.dims.items() if size is not None)
+    return f"{fixed or 'any size'} ({spec.target})"
+
+
+def _shape(name: str, value: Any) -> tuple[int, ...]:
+    shape = getattr(value, "shape", None)
+    if shape is None:
+        shape = adopt(name, value, -1, lambda _: ("cuda", -1)).shape
+    return tuple(int(e) for e in shape)
+
+
+def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether every size fixed at compile time is the one of these shapes."""
+    for t in spec.operands:
+        shape = shapes.get(t.name, ())
+        if t.scalar or len(shape) != len(t.shape):
+            continue
+        if any(e.dim and spec.dims.get(e.dim) is None for e in t.shape):
+            wanted = [e.value(_known(spec)) if not e.dim or spec.dims.get(e.dim) else None for e in t.shape]
+        else:
+            wanted = list(checks.stored_shape(t, _known(spec)))
+        if any(want is not None and want != have for want, have in zip(wanted, shape, strict=True)):
+            return False
+    return True
+
+
+def _known(spec: KernelSpec) -> dict[str, int]:
+    return {name: size for name, size in spec.dims.items() if size is not None}
+
+
+def _capability(kernel: Kernel, values: list[Any]) -> tuple[int, int]:
+    if kernel.fixed is not None:
+        return kernel.fixed.capability
+    from scalec.runtime import driver
+
+    ordinals = (v.get_device() for v in values if hasattr(v, "get_device"))
+    ordinal = next((i for i in ordinals if i >= 0), None)
+    return driver.facts(driver.current_ordinal() if ordinal is None else ordinal).capability
+
+
+class Bundle(Mapping[str, Program]):
+    """The programs of a bundle, by name; callable itself where there is only one."""
+
+    def __init__(self, programs: Mapping[str, Program]) -> None:
+        self._programs = dict(programs)
+
+    def __getitem__(self, name: str) -> Program:
+        try:
+            return self._programs[name]
+        except KeyError:
+            raise KeyError(f"no kernel {name!r} in the bundle; it has {', '.join(self._programs)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._programs)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def __call__(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        """Runs the bundle's only program; arguments are those of Kernel.__call__."""
+        if len(self._programs) != 1:
+            names = ", ".join(self._programs)
+            raise ArgumentError(f"the bundle has {len(self._programs)} programs", expected=f"bundle[name]: {names}")
+        return next(iter(self._programs.values()))(*operands, out=out, stream=stream, **named)
+
+    def __repr__(self) -> str:
+        return f"Bundle({', '.join(self._programs)})"

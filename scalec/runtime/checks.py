@@ -1,0 +1,378 @@
+"""The checks of a call: what does not fit the kernel is refused before launch, by name, with the numbers in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalec.abi import KernelSpec, TensorSpec
+from scalec.errors import ArgumentError
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime.device import Device
+from scalec.runtime.tensors import CPU, TensorView
+
+_MOST = 2**31 - 1  # dimensions travel as i32
+
+
+def align_up(value: int, multiple: int) -> int:
+    """The least multiple of `multiple` that is at least `value`."""
+    return -(-value // multiple) * multiple
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of one stored element (a byte of packed elements for sub-byte types)."""
+    return max(1, ELEMENT_TYPES[dtype].bits // 8)
+
+
+def contiguous_axis(t: TensorSpec) -> int:
+    """The axis that the layout makes contiguous."""
+    rank = len(t.shape)
+    return rank - 2 if t.layout == "col" and rank > 1 else rank - 1
+
+
+def memory_order(t: TensorSpec) -> tuple[int, ...]:
+    """The tensor's axes, innermost (contiguous) first."""
+    inner = contiguous_axis(t)
+    return (inner, *(axis for axis in reversed(range(len(t.shape))) if axis != inner)) if t.shape else ()
+
+
+def stored_shape(t: TensorSpec, dims: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents in stored elements: sub-byte types are packed along the contiguous axis."""
+    shape = [e.value(dims) for e in t.shape]
+    if shape and ELEMENT_TYPES[t.dtype].bits < 8:
+        axis = contiguous_axis(t)
+        shape[axis] = ELEMENT_TYPES[t.dtype].bytes(shape[axis])
+    return tuple(shape)
+
+
+def dense(t: TensorSpec, shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of the tensor without gaps, in stored elements."""
+    strides, step = [0] * len(shape), 1
+    for axis in memory_order(t):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def written(t: TensorSpec) -> str:
+    """The tensor as the language writes it: A[m,k]."""
+    return f"{t.name}[{','.join(map(str, t.shape))}]"
+
+
+def _seen(t: TensorSpec, view: TensorView) -> str:
+    return f"{t.name} of shape {list(view.shape)}"
+
+
+# ----------------------------------------------------------------------------------------------------------- arguments
+
+
+def bind(
+    spec: KernelSpec, positional: Sequence[Any], out: Any, named: Mapping[str, Any]
+) -> tuple[list[Any], list[Any] | None]:
+    """(operands in order, results in order or None if they are to be allocated) of a call.
+
+    A result that is read too (`+=`) follows the operands, or comes by its name or as `out`; others may come by name.
+    """
+    names = [t.name for t in spec.operands]
+    takes = names + [t.name for t in spec.results if t.inout]
+    known = names + [t.name for t in spec.results]
+    if len(positional) > len(takes):
+        raise ArgumentError(
+            f"{spec.entry} takes {len(takes)} arguments, {len(positional)} were given",
+            expected=", ".join(takes),
+            fix="give a result as out=",
+        )
+    given = dict(zip(takes, positional, strict=False))
+    for name, value in named.items():
+        if name not in known:
+            raise ArgumentError(f"{spec.entry} has no argument {name!r}", expected=", ".join(known))
+        if name in given:
+            raise ArgumentError(f"{name} is given twice", got="by position and by name")
+        given[name] = value
+    missing = [name for name in names if name not in given]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        raise ArgumentError(f"missing argument{plural} {', '.join(missing)}", expected=", ".join(takes))
+    for name in names:
+        if given[name] is None:
+            raise ArgumentError(f"{name} is None", expected="a number" if _is_scalar(spec, name) else "a tensor")
+    return [given[name] for name in names], _results(spec, given, out)
+
+
+def _is_scalar(spec: KernelSpec, name: str) -> bool:
+    return any(t.scalar for t in spec.operands if t.name == name)
+
+
+def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> list[Any] | None:
+    names = [t.name for t in spec.results]
+    if out is not None:
+        outs = list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(outs) != len(names):
+            raise ArgumentError(
+                f"out has {len(outs)} results, {spec.entry} has {len(names)}", expected=f"({', '.join(names)})"
+            )
+        for name, value in zip(names, outs, strict=True):
+            if given.setdefault(name, value) is not value:
+                raise ArgumentError(f"{name} is given twice", got=f"as out= and as {name}")
+    found = [given.get(name) for name in names]
+    absent = [name for name, value in zip(names, found, strict=True) if value is None]
+    inout = [t.name for t in spec.results if t.inout and t.name in absent]
+    if inout:
+        raise ArgumentError(
+            f"{inout[0]} is accumulated into (+=) and must be given", fix=f"{inout[0]}=tensor, or out=tensor"
+        )
+    if absent and len(absent) < len(names):
+        raise ArgumentError(f"{absent[0]} is not given", expected=f"all results or none: {', '.join(names)}")
+    return None if absent else found
+
+
+def number(name: str, value: Any) -> float:
+    """The value of a scalar argument; a tensor is refused (reading one from a GPU would wait for it)."""
+    tensor = any(hasattr(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))
+    if not tensor and hasattr(value, "__float__") and not isinstance(value, bool):
+        return float(value)
+    raise ArgumentError(
+        f"{name} is not a number",
+        got=type(value).__qualname__,
+        expected="a Python number",
+        fix=f"{name}=float({name})" if tensor else "",
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- shapes
+
+
+def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, int]:
+    """The size of every dimension, from the shapes of the tensors given and the sizes fixed at compile time."""
+    dims: dict[str, int] = {}
+    giver: dict[str, str] = {}
+    tensors = [t for t in (*spec.operands, *spec.results) if t.name in views]
+    for t in tensors:
+        view = views[t.name]
+        _check_rank(t, view)
+        for axis, e in enumerate(t.shape):
+            if not e.dim or e.divisor != 1:
+                continue
+            size = _elements(t, axis, view)
+            fixed = spec.dims.get(e.dim)
+            if (
+                fixed is not None
+                and size != fixed
+                and stored_shape(t, {**_ones(t), e.dim: fixed})[axis] != _extent(t, axis, view)
+            ):
+                raise ArgumentError(
+                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {fixed}",
+                    got=_seen(t, view),
+                    expected=f"{written(t)} with {e.dim} = {fixed}",
+                    fix=f"compile with {e.dim} = {size}, or without {e.dim} in dims to leave it open",
+                )
+            size = size if fixed is None else fixed
+            if dims.setdefault(e.dim, size) != size:
+                raise ArgumentError(
+                    f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
+                    got=_seen(t, view),
+                    expected=f"{written(t)} with {e.dim} = {dims[e.dim]}",
+                )
+            giver.setdefault(e.dim, t.name)
+            if size > _MOST:
+                raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {_MOST}")
+    dims.update({name: size for name, size in spec.dims.items() if size is not None})
+    for t in (*spec.operands, *spec.results):
+        for e in t.shape:
+            if e.dim and e.dim not in dims:
+                raise ArgumentError(
+                    f"no argument tells the size of {e.dim}, which {written(t)} needs",
+                    fix=f"compile with dims={{{e.dim!r}: ...}}",
+                )
+    for t in tensors:
+        _check_shape(t, views[t.name], dims)
+    return dims
+
+
+def _ones(t: TensorSpec) -> dict[str, int]:
+    return {e.dim: 1 for e in t.shape if e.dim}
+
+
+def _extent(t: TensorSpec, axis: int, view: TensorView) -> int:
+    return view.shape[axis] if view.shape else 1
+
+
+def _elements(t: TensorSpec, axis: int, view: TensorView) -> int:
+    """The extent in elements of the language, unpacked."""
+    bits = ELEMENT_TYPES[t.dtype].bits
+    packed = bits < 8 and axis == contiguous_axis(t)
+    return view.shape[axis] * 8 // bits if packed else view.shape[axis]
+
+
+def _check_rank(t: TensorSpec, view: TensorView) -> None:
+    if len(view.shape) == len(t.shape) or (not t.shape and view.shape == (1,)):
+        return
+    raise ArgumentError(
+        f"{t.name} has {len(view.shape)} dimensions, expected {len(t.shape)}",
+        got=_seen(t, view),
+        expected=written(t) if t.shape else f"{t.name} with one element",
+    )
+
+
+def _check_shape(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> None:
+    if not t.shape:
+        return
+    for axis, (size, found) in enumerate(zip(stored_shape(t, dims), view.shape, strict=True)):
+        if size == found:
+            continue
+        e = t.shape[axis]
+        because = f" ({e.dim} = {dims[e.dim]})" if e.dim else ""
+        raise ArgumentError(
+            f"{t.name} has extent {found} along index {axis} ({e}), expected {size}{because}",
+            got=_seen(t, view),
+            expected=f"{written(t)}, here {list(stored_shape(t, dims))}",
+        )
+
+
+# --------------------------------------------------------------------------------------------- types, places, strides
+
+# stored types that may stand for an element type, beside the type itself
+_STANDS_FOR: dict[str, frozenset[str]] = {
+    t.name: frozenset({t.name, "uint8"} if t.bits <= 8 and t.name != "i8" else {t.name}) for t in ELEMENT_TYPES.values()
+}
+_STANDS_FOR["ue4m3"] |= {"e4m3"}
+_STANDS_FOR["tf32"] |= {"f32"}
+
+
+def check_type(t: TensorSpec, view: TensorView) -> None:
+    """Refuses another element type."""
+    if view.dtype in _STANDS_FOR[t.dtype]:
+        return
+    known = view.dtype in ELEMENT_TYPES
+    library = ELEMENT_TYPES[t.dtype].numpy
+    bytes_too = ", or its bytes as uint8" if "uint8" in _STANDS_FOR[t.dtype] else ""
+    raise ArgumentError(
+        f"{t.name} is {view.dtype}, expected {t.dtype}",
+        got=f"{_seen(t, view)} and type {view.dtype}",
+        expected=f"{t.dtype} ({library}){bytes_too}",
+        fix=f"convert {t.name}" + (f", or declare it {written(t)}:{view.dtype}" if known else ""),
+    )
+
+
+def check_place(t: TensorSpec, view: TensorView, device: Device, first: str) -> None:
+    """Refuses a tensor that is not on the kernel's device, which `first` decided ("" where it was chosen)."""
+    if view.place == device.place or view.place == ("cuda", -1):
+        return
+    kind, ordinal = view.place
+    here = f"{device.place[0]}:{device.place[1]}" if device.place[0] == "cuda" else "the host"
+    if view.place == CPU:
+        raise ArgumentError(
+            f"{t.name} is on the CPU", expected=f"a tensor on {here} ({device.name})", fix=f"{t.name}.cuda()"
+        )
+    raise ArgumentError(
+        f"{t.name} is on {kind}:{ordinal}, " + (f"{first} is on {here}" if first else f"the kernel runs on {here}"),
+        expected="all tensors on one device",
+        fix=f"{t.name}.to({here!r})",
+    )
+
+
+def check_strides(t: TensorSpec, view: TensorView, free: frozenset[int], mapped: bool, output: bool) -> None:
+    """Refuses strides that the kernel cannot walk.
+
+    Args:
+        free: axes whose stride the kernel is told; the others must have no gap, unless tensor maps carry the strides.
+        mapped: whether the tensor is reached through tensor maps alone.
+        output: whether the kernel writes it.
+    """
+    if not view.shape or 0 in view.shape:
+        return
+    inner, item = contiguous_axis(t), itemsize(t.dtype)
+    index = t.shape[inner] if t.shape else "0"
+    if view.shape[inner] > 1 and view.strides[inner] != 1:
+        stored = f"{t.name}.contiguous()"
+        if t.layout == "col":
+            stored = f"{t.name}.transpose(-1, -2).contiguous().transpose(-1, -2)"
+        raise ArgumentError(
+            f"{t.name} is not contiguous along index {inner} ({index})",
+            got=f"strides {view.strides}",
+            expected=f"a stride of 1 along index {inner}" + (" (layout col)" if t.layout == "col" else ""),
+            fix=stored,
+        )
+    gapless = dense(t, view.shape)
+    outer = [axis for axis in memory_order(t) if axis != inner and view.shape[axis] > 1]
+    reach = view.shape[inner]  # elements from the first to past the last of those that closer strides walk
+    for axis in sorted(outer, key=lambda axis: view.strides[axis]):
+        extent, stride = view.shape[axis], view.strides[axis]
+        where = f"along index {axis} ({t.shape[axis]})"
+        if stride < 0 or (stride == 0 and mapped) or (output and stride < reach):
+            raise ArgumentError(
+                f"{t.name} has a stride of {stride} elements {where}",
+                got=f"strides {view.strides} of shape {list(view.shape)}",
+                expected=f"at least {reach if output else 1}" + (": results must not overlap" if output else ""),
+                fix=f"{t.name}.contiguous()",
+            )
+        if not mapped and axis not in free and stride != gapless[axis]:
+            raise ArgumentError(
+                f"{t.name} has a stride of {stride} elements {where}, the kernel needs {gapless[axis]}",
+                got=f"strides {view.strides}",
+                expected=f"strides {gapless}",
+                fix=f"{t.name}.contiguous()",
+            )
+        if stride * item % t.align:
+            raise _unaligned_stride(t, view, axis, stride == gapless[axis])
+        reach += (extent - 1) * stride
+
+
+def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool) -> ArgumentError:
+    inner, item = contiguous_axis(t), itemsize(t.dtype)
+    stride, multiple = view.strides[axis], t.align // item
+    expected = f"a stride along index {axis} ({t.shape[axis]}) that is a multiple of {multiple} elements"
+    e = t.shape[inner]
+    if gapless and stride == view.shape[inner] and e.dim and e.divisor == 1 and ELEMENT_TYPES[t.dtype].bits >= 8:
+        padded = align_up(stride, multiple)
+        return ArgumentError(
+            f"{t.name}: {e.dim} = {stride} is not a multiple of {t.align} bytes for {t.dtype}",
+            got=f"rows of {stride * item} bytes",
+            expected=expected,
+            fix=f"pad {e.dim} to {padded}, or give a view of {stride} columns of a tensor that has {padded}",
+        )
+    return ArgumentError(
+        f"{t.name} has a stride of {stride} elements ({stride * item} bytes) along index {axis} ({t.shape[axis]}), "
+        f"not a multiple of {t.align} bytes",
+        got=f"strides {view.strides}",
+        expected=expected,
+        fix=f"a stride of {align_up(stride, multiple)} elements",
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- addresses
+
+
+def check_address(t: TensorSpec, pointer: int) -> None:
+    """Refuses NULL and addresses that the kernel cannot use; the tensor has elements."""
+    if not pointer:
+        raise ArgumentError(f"{t.name} is NULL", got="address 0", expected="memory")
+    if pointer % t.align:
+        raise ArgumentError(
+            f"{t.name} begins at address {pointer:#x}, not a multiple of {t.align} bytes",
+            got=f"{pointer % t.align} bytes past one",
+            expected=f"an address that is a multiple of {t.align}",
+            fix=f"{t.name}.clone()",
+        )
+
+
+def span(view_shape: Sequence[int], strides: Sequence[int], item: int) -> int:
+    """Bytes from a tensor's first element to past its last; 0 without elements."""
+    if 0 in view_shape:
+        return 0
+    return (1 + sum((e - 1) * s for e, s in zip(view_shape, strides, strict=True))) * item
+
+
+def overlap(first: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
+    """Whether two tensors may share a byte; each is (address, span, bytes of a row, bytes between rows or 0).
+
+    Ranges are compared, and where both have rows at the same distance, the columns: two column ranges of one buffer
+    do not overlap.
+    """
+    (a, a_span, a_row, a_step), (b, b_span, b_row, b_step) = first, other
+    if not a_span or not b_span or a + a_span <= b or b + b_span <= a:
+        return False
+    if a_step and a_step == b_step:
+        shift = (b - a) % a_step
+        return shift < a_row or shift + b_row > a_step
+    return True

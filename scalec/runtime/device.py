@@ -1,0 +1,105 @@
+"""The device interface: all that the runtime asks of a GPU. The CUDA driver, the emulator and the tests implement it.
+
+Addresses, streams and places are plain numbers: an address is that of device memory, a stream is a CUstream handle
+(0: the legacy default stream), a place is ("cuda", ordinal) or ("cpu", 0).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Place = tuple[str, int]
+Launcher = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """What a tensor map (CUtensorMap, PTX ISA 5.5.8) is made of; all sequences are innermost first.
+
+    Attributes:
+        element: the kind of element: "u8", "f16", "bf16", "f32" or "i32".
+        address: of the first element.
+        extents: of the tensor, in elements.
+        strides: bytes between consecutive indices of each dimension but the innermost.
+        box: extents of one copy.
+        swizzle: bytes of the swizzle: 0, 32, 64 or 128.
+    """
+
+    element: str
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+Parameter = ctypes.c_int32 | ctypes.c_int64 | ctypes.c_uint64 | ctypes.c_float | ctypes.Array
+
+
+class Device(Protocol):
+    """A machine that runs kernels.
+
+    Attributes:
+        name: for people, e.g. "NVIDIA H200".
+        capability: (major, minor) compute capability.
+        sms: how many SMs it has.
+        place: where its tensors live.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    sms: int
+    place: Place
+
+    def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
+        """The function `entry` of a cubin, allowed `shared_bytes` of dynamic shared memory.
+
+        Raises:
+            DeviceError: it cannot be loaded.
+        """
+        ...
+
+    def clusters(self, function: Any, threads: int, shared_bytes: int, cluster: int) -> int:
+        """How many clusters of `cluster` CTAs run at once."""
+        ...
+
+    def encode(self, tensor_map: TensorMap) -> ctypes.Array:
+        """The 128 bytes of a tensor map."""
+        ...
+
+    def prepare(
+        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Sequence[Parameter]
+    ) -> Launcher:
+        """A callable that launches `function` on a stream, as often as wished; it keeps `parameters` alive."""
+        ...
+
+    def locate(self, address: int) -> Place:
+        """Where the memory of an address is."""
+        ...
+
+    def allocate(self, size: int, stream: int) -> int:
+        """`size` bytes of device memory, usable on `stream` from now on, without host synchronisation."""
+        ...
+
+    def free(self, address: int, stream: int) -> None:
+        """Gives memory back once the work now on `stream` is done, without host synchronisation."""
+        ...
+
+    def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:
+        """Copies host bytes to device memory; the host bytes may be reused on return."""
+        ...
+
+    def download(self, address: int, size: int, stream: int) -> bytes:
+        """Copies device memory to the host, after the work now on `stream`."""
+        ...
+
+    def order(self, first: int, then: int) -> None:
+        """Work given to stream `then` from now on runs after the work now on stream `first`."""
+        ...
+
+    def synchronize(self, stream: int) -> None:
+        """Waits for the work on `stream`."""
+        ...

@@ -1,0 +1,181 @@
+"""DLPack by ctypes: reads the capsules of other libraries and makes ours. Layouts: dlpack.h 1.1.
+
+"dltensor"            -> DLManagedTensor           (before 1.0)
+"dltensor_versioned"  -> DLManagedTensorVersioned  (since 1.0; carries flags, among them read-only)
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
+READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
+
+# DLDataTypeCode and bits of the element types, by the language's name
+TYPES: dict[str, tuple[int, int]] = {
+    "f32": (2, 32),
+    "f16": (2, 16),
+    "bf16": (4, 16),
+    "i8": (0, 8),
+    "i32": (0, 32),
+    "uint8": (1, 8),
+    "e4m3": (10, 8),
+    "e5m2": (12, 8),
+    "ue8m0": (14, 8),
+    "e2m3": (15, 6),
+    "e3m2": (16, 6),
+    "e2m1": (17, 4),
+}
+_NAMES = {code: name for name, code in TYPES.items()}
+_CODES = {0: "int", 1: "uint", 2: "float", 5: "complex", 6: "bool"}
+
+
+class DLDevice(ctypes.Structure):
+    _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
+
+
+class DLDataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", DLDataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensor(ctypes.Structure):
+    _fields_ = (("dl_tensor", DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    )
+
+
+class Parsed(NamedTuple):
+    """A capsule's tensor: strides in elements; `dtype` by the language's name, or as "int64" where it has none."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    device_type: int
+    device_id: int
+    read_only: bool
+
+
+_api = ctypes.pythonapi
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", _api))
+_LEGACY, _VERSIONED = b"dltensor", b"dltensor_versioned"
+
+
+def parse(capsule: Any) -> Parsed:
+    """Reads a capsule without consuming it: its owner frees the tensor when the capsule goes.
+
+    Raises:
+        ValueError: not a DLPack capsule that is still unconsumed, or of a major version we do not know.
+    """
+    if _is_valid(capsule, _VERSIONED):
+        managed = ctypes.cast(_get_pointer(capsule, _VERSIONED), ctypes.POINTER(DLManagedTensorVersioned)).contents
+        if managed.major != 1:
+            raise ValueError(f"DLPack version {managed.major}.{managed.minor}; version 1 is understood")
+        return _parsed(managed.dl_tensor, bool(managed.flags & READ_ONLY))
+    if _is_valid(capsule, _LEGACY):
+        managed = ctypes.cast(_get_pointer(capsule, _LEGACY), ctypes.POINTER(DLManagedTensor)).contents
+        return _parsed(managed.dl_tensor, False)
+    raise ValueError("not an unconsumed DLPack capsule")
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a row-major tensor without gaps."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def _parsed(t: DLTensor, read_only: bool) -> Parsed:
+    shape = tuple(t.shape[i] for i in range(t.ndim))
+    strides = tuple(t.strides[i] for i in range(t.ndim)) if t.strides else dense_strides(shape)
+    code = (t.dtype.code, t.dtype.bits)
+    if t.dtype.lanes == 1 and code in _NAMES:
+        dtype = _NAMES[code]
+    else:
+        lanes = "" if t.dtype.lanes == 1 else f"x{t.dtype.lanes}"
+        dtype = f"{_CODES.get(code[0], f'DLPack type code {code[0]} of bits ')}{code[1]}{lanes}"
+    pointer = (t.data or 0) + t.byte_offset if t.data else 0
+    return Parsed(pointer, shape, strides, dtype, t.device.device_type, t.device.device_id, read_only)
+
+
+_kept: dict[int, tuple[Any, ...]] = {}  # by the address of our managed tensor: what must outlive it
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _deleter(address: int) -> None:
+    _kept.pop(address, None)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _destructor(capsule: int) -> None:
+    # called while the capsule dies: it must not be given to Python again, only asked by address
+    is_valid, get_pointer = _raw
+    for name in (_LEGACY, _VERSIONED):
+        if is_valid(capsule, name):
+            _kept.pop(get_pointer(capsule, name), None)
+
+
+_raw = (
+    ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api)),
+    ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api)),
+)
+
+
+def make(
+    owner: Any,
+    pointer: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: str,
+    device: tuple[int, int],
+    versioned: bool = False,
+    read_only: bool = False,
+) -> Any:
+    """A capsule over memory that `owner` keeps alive; `device` is (DLDeviceType, ordinal)."""
+    rank = len(shape)
+    extents, steps = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
+    code, bits = TYPES[dtype]
+    tensor = DLTensor(
+        pointer,
+        DLDevice(*device),
+        rank,
+        DLDataType(code, bits, 1),
+        ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64)),
+        ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)),
+        0,
+    )
+    deleter = ctypes.cast(_deleter, ctypes.c_void_p)
+    if versioned:
+        managed = DLManagedTensorVersioned(1, 1, None, deleter, READ_ONLY if read_only else 0, tensor)
+    else:
+        managed = DLManagedTensor(tensor, None, deleter)
+    address = ctypes.addressof(managed)
+    _kept[address] = (managed, extents, steps, owner)
+    name = _VERSIONED if versioned else _LEGACY
+    return _new(address, name, ctypes.cast(_destructor, ctypes.c_void_p))

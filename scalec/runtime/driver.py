@@ -1,0 +1,336 @@
+"""The CUDA driver as a Device, through cuda-bindings, which is imported only when a GPU is asked for.
+
+Works beside torch: a device uses the context that is current on the calling thread if it is one of that GPU, else the
+GPU's primary context, which is torch's; a launch leaves the thread's current context as it found it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from scalec.errors import DeviceError
+from scalec.runtime.device import Launcher, Parameter, Place, TensorMap
+from scalec.targets import TARGETS
+
+_PORTABLE_CLUSTER = 8  # CUDA programming guide, "Thread Block Clusters": 8 CTAs are portable
+
+
+@cache
+def _cuda() -> Any:
+    """cuda.bindings.driver, initialised.
+
+    Raises:
+        DeviceError: cuda-bindings is missing, or there is no driver or no GPU.
+    """
+    try:
+        cu: Any = import_module("cuda.bindings.driver")
+    except ImportError as error:
+        raise DeviceError(
+            "running a kernel needs cuda-bindings", got=str(error), fix="pip install 'scalec[gpu]'"
+        ) from None
+    try:
+        result = cu.cuInit(0)
+    except Exception as error:  # the loader's own error types differ between releases
+        raise DeviceError(
+            "no NVIDIA driver on this machine",
+            got=str(error),
+            expected="libcuda.so.1 of an NVIDIA driver",
+            fix="run on a machine with an NVIDIA GPU",
+        ) from None
+    _check(cu, result, "cuInit")
+    return cu
+
+
+def _check(cu: Any, result: tuple[Any, ...], call: str, **notes: str) -> Any:
+    """What a driver call returned besides its status.
+
+    Raises:
+        DeviceError: with the driver's name and text of the error.
+    """
+    status, *values = result
+    if int(status):
+        name, text = cu.cuGetErrorName(status)[1], cu.cuGetErrorString(status)[1]
+        words = " ".join(part.decode() if isinstance(part, bytes) else str(part) for part in (name, text) if part)
+        raise DeviceError(f"{call} failed", got=f"{words} ({int(status)})", **notes)
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+class GpuFacts(NamedTuple):
+    """One GPU: its ordinal, name, (major, minor) capability, SMs, and the target to compile for ("" if none)."""
+
+    ordinal: int
+    name: str
+    capability: tuple[int, int]
+    sms: int
+    target: str
+
+
+@cache
+def facts(ordinal: int) -> GpuFacts:
+    """The facts of one GPU.
+
+    Raises:
+        DeviceError: no such GPU.
+    """
+    cu = _cuda()
+    handle = _check(cu, cu.cuDeviceGet(ordinal), f"cuDeviceGet({ordinal})")
+    name = _check(cu, cu.cuDeviceGetName(128, handle), "cuDeviceGetName").rstrip(b"\0").decode()
+    which = cu.CUdevice_attribute
+
+    def attribute(key: Any) -> int:
+        return int(_check(cu, cu.cuDeviceGetAttribute(key, handle), "cuDeviceGetAttribute"))
+
+    capability = (
+        attribute(which.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+        attribute(which.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+    )
+    target = next((t.name for t in TARGETS.values() if t.capability == capability), "")
+    return GpuFacts(ordinal, name, capability, attribute(which.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), target)
+
+
+def gpus() -> list[GpuFacts]:
+    """Every GPU that the driver shows.
+
+    Raises:
+        DeviceError: there is no driver.
+    """
+    cu = _cuda()
+    return [facts(i) for i in range(_check(cu, cu.cuDeviceGetCount(), "cuDeviceGetCount"))]
+
+
+def current_ordinal() -> int:
+    """The GPU of the context that is current on this thread; the first GPU where none is current."""
+    cu = _cuda()
+    context = _check(cu, cu.cuCtxGetCurrent(), "cuCtxGetCurrent")
+    return int(_check(cu, cu.cuCtxGetDevice(), "cuCtxGetDevice")) if int(context) else 0
+
+
+def detect() -> GpuFacts | None:
+    """The current GPU's facts, or None where there is no GPU that can be used."""
+    try:
+        return facts(current_ordinal())
+    except DeviceError:
+        return None
+
+
+_devices: dict[tuple[int, int], CudaDevice] = {}
+
+
+def device(ordinal: int | None = None) -> CudaDevice:
+    """A GPU as a Device; the current one (else the first) if no ordinal is given.
+
+    Raises:
+        DeviceError: no such GPU, or no driver.
+    """
+    cu = _cuda()
+    context = _check(cu, cu.cuCtxGetCurrent(), "cuCtxGetCurrent")
+    here = current_ordinal()
+    if ordinal is None:
+        ordinal = here
+    if not int(context) or here != ordinal:
+        handle = _check(cu, cu.cuDeviceGet(facts(ordinal).ordinal), "cuDeviceGet")
+        context = _check(cu, cu.cuDevicePrimaryCtxRetain(handle), "cuDevicePrimaryCtxRetain")
+    key = (ordinal, int(context))
+    return _devices.setdefault(key, CudaDevice(facts(ordinal), context))
+
+
+def locate(address: int) -> Place:
+    """Where the memory of an address is, by the driver's tables; the host where it knows nothing of it."""
+    cu = _cuda()
+    which = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status, ordinal = cu.cuPointerGetAttribute(which, address)
+    return ("cpu", 0) if int(status) else ("cuda", int(ordinal))
+
+
+_SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
+_ELEMENTS = {"u8": "UINT8", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "i32": "INT32"}
+
+
+class CudaDevice:
+    """One GPU in one context. See scalec.runtime.device.Device for what each method does."""
+
+    def __init__(self, gpu: GpuFacts, context: Any) -> None:
+        self._cu, self._context, self._handle = _cuda(), context, int(context)
+        self.name, self.capability, self.sms = gpu.name, gpu.capability, gpu.sms
+        self.ordinal = gpu.ordinal
+        self.place: Place = ("cuda", gpu.ordinal)
+
+    def __repr__(self) -> str:
+        return f"CudaDevice({self.name}, cuda:{self.ordinal})"
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Our context is the thread's current one in the body."""
+        cu = self._cu
+        if int(cu.cuCtxGetCurrent()[1]) == self._handle:
+            yield
+            return
+        _check(cu, cu.cuCtxPushCurrent(self._context), "cuCtxPushCurrent")
+        try:
+            yield
+        finally:
+            _check(cu, cu.cuCtxPopCurrent(), "cuCtxPopCurrent")
+
+    # ------------------------------------------------------------------------------------------------------- kernels
+
+    def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
+        cu, which = self._cu, self._cu.CUfunction_attribute
+        with self._current():
+            module = _check(cu, cu.cuModuleLoadData(image), "cuModuleLoadData")
+            name = f"cuModuleGetFunction({entry})"
+            function = _check(cu, cu.cuModuleGetFunction(module, entry.encode()), name)
+            key = which.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            what = f"cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, {shared_bytes})"
+            _check(cu, cu.cuFuncSetAttribute(function, key, shared_bytes), what)
+        return function
+
+    def clusters(self, function: Any, threads: int, shared_bytes: int, cluster: int) -> int:
+        """Clusters that run at once: SMs without cluster; with one, what the driver says (a GPC's SMs may not divide
+        by the cluster, and one cluster that does not fit would run after all the others)."""
+        cu = self._cu
+        if cluster == 1:
+            return self.sms
+        with self._current():
+            if cluster > _PORTABLE_CLUSTER:
+                key = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+                _check(cu, cu.cuFuncSetAttribute(function, key, 1), "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE)")
+            attribute = cu.CUlaunchAttribute()
+            attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            shape = attribute.value.clusterDim
+            shape.x, shape.y, shape.z = cluster, 1, 1
+            attribute.value.clusterDim = shape
+            config = cu.CUlaunchConfig()
+            config.gridDimX, config.gridDimY, config.gridDimZ = max(self.sms // cluster, 1) * cluster, 1, 1
+            config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+            config.sharedMemBytes, config.attrs, config.numAttrs = shared_bytes, [attribute], 1
+            most = _check(
+                cu,
+                cu.cuOccupancyMaxActiveClusters(function, config),
+                "cuOccupancyMaxActiveClusters",
+                fix="a smaller cluster or tile",
+            )
+        if most < 1:
+            raise DeviceError(
+                f"no cluster of {cluster} CTAs with {shared_bytes} bytes of shared memory fits on {self.name}",
+                fix="a smaller cluster",
+            )
+        return min(int(most), self.sms // cluster)
+
+    def registers(self, function: Any) -> int:
+        """Registers of a thread of a loaded function."""
+        cu = self._cu
+        with self._current():
+            return int(
+                _check(
+                    cu,
+                    cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function),
+                    "cuFuncGetAttribute(NUM_REGS)",
+                )
+            )
+
+    def encode(self, tensor_map: TensorMap) -> ctypes.Array:
+        cu, m = self._cu, tensor_map
+        with self._current():
+            result = cu.cuTensorMapEncodeTiled(
+                getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_ELEMENTS[m.element]}"),
+                len(m.extents),
+                m.address,
+                [cu.cuuint64_t(e) for e in m.extents],
+                [cu.cuuint64_t(s) for s in m.strides],
+                [cu.cuuint32_t(e) for e in m.box],
+                [cu.cuuint32_t(1)] * len(m.extents),
+                cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+                getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[m.swizzle]}"),
+                cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        made = _check(cu, result, f"cuTensorMapEncodeTiled({m})")
+        return ctypes.create_string_buffer(ctypes.string_at(made.getPtr(), 128), 128)
+
+    def prepare(
+        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Sequence[Parameter]
+    ) -> Launcher:
+        cu, handle, go, current = self._cu, self._handle, self._cu.cuLaunchKernel, self._cu.cuCtxGetCurrent
+        kept = tuple(parameters)
+        table = (ctypes.c_void_p * max(len(kept), 1))(*map(ctypes.addressof, kept))
+        address = ctypes.addressof(table)
+
+        def launch(stream: int, _kept: Any = (kept, table)) -> None:
+            if int(current()[1]) == handle:
+                result = go(function, grid, 1, 1, threads, 1, 1, shared_bytes, stream, address, 0)
+            else:
+                with self._current():
+                    result = go(function, grid, 1, 1, threads, 1, 1, shared_bytes, stream, address, 0)
+            if int(result[0]):
+                _check(cu, result, f"cuLaunchKernel of {grid} CTAs of {threads} threads, {shared_bytes} bytes shared")
+
+        return launch
+
+    # -------------------------------------------------------------------------------------------------------- memory
+
+    def locate(self, address: int) -> Place:
+        return locate(address)
+
+    def allocate(self, size: int, stream: int) -> int:
+        with self._current():
+            return int(_check(self._cu, self._cu.cuMemAllocAsync(size, stream), f"cuMemAllocAsync({size})"))
+
+    def free(self, address: int, stream: int) -> None:
+        with self._current():
+            _check(self._cu, self._cu.cuMemFreeAsync(address, stream), "cuMemFreeAsync")
+
+    def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:
+        source = (ctypes.c_ubyte * len(data)).from_buffer_copy(data)
+        with self._current():
+            result = self._cu.cuMemcpyHtoDAsync(address, ctypes.addressof(source), len(data), stream)
+            _check(self._cu, result, "cuMemcpyHtoDAsync")
+            self.synchronize(stream)
+
+    def download(self, address: int, size: int, stream: int) -> bytes:
+        target = (ctypes.c_ubyte * size)()
+        with self._current():
+            result = self._cu.cuMemcpyDtoHAsync(ctypes.addressof(target), address, size, stream)
+            _check(self._cu, result, "cuMemcpyDtoHAsync")
+            self.synchronize(stream)
+        return bytes(target)
+
+    # ----------------------------------------------------------------------------------------------- streams, events
+
+    def stream(self) -> int:
+        """A new stream that does not wait for the legacy default stream."""
+        flags = self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING
+        with self._current():
+            return int(_check(self._cu, self._cu.cuStreamCreate(flags), "cuStreamCreate"))
+
+    def order(self, first: int, then: int) -> None:
+        if first == then:
+            return
+        event = self.record(first, timing=False)
+        with self._current():
+            _check(self._cu, self._cu.cuStreamWaitEvent(then, event, 0), "cuStreamWaitEvent")
+            _check(self._cu, self._cu.cuEventDestroy(event), "cuEventDestroy")
+
+    def record(self, stream: int, timing: bool = True) -> Any:
+        """An event recorded on a stream now."""
+        cu = self._cu
+        flags = cu.CUevent_flags.CU_EVENT_DEFAULT if timing else cu.CUevent_flags.CU_EVENT_DISABLE_TIMING
+        with self._current():
+            event = _check(cu, cu.cuEventCreate(flags), "cuEventCreate")
+            _check(cu, cu.cuEventRecord(event, stream), "cuEventRecord")
+        return event
+
+    def elapsed(self, first: Any, last: Any) -> float:
+        """Seconds between two recorded events; waits for the last."""
+        cu = self._cu
+        with self._current():
+            _check(cu, cu.cuEventSynchronize(last), "cuEventSynchronize")
+            return _check(cu, cu.cuEventElapsedTime(first, last), "cuEventElapsedTime") / 1e3
+
+    def synchronize(self, stream: int) -> None:
+        with self._current():
+            _check(self._cu, self._cu.cuStreamSynchronize(stream), "cuStreamSynchronize")

@@ -1,0 +1,290 @@
+"""The launch plan: a kernel's spec and the tensors of a call, checked once, become the launch's arguments.
+
+A Plan holds what shapes, strides and types decide (grid, results, slots); it is made once for each. A plan is bound to
+addresses and scalars into a launcher, which is kept too: a call repeated on the same tensors checks nothing twice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from scalec.abi import Argument, KernelSpec, TensorSpec
+from scalec.errors import ArgumentError, UnsupportedError
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime import checks
+from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
+from scalec.runtime.tensors import TensorView
+
+_KEPT = 256  # launchers, and tensor maps, that one plan keeps
+
+# element type -> element of its tensor maps: copies move bits, so every 8-bit and packed type is bytes
+MAP_ELEMENTS: dict[str, str] = {
+    **{t.name: "u8" for t in ELEMENT_TYPES.values() if t.bits <= 8},
+    "f16": "f16",
+    "bf16": "bf16",
+    "f32": "f32",
+    "tf32": "f32",
+    "i32": "i32",
+}
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a kernel reaches a tensor: through tensor maps alone, and which strides it is told."""
+
+    mapped: bool
+    strides: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What follows from the spec alone, made once for a kernel.
+
+    Attributes:
+        tensors: tensor operands, then results: the order of addresses in a plan.
+        scalars: names of the numbers, in order.
+        uses: how each tensor is reached.
+    """
+
+    spec: KernelSpec
+    tensors: tuple[TensorSpec, ...]
+    scalars: tuple[str, ...]
+    uses: dict[str, Use]
+
+    @staticmethod
+    def of(spec: KernelSpec) -> Signature:
+        """The signature of a spec.
+
+        Raises:
+            UnsupportedError: a scale layout, or a kind of argument, that this runtime does not know.
+        """
+        for t in (*spec.operands, *spec.results):
+            if t.layout not in ("row", "col"):
+                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected="row or col")
+        for a in spec.arguments:
+            if a.kind not in _SLOTS:
+                raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(_SLOTS))
+        tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
+        uses = {}
+        for t in tensors:
+            kinds = {a.kind for a in spec.arguments if a.tensor == t.name}
+            axes = frozenset(a.axis for a in spec.arguments if a.tensor == t.name and a.kind == "stride")
+            uses[t.name] = Use("tensor_map" in kinds and "pointer" not in kinds, axes)
+        return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A tensor without its address: shape and strides in stored elements, bytes spanned, and for the overlap test the
+    bytes of a row and between rows (0 where rows say nothing)."""
+
+    spec: TensorSpec
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    span: int
+    row: int
+    step: int
+
+    @staticmethod
+    def of(t: TensorSpec, shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
+        """The form of a tensor of this shape."""
+        item = checks.itemsize(t.dtype)
+        rows = [(e, s) for e, s in zip(shape, strides, strict=True) if e > 1 and s > 1]
+        row = step = 0
+        if len(rows) == 1 and t.shape:
+            row, step = shape[checks.contiguous_axis(t)] * item, rows[0][1] * item
+        return Form(t, shape, strides, checks.span(shape, strides, item), row, step)
+
+    def at(self, address: int) -> tuple[int, int, int, int]:
+        """What checks.overlap takes."""
+        return address, self.span, self.row, self.step
+
+
+@dataclass
+class Plan:
+    """A checked call, addresses and scalars apart.
+
+    Attributes:
+        dims: the size of every dimension.
+        grid: CTAs to launch; 0 where the results have no elements and nothing is to be done.
+        operands: forms of the tensor operands.
+        results: forms of the results: those given, or those to allocate.
+    """
+
+    signature: Signature
+    device: Device
+    function: Any
+    dims: dict[str, int]
+    grid: int
+    operands: tuple[Form, ...]
+    results: tuple[Form, ...]
+    launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
+    maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
+
+    @staticmethod
+    def make(
+        signature: Signature,
+        device: Device,
+        function: Any,
+        clusters: int,
+        operands: Sequence[TensorView],
+        results: Sequence[TensorView] | None,
+    ) -> Plan:
+        """Checks a call's shapes, types, places and strides, and plans its launch.
+
+        Args:
+            clusters: how many clusters run at once.
+            operands: the tensor operands, in order.
+            results: the results, or None to plan them for allocation.
+
+        Raises:
+            ArgumentError: what does not fit, by name.
+        """
+        spec = signature.spec
+        names = [t.name for t in signature.tensors]
+        views = dict(zip(names, (*operands, *(results or ())), strict=False))
+        first = next((n for n, v in views.items() if v.place == device.place), "")
+        inputs = {t.name for t in spec.operands}
+        for t in signature.tensors:
+            if t.name not in views:
+                continue
+            checks.check_place(t, views[t.name], device, first)
+            checks.check_type(t, views[t.name])
+            if t.name not in inputs and views[t.name].read_only:
+                raise ArgumentError(f"{t.name} is read-only", expected="memory that the kernel may write")
+        dims = checks.bind_dims(spec, views)
+        forms = []
+        for t in signature.tensors:
+            view, use = views.get(t.name), signature.uses[t.name]
+            if view is None:
+                forms.append(_allocated(t, dims, use))
+                continue
+            checks.check_strides(t, view, use.strides, use.mapped, t.name not in inputs)
+            forms.append(Form.of(t, view.shape, view.strides))
+        count = len(signature.tensors) - len(spec.results)
+        plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]))
+        if all(0 in f.shape for f in plan.results):
+            return plan
+        for form in plan.operands:
+            if 0 in form.shape:
+                raise ArgumentError(
+                    f"{form.spec.name} has no elements, but {plan.results[0].spec.name} has",
+                    got=f"{form.spec.name} of shape {list(form.shape)}",
+                    expected="at least one element to sum over",
+                )
+        plan.grid = spec.launch.grid(dims, clusters)
+        return plan
+
+    def launcher(self, addresses: tuple[int, ...], scalars: tuple[float, ...]) -> Launcher:
+        """The launcher for these addresses (operands, then results) and scalars.
+
+        Raises:
+            ArgumentError: NULL, alignment, or a result that overlaps another tensor.
+        """
+        key = (addresses, scalars)
+        found = self.launchers.get(key)
+        if found is None:
+            found = self._bound(addresses, scalars)
+            while len(self.launchers) >= _KEPT:
+                self.launchers.pop(next(iter(self.launchers)), None)
+            self.launchers[key] = found
+        return found
+
+    def _bound(self, addresses: tuple[int, ...], scalars: tuple[float, ...]) -> Launcher:
+        forms = (*self.operands, *self.results)
+        for form, address in zip(forms, addresses, strict=True):
+            if form.span:
+                checks.check_address(form.spec, address)
+        _check_overlap(forms, addresses, len(self.operands))
+        where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
+        values = dict(zip(self.signature.scalars, scalars, strict=True))
+        spec = self.signature.spec
+        slots = [_SLOTS[a.kind](self, i, a, where, values) for i, a in enumerate(spec.arguments)]
+        launch = spec.launch
+        return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots)
+
+    def tensor_map(self, index: int, argument: Argument, form: Form, address: int) -> ctypes.Array:
+        """The tensor map of parameter `index`."""
+        found = self.maps.get((index, address))
+        if found is None:
+            found = self.device.encode(tensor_map(argument, form, address))
+            if len(self.maps) >= _KEPT:
+                self.maps.clear()
+            self.maps[index, address] = found
+        return found
+
+
+def _allocated(t: TensorSpec, dims: dict[str, int], use: Use) -> Form:
+    """The form of a result to allocate: without gaps if its alignment allows, else with padded rows."""
+    shape = checks.stored_shape(t, dims)
+    strides = checks.dense(t, shape)
+    padded, step = list(strides), 1
+    for axis in checks.memory_order(t):
+        padded[axis] = step
+        step = checks.align_up(step * max(shape[axis], 1), max(1, t.align // checks.itemsize(t.dtype)))
+    form = Form.of(t, shape, tuple(padded))
+    walks = use.mapped or all(padded[a] == strides[a] or a in use.strides for a in range(len(shape)))
+    return form if walks else Form.of(t, shape, strides)
+
+
+def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
+    """What the tensor map of an argument over a tensor at `address` is made of."""
+    t = form.spec
+    item, order = checks.itemsize(t.dtype), checks.memory_order(t)
+    strides, reach = [], item
+    for inner, axis in pairwise(order):
+        reach = checks.align_up(reach * form.shape[inner], 16)
+        # the stride of an index that takes one value is never used, but the driver checks it
+        reach = form.strides[axis] * item if form.shape[axis] > 1 else reach
+        strides.append(reach)
+    extents = tuple(form.shape[axis] for axis in order)
+    return TensorMap(MAP_ELEMENTS[t.dtype], address, extents, tuple(strides), argument.box, argument.swizzle)
+
+
+def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: int) -> None:
+    for i in range(operands, len(forms)):
+        for j in range(i):
+            if checks.overlap(forms[j].at(addresses[j]), forms[i].at(addresses[i])):
+                result, other = forms[i].spec.name, forms[j].spec.name
+                raise ArgumentError(
+                    f"{result} overlaps {other} in memory",
+                    got=f"{result} at {addresses[i]:#x} ({forms[i].span} bytes), "
+                    f"{other} at {addresses[j]:#x} ({forms[j].span} bytes)",
+                    expected="a result in memory of its own",
+                    fix=f"give another out=, or {other}.clone()",
+                )
+
+
+# ---------------------------------------------------------------------------------------- arguments: kind -> parameter
+
+_Where = dict[str, tuple[Form, int]]
+
+
+def _tensor_map(plan: Plan, index: int, a: Argument, where: _Where, _values: dict[str, float]) -> Parameter:
+    return plan.tensor_map(index, a, *where[a.tensor])
+
+
+def _pointer(_plan: Plan, _index: int, a: Argument, where: _Where, _values: dict[str, float]) -> Parameter:
+    return ctypes.c_uint64(where[a.tensor][1])
+
+
+def _dim(plan: Plan, _index: int, a: Argument, _where: _Where, _values: dict[str, float]) -> Parameter:
+    return ctypes.c_int32(plan.dims[a.dim])
+
+
+def _stride(_plan: Plan, _index: int, a: Argument, where: _Where, _values: dict[str, float]) -> Parameter:
+    form, _ = where[a.tensor]
+    if form.shape[a.axis] > 1:
+        return ctypes.c_int64(form.strides[a.axis])
+    return ctypes.c_int64(checks.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
+
+
+def _scalar(_plan: Plan, _index: int, a: Argument, _where: _Where, values: dict[str, float]) -> Parameter:
+    return ctypes.c_float(values[a.tensor])
+
+
+_SLOTS = {"tensor_map": _tensor_map, "pointer": _pointer, "dim": _dim, "stride": _stride, "scalar": _scalar}
