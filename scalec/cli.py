@@ -171,7 +171,11 @@ def main() -> None:
     help=f"What to write: {', '.join(SUFFIXES)}. Several need -o DIR.  [default: by the suffix of -o, else ptx]",
 )
 @_OUTPUT
-@click.option("--bundle", metavar="DIR", help="Also write the kernel into a bundle, for scalec.load(DIR).")
+@click.option(
+    "--bundle",
+    metavar="DIR",
+    help="Add the kernel to a bundle, for scalec.load(DIR); with neither --emit nor -o, only that.",
+)
 @click.option(
     "--print-after",
     multiple=True,
@@ -272,6 +276,10 @@ def bench(
     """
     from scalec.commands.bench import bench_program
 
+    if suite and dims:
+        raise click.UsageError("--suite and --dim both give shapes: choose one")
+    if rounds < 1:
+        raise click.BadParameter("at least one", param_hint="--rounds")
     source = program.read_source(expr) if expr else None
     bench_program(source, target, dims, schedule or {}, suite=suite, rounds=rounds, bundle=bundle, output=output)
 

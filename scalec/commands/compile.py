@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scalec.bench import provenance
 from scalec.commands.output import note, plain_table, print_table, write_result
 from scalec.errors import ScalecError
 
@@ -32,7 +33,7 @@ class Request:
 
     Attributes:
         source: the program.
-        target: name of the target, or None.
+        target: name of the target; scalec.api.default_target() if None.
         dims: sizes of dimensions to fix.
         schedule: decisions, as text.
     """
@@ -44,10 +45,16 @@ class Request:
 
     def compile(self, until: str, on_pass: Callable[[str, Callable[[], str], float], None] | None) -> Compilation:
         """Compiles up to stage `until`."""
+        from scalec.api import default_target
         from scalec.compiler import compile_source
 
         return compile_source(
-            self.source, self.target, dict(self.dims), dict(self.schedule), until=until, on_pass=on_pass
+            self.source,
+            self.target or default_target(),
+            dict(self.dims),
+            dict(self.schedule),
+            until=until,
+            on_pass=on_pass,
         )
 
 
@@ -104,7 +111,7 @@ def compile_program(
         else:
             write_result(data, output)
     if bundle:
-        _write_bundle(request, made, bundle)
+        _write_bundle(made, bundle)
 
 
 def _is_folder(path: str | None) -> bool:
@@ -144,10 +151,15 @@ def _print_times(made: Compilation) -> None:
     print_table(table, stderr=True)
 
 
-def _write_bundle(request: Request, made: Compilation, directory: str) -> None:
+def _write_bundle(made: Compilation, directory: str) -> None:
+    """Adds the kernel to a bundle; one of the same program, sizes and target is replaced."""
     from scalec.runtime import bundle
 
     if made.spec is None or made.cubin is None:
         raise ScalecError("the compiler made no cubin")
-    bundle.write(directory, [(made.spec, made.cubin)])
-    note(f"{directory}: {made.spec.entry}")
+    present = bundle.load(directory).values() if Path(directory, bundle.MANIFEST).exists() else ()
+    identity = (made.spec.source, made.spec.dims, made.spec.target)
+    kept = [k for p in present for k in p.kernels if (k.spec.source, k.spec.dims, k.spec.target) != identity]
+    bundle.write(directory, [*kept, made])
+    provenance.write(directory)
+    note(f"{directory}: {made.spec.entry}, {len(kept) + 1} in all")

@@ -35,8 +35,8 @@ def print_env() -> None:
     out = console()
     for setting in env.describe():
         value = escape(setting.value) if setting.value else "[dim](unset)[/dim]"
-        out.print(f"[bold]{setting.name}[/bold] = {value}")
-        out.print(f"    {setting.doc}\n    default: {setting.default}\n    expected: {setting.expected}", markup=False)
+        out.print(f"[bold]{setting.name}[/bold] = {value}", markup=True)
+        out.print(f"    {setting.doc}\n    default: {setting.default}\n    expected: {setting.expected}")
     out.print()
     table = plain_table("", "")
     table.show_header = False

@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console on stdout or stderr. rich itself respects NO_COLOR and terminals that cannot show colour."""
+    """A rich console on stdout or stderr that takes brackets literally; it respects NO_COLOR by itself."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_table(table: Table, *, stderr: bool = False) -> None:
-    """Prints a table as wide as it needs to be where its reader is not a terminal."""
+    """Prints a table; where its reader is not a terminal, as wide as it needs to be and without trailing blanks."""
     target = console(stderr=stderr)
-    if not target.is_terminal:
-        target.width = 1000
-    target.print(table)
+    if target.is_terminal:
+        target.print(table)
+        return
+    target.width = 1000
+    with target.capture() as captured:
+        target.print(table)
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    print("\n".join(lines), file=sys.stderr if stderr else sys.stdout)
 
 
 def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
