@@ -46,6 +46,8 @@ class Names:
         self.defined: dict[str, Statement] = {}
         self.current: Statement | None = None
         self.dim_spans: dict[str, Span] = {}
+        # extents that only constant indices have reached: the tensor is at least that large
+        self._at_least: frozenset[tuple[Tensor, int]] = frozenset()
         # a (tensor, position) stands where an extent that only indices from memory reach takes its dimension
         self._dims: list[str | tuple[Tensor, int]] = []
 
@@ -133,7 +135,7 @@ class Names:
             found.append(index)
             self._check_sign(tensor, node, index)
             try:
-                self._widen(tensor, position, node, affine.extent(index))
+                self._widen(tensor, position, node, index)
             except TooLarge:
                 raise self._too_large(tensor, node, index) from None
             if tensor.extents[position] is None and (tensor, position) not in self._dims:
@@ -152,19 +154,22 @@ class Names:
                 expected="0 or more at every point",
             )
 
-    def _widen(self, tensor: Tensor, position: int, node: ast.Node, extent: Linear | None) -> None:
+    def _widen(self, tensor: Tensor, position: int, node: ast.Node, index: Linear) -> None:
         """Makes `tensor` large enough for one more use; two uses may differ by a constant (`off[g]`, `off[g+1]`)."""
-        had = tensor.extents[position]
+        had, extent = tensor.extents[position], affine.extent(index)
         if extent is None or extent == had:
             return
         if (affine.value(extent, self.sizes) or 0) > MAX_EXTENT:
             raise self._too_large(tensor, node, extent)
-        if had is None or not had.terms:
-            larger = had is None or bool(extent.terms) or extent.constant > had.constant
-            tensor.extents[position] = extent if larger else had
-        elif extent.terms == had.terms:
+        place = (tensor, position)
+        if had is None or (place in self._at_least and (extent.terms or extent.constant > had.constant)):
+            tensor.extents[position] = extent
+            self._at_least = self._at_least - {place} if index.terms else self._at_least | {place}
+        elif not index.terms and (had.terms or extent.constant <= had.constant):
+            return  # `A[0,k]` beside `A[m,k]`
+        elif extent.terms and extent.terms == had.terms:
             tensor.extents[position] = max(had, extent, key=lambda e: e.constant)
-        elif extent.terms:
+        else:
             raise self.source.error(
                 node.span,
                 f"{tensor.name} would have two shapes",

@@ -7,7 +7,7 @@ statement's left side nor an enclosing reduction keeps. An index that a range's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from scalec.formats import ELEMENT_TYPES
@@ -103,33 +103,41 @@ class Resolver:
         value = statement.value
         over = value.dims - keep
         if over:
-            at = self._find(node.value, over)
+            name, span = self._find(node.value, over)
             raise self.source.error(
-                at.span,
-                f"index {at.text} is on the right alone and nothing sums over it",
-                got=f"{at.text} outside a contraction",
-                expected=f"{at.text} in {statement.tensor.name}, or a reduction over it",
-                fix=f"write sum[{at.text}](...)",
+                span,
+                f"index {name} is on the right alone and nothing sums over it",
+                got=f"{name} outside a contraction",
+                expected=f"{name} in {statement.tensor.name}, or a reduction over it",
+                fix=f"write sum[{name}](...)",
             )
         alone = keep - value.dims - self._linked_to(value.dims)
         if alone:
-            at = self._find(node.target, alone)
+            name, span = self._find(node.target, alone)
             raise self.source.error(
-                at.span,
-                f"index {at.text} is in {statement.tensor.name} alone",
-                got=f"no {at.text} on the right of =",
+                span,
+                f"index {name} is in {statement.tensor.name} alone",
+                got=f"no {name} on the right of =",
                 expected="each index of a result on the right too",
-                fix=f"leave {at.text} out, or read a tensor that has it",
+                fix=f"leave {name} out, or read a tensor that has it",
             )
 
-    def _find(self, root: ast.Node, wanted: frozenset[str] | set[str]) -> ast.IndexName:
-        return next(n for n in ast.walk(root) if isinstance(n, ast.IndexName) and n.text in wanted)
+    def _indices(self, *roots: ast.Node) -> Iterator[tuple[str, Span]]:
+        """The dimensions that an expression names, and where; a temporary without indices names its own."""
+        for n in ast.walk(*roots):
+            if isinstance(n, ast.IndexName):
+                yield n.text, n.span
+            elif isinstance(n, ast.Name) and n.text in self.names.defined:
+                yield from ((d, n.span) for d in self.names.defined[n.text].dims)
+
+    def _find(self, root: ast.Node, wanted: frozenset[str] | set[str]) -> tuple[str, Span]:
+        return next((name, span) for name, span in self._indices(root) if name in wanted)
 
     def _linked_to(self, dims: frozenset[str]) -> set[str]:
         return {d for dim, read in self.linked.items() if dim in dims for d in read}
 
     def _ranges(self, node: ast.Statement) -> tuple[Range, ...]:
-        used = {n.text for n in ast.walk(node.target, node.value) if isinstance(n, ast.IndexName)}
+        used = {name for name, _ in self._indices(node.target, node.value)}
         found: dict[str, Range] = {}
         for r in node.ranges:
             dim = r.dim.text
@@ -346,20 +354,22 @@ class Resolver:
         left, right = values
         both = left.dims | right.dims
         linked = self._linked_to(both)
-        self._check_alone(node, left, right, keep | linked)
+        if left.dims and right.dims:
+            self._check_alone(node, left, right, keep | linked)
         if not (left.dims & right.dims) - keep:
-            raise self.source.error(
-                node.span,
-                "nothing is contracted",
-                got=f"indices {_list(left.dims)} on the left of @ and {_list(right.dims)} on the right, all kept"
-                if left.dims & right.dims
-                else f"indices {_list(left.dims)} on the left of @ and {_list(right.dims)} on the right",
-                expected="at least one index in both operands and not in the result",
-                fix="write * for a product without a sum"
-                if left.dims and right.dims
-                else "write the operand's indices, as in A[m,k]",
-            )
+            self._refuse_product(node, left, right)
         return Contract(node.span, (both & keep) | (linked & keep), left, right)
+
+    def _refuse_product(self, node: ast.Contract, left: Value, right: Value) -> None:
+        kept = ", all kept" if left.dims & right.dims else ""
+        bare = not (left.dims and right.dims)
+        raise self.source.error(
+            node.span,
+            "nothing is contracted",
+            got=f"indices {_list(left.dims)} on the left of @ and {_list(right.dims)} on the right{kept}",
+            expected="at least one index in both operands and not in the result",
+            fix="write the operand's indices, as in A[m,k]" if bare else "write * for a product without a sum",
+        )
 
     def _refuse_chain(self, node: ast.Contract) -> None:
         inner = next((n for n in ast.walk(node.left, node.right) if isinstance(n, ast.Contract)), None)
@@ -376,14 +386,14 @@ class Resolver:
         alone = (left.dims ^ right.dims) - kept
         if not alone:
             return
-        at = self._find(node, alone)
-        operand, other = (node.left, node.right) if at.text in left.dims else (node.right, node.left)
+        name, span = self._find(node, alone)
+        operand, other = (node.left, node.right) if name in left.dims else (node.right, node.left)
         raise self.source.error(
-            at.span,
-            f"index {at.text} is in {_called(operand)} alone",
-            got=f"{at.text} neither in {_called(other)} nor in the result",
+            span,
+            f"index {name} is in {_called(operand)} alone",
+            got=f"{name} neither in {_called(other)} nor in the result",
             expected="each index in both operands, or in one of them and the result",
-            fix=f"sum over it first, as in sum[{at.text}](...), or add {at.text} to {_called(other)} or the result",
+            fix=f"sum over it first, as in sum[{name}](...), or add {name} to {_called(other)} or the result",
         )
 
     def _scale(self, node: ast.Scale, unformatted: list[tuple[ast.Node, Value]]) -> None:

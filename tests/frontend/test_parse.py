@@ -526,3 +526,9 @@ def test_affine_extents_are_one_more_than_the_largest_value() -> None:
         for count in (8, 16, 24, 40):
             want = max(value(form, {"n": x}) or 0 for x in range(count)) + 1
             assert value(size, {"n": count}) == want, (form, count)
+
+
+def test_a_constant_index_leaves_the_extent_to_the_other_uses() -> None:
+    for text in ("C[m,n] = A[0,k]@B[n,k] + A[m,k]@D[n,k]", "C[m,n] = A[m,k]@B[n,k] + A[0,k]@D[n,k]"):
+        assert shapes(text, m=7, k=32)["A"] == "7x32xbf16"
+    assert shapes("C[n] = A[0,k]@B[n,k] + A[2,k]@D[n,k] + A[1,k]@E[n,k]", k=32)["A"] == "3x32xbf16"
