@@ -21,11 +21,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(table: Table, *, stderr: bool = False) -> None:
-    """Prints a table; where its reader is not a terminal, as wide as it needs to be and without trailing blanks."""
+    """Prints a table as wide as it needs to be, without trailing blanks: a narrow terminal wraps, nothing is cut."""
     target = console(stderr=stderr)
-    if target.is_terminal:
-        target.print(table)
-        return
     target.width = 1000
     with target.capture() as captured:
         target.print(table)

@@ -1,0 +1,57 @@
+"""`scalec targets`, `env` and `cache`."""
+
+from __future__ import annotations
+
+import pytest
+from cli_programs import FP8
+
+from scalec import env
+from scalec.targets import TARGETS
+
+
+def test_targets(invoke):
+    result = invoke("targets")
+    assert (result.exit_code, result.stderr) == (0, "")
+    for target in TARGETS.values():
+        assert target.name in result.stdout
+        assert f"{target.shared_bytes // 1024}" in result.stdout
+
+
+def test_env_lists_every_variable(invoke, monkeypatch):
+    monkeypatch.setenv("SCALEC_CACHE_DIR", "/tmp/[bold]here")
+    result = invoke("env")
+    assert (result.exit_code, result.stderr) == (0, "")
+    for setting in env.describe():
+        assert setting.name in result.stdout
+        assert setting.doc in result.stdout
+    assert "SCALEC_CACHE_DIR = /tmp/[bold]here\n" in result.stdout
+    assert "llvmlite" in result.stdout
+    assert "ptxas" in result.stdout
+
+
+def test_cache_path(invoke, cache_dir):
+    assert invoke("cache", "path").stdout == f"{cache_dir}\n"
+
+
+def test_empty_cache(invoke):
+    result = invoke("cache", "list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "0 kernels" in result.stderr
+
+
+def test_cache_of_one_kernel(invoke, monkeypatch):
+    import scalec
+
+    monkeypatch.setenv("SCALEC_CACHE", "1")
+    scalec.compile(FP8, target="sm_90a", dims={"n": 512, "k": 256})
+    listed = invoke("cache", "list")
+    assert FP8 in listed.stdout
+    assert "n=512,k=256" in listed.stdout
+    assert "1 kernel," in listed.stderr
+    assert "removed 1 kernel from" in invoke("cache", "clear").stderr
+    assert invoke("cache", "list").stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["cache"], ["cache", "nope"], ["targets", "nope"]])
+def test_misuse(invoke, arguments):
+    assert invoke(*arguments).exit_code == 2
