@@ -67,6 +67,14 @@ class ScalarsType(Tile.Type, name="registers"):
     """A few f32 in registers, uniform over the warpgroup, fetched ahead of their use."""
 
 
+class RowScalesType(Tile.Type, name="rows"):
+    """Scales of a tile's rows on their way from memory to a stage, in registers."""
+
+
+class WindowType(Tile.Type, name="window"):
+    """Which of a window's K blocks a role is at, and which slot of a ring of windows holds it."""
+
+
 class ScalesType(Tile.Type, name="factors"):
     """Scale factors ready for promotion: by row, by column, or uniform over stretches of columns."""
 
@@ -182,10 +190,18 @@ class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
         return True
 
 
+class WhenOp(Tile.Operation, name="when", traits=[ir.NoTerminatorTrait]):
+    """What happens under a condition."""
+
+    condition: ext.Operand[I1]
+    body: ext.Region
+
+
 class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
-    """What one warp of a role does; with `elected`, one thread of it."""
+    """What `count` warps of a role do, from the `index`-th on; with `elected`, one thread of each."""
 
     index: ir.IntegerAttr
+    count: ir.IntegerAttr
     elected: ir.IntegerAttr
     body: ext.Region
 
@@ -276,7 +292,7 @@ class ExpectOp(Tile.Operation, name="expect"):
 
 
 class CommitOp(Tile.Operation, name="commit"):
-    """Producer: this thread arrives at the full barrier once its own copies so far (`copy_rows`) are complete."""
+    """Producer: this warp arrives at the full barrier; what its threads stored before is visible to who waits."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
@@ -343,21 +359,83 @@ class CopyOp(Tile.Operation, name="copy"):
         return True
 
 
-class CopyRowsOp(Tile.Operation, name="copy_rows"):
-    """The warp's lanes copy source[row0 + i, k0 / block], i < rows of the tile, into the cursor's stage.
+class WindowOp(Tile.Operation, name="windows"):
+    """A position in a ring of `slots` windows of `blocks` K blocks each (a power of two), at its start."""
 
-    Rows are clamped to `rows`. `strides` are those of the source, in elements.
+    result: ext.Result[WindowType]
+    blocks: ir.IntegerAttr
+    slots: ir.IntegerAttr
+
+
+class OpenWindowOp(Tile.Operation, name="open_window"):
+    """Moves to the first block of the next window, unless already at one: a new tile starts a new window."""
+
+    window: ext.Operand[WindowType]
+
+
+class NextBlockOp(Tile.Operation, name="next_block"):
+    """Moves to the next K block."""
+
+    window: ext.Operand[WindowType]
+
+
+class AnnounceOp(Tile.Operation, name="announce"):
+    """Producer: announces `bytes` more of bulk copies to the stage's full barrier, without arriving."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    bytes: ir.IntegerAttr
+
+
+class CopyWindowOp(Tile.Operation, name="copy_window"):
+    """Bulk copy of the box at (x, y) into the window's slot; completes on the ring's full barrier at `cursor`."""
+
+    source: ext.Operand[DescriptorType]
+    target: ext.Operand[SharedType]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    window: ext.Operand[WindowType]
+    x: ext.Operand[I32]
+    y: ext.Operand[I32]
+    multicast: ir.IntegerAttr
+
+
+class RowScalesOp(Tile.Operation, name="row_scales"):
+    """Registers for the scales of `rows` rows and `blocks` blocks of K, spread over the threads of `warps` warps."""
+
+    result: ext.Result[RowScalesType]
+    rows: ir.IntegerAttr
+    blocks: ir.IntegerAttr
+    warps: ir.IntegerAttr
+
+
+class LoadRowsOp(Tile.Operation, name="load_rows"):
+    """Loads source[row0 + i, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
+
+    Rows are clamped below `rows`; strides in elements. With `vector` 1 the blocks of a row are adjacent and 16-byte
+    aligned, and come in one load.
     """
 
+    into: ext.Operand[RowScalesType]
     source: ext.Operand[Any]
     row_stride: ext.Operand[ir.IntegerType[64]]
     k_stride: ext.Operand[ir.IntegerType[64]]
+    row0: ext.Operand[I32]
+    rows: ext.Operand[I32]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    step: ir.IntegerAttr
+    block: ir.IntegerAttr
+    vector: ir.IntegerAttr
+
+
+class StoreRowsOp(Tile.Operation, name="store_rows"):
+    """Stores block `index` of the rows' scales into the cursor's stage of a shared vector."""
+
+    source: ext.Operand[RowScalesType]
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
-    row0: ext.Operand[I32]
-    k0: ext.Operand[I32]
-    rows: ext.Operand[I32]
-    block: ir.IntegerAttr
+    index: ir.IntegerAttr
 
 
 class ScalarsOp(Tile.Operation, name="scalars"):
@@ -437,20 +515,20 @@ class MmaWaitOp(Tile.Operation, name="mma_wait"):
 
 
 class RowFactorsOp(Tile.Operation, name="row_factors"):
-    """Scale factors of the rows of a wave, from the cursor's stage of a shared vector."""
+    """Scale factors of the rows of a wave: from the cursor's stage of a shared vector, or from a window's block."""
 
     source: ext.Operand[SharedType]
-    cursor: ext.Operand[CursorType]
+    position: ext.Operand[CursorType | WindowType]
     result: ext.Result[ScalesType]
     wave: ir.IntegerAttr
     waves: ir.IntegerAttr
 
 
 class ColumnFactorsOp(Tile.Operation, name="column_factors"):
-    """Scale factors of the tile's columns, from the cursor's stage; read where they are used, so release after."""
+    """Scale factors of the tile's columns, found likewise; read where they are used, so release after."""
 
     source: ext.Operand[SharedType]
-    cursor: ext.Operand[CursorType]
+    position: ext.Operand[CursorType | WindowType]
     result: ext.Result[ScalesType]
 
 

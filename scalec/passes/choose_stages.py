@@ -6,19 +6,24 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
-from scalec.passes.problem import Problem, Scale
-from scalec.passes.resources import SharedPlan, stages_that_fit
+from scalec.passes.problem import Problem
+from scalec.passes.resources import SharedPlan, no_bulk, stages_that_fit
 from scalec.targets import Target
 
 MAX_STAGES = 8
 """Small tiles would fit more; their copies are never all on the way at once."""
 
 
+UNROLL = {1: 1, 2: 2, 3: 4}
+"""K blocks in one iteration, by consumer warpgroups: +0.3 to +0.9 % for 2 over 1 at 256x128, +0.5 to +1 % for 4 over 1
+at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved)."""
+
+
 class ChooseStages:
     """Decides `stages` (as many as fit, up to eight), `scale_path`, `early_wait` and `unroll`.
 
     Testing the next stage's barrier before the promotion: +2 to +4 % with two consumer warpgroups. Four K blocks in
-    one iteration for three consumer warpgroups, one otherwise: what the fastest kernels of each tile had. Scales by
+    one iteration for three consumer warpgroups, two for two: see UNROLL. Scales by
     bulk copy: 8 to 12 % faster than plain loads at K >= 7168. All: H200, 2026-11-21, FP8 1x128 by 128x128.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>, warpgroups = 2, promote = 128, epilogue = "bulk", ...}>
@@ -33,6 +38,8 @@ class ChooseStages:
 
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
+        if schedule.scale_path is None:
+            schedule = schedule.with_fields(scale_path="thread" if no_bulk_scales(problem) else "bulk")
         stages = schedule.stages or min(MAX_STAGES, stages_that_fit(problem, schedule))
         if stages < 2:
             raise ScheduleError(
@@ -44,27 +51,13 @@ class ChooseStages:
         assert schedule.warpgroups is not None
         return schedule.with_fields(
             stages=stages,
-            scale_path="thread" if no_bulk_scales(problem) else "bulk",
+            scale_path=schedule.scale_path,
             early_wait=int(schedule.warpgroups == 2 and bool(schedule.promote)),
-            unroll=4 if schedule.warpgroups == 3 else 1,
+            unroll=UNROLL[schedule.warpgroups],
         )
 
 
 def no_bulk_scales(problem: Problem) -> str:
     """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there)."""
-    for operand, dim in ((problem.lhs, problem.m), (problem.rhs, problem.n)):
-        for scale in operand.scales:
-            reason = _no_bulk(scale, dim.name, dim.size, problem.target.tma_align)
-            if reason:
-                return reason
-    return ""
-
-
-def _no_bulk(scale: Scale, dim: str, size: int | None, align: int) -> str:
-    if scale.rows != 1:
-        return ""  # one value for many rows: a plain load, whatever the path
-    if scale.layout != "col":
-        return f"{scale.name} has layout {scale.layout}: the scales of a K block are not contiguous along {dim}"
-    if size is not None and size * 4 % align:
-        return f"a column of {scale.name} is {size * 4} bytes ({dim} = {size}), not a multiple of {align}"
-    return ""
+    scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.scales if s.rows == 1]
+    return next((reason for s in scales if (reason := no_bulk(problem, s))), "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 
-_PREDICATES = {"eq": 0}
+_PREDICATES = {"eq": 0, "lt": 6}  # arith.cmpi; lt unsigned
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
     -->
     tile.kernel @C {
       %A_tiles = tile.shared   %B_tiles = tile.shared   %ring = tile.ring   tile.sync "cluster"
-      tile.role "consumer" { tile.tiles { clear; tile.steps { wait; mma; release; advance; promote }; epilogue; store } }
+      tile.role "consumer" { tile.tiles { clear; tile.steps { wait; mma; release; promote }; epilogue; store } }
       tile.role "producer" { tile.warp { tile.tiles { tile.steps { acquire; expect; copy A; copy B; advance } } } }
     }
 
@@ -24,10 +24,12 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.problem import EpilogueInput, Operand, Problem, Scale
-from scalec.passes.resources import WARPGROUP, SharedPlan
+from scalec.passes.resources import WARPGROUP, WINDOW, SharedPlan, scale_copy
 from scalec.targets import Target
 
-WAVE = 64
+WAVE = 64  # rows of one tensor-core instruction (the target's m)
+GROUP = 4  # K blocks whose scales travel together: 16 bytes of a row
+SCALE_WARPS = 3  # the producer warpgroup's warps beside the one that issues bulk copies
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,14 @@ class Handles:
     tiles: dict[str, ir.Value] = field(default_factory=dict)
     maps: dict[str, ir.Value] = field(default_factory=dict)
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where a consumer is: in the ring of stages and, if there is one, in the ring of windows."""
+
+    cursor: ir.Value
+    window: ir.Value | None
 
 
 class EmitTile:
@@ -143,21 +153,23 @@ class Kernel:
             if scale is None:
                 continue
             f32 = ir.F32Type.get()
-            h.scale_tiles[side.label] = self.shared(f"{side.label}_scale", (1, side.rows), f32, 0, s.stages)
-            if self.bulk_scale(scale):
-                source = Source("tensor_map", scale.name, box=(side.rows, 1), swizzle=0, align=16)
-                h.maps[f"{side.label}_scale"] = e.parameter(self.body, e.descriptor((side.rows, 1), f32, 0), source)
+            name, copy = f"{side.label}_scale", self.copy_of(side)
+            shape = (side.rows, WINDOW) if copy == "window" else (1, side.rows)
+            h.scale_tiles[side.label] = self.shared(name, shape, f32, 0, self.plan.buffer(name).stages)
+            if copy != "thread":
+                source = Source("tensor_map", scale.name, box=shape[::-1], swizzle=0, align=16)
+                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, 0), source)
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
             h.tiles["C"] = self.shared("C", s.tile[:2], element, s.swizzle_c, 1)
-        lanes = 32 if any(self.threaded(side) for side in self.sides) else 0
+        warps = SCALE_WARPS if any(self.threaded(side) for side in self.sides) else 0
         ctas = s.cluster[0] * s.cluster[1]
         h.ring = e.op(
             "tile.ring",
             [e.type("stages")],
             offset=self.plan.buffer("barriers").offset,
             depth=s.stages,
-            full=1 + lanes,
+            full=1 + warps,
             empty=ctas * self.consumers,
         ).result
         return h
@@ -185,10 +197,11 @@ class Kernel:
             yield tuple(block.arguments)
 
     @contextmanager
-    def over_k(self, h: Handles, unroll: int = 1) -> Iterator[ir.Value]:
-        """The loop over K blocks."""
+    def over_k(self, h: Handles, unroll: int = 1, step: int = 0) -> Iterator[ir.Value]:
+        """The loop over K, in steps of one K block unless `step` says otherwise."""
         i32 = ir.IntegerType.get_signless(32)
-        with self.e.region("tile.steps", [h.k], (i32,), step=self.schedule.tile[2], unroll=unroll) as block:
+        step = step or self.schedule.tile[2]
+        with self.e.region("tile.steps", [h.k], (i32,), step=step, unroll=unroll) as block:
             yield block.arguments[0]
 
     # -------------------------------------------------------------------------------------------------------- scales
@@ -201,14 +214,22 @@ class Kernel:
         """The side's scale that is uniform over blocks of rows and varies along K, if any: it is fetched ahead."""
         return next((x for x in side.operand.scales if x.rows != 1), None)
 
-    def bulk_scale(self, scale: Scale) -> bool:
-        """Whether a bulk copy can bring it: only rows that are contiguous."""
-        return self.schedule.scale_path == "bulk" and scale.layout == "col"
+    def copy_of(self, side: Side) -> str:
+        """How the side's row scale reaches shared memory ("vector", "window" or "thread"), "" where it has none."""
+        scale = self.row_scale(side)
+        return "" if scale is None else scale_copy(self.problem, scale, self.schedule)
 
     def threaded(self, side: Side) -> bool:
         """Whether lanes copy the side's row scales."""
-        scale = self.row_scale(side)
-        return scale is not None and not self.bulk_scale(scale)
+        return self.copy_of(side) == "thread"
+
+    def window(self) -> ir.Value | None:
+        """A position in the ring of windows, where scales come by windows."""
+        for side in self.sides:
+            if self.copy_of(side) == "window":
+                slots = self.plan.buffer(f"{side.label}_scale").stages
+                return self.e.op("tile.windows", [self.e.type("window")], blocks=WINDOW, slots=slots).result
+        return None
 
     def strides(self, name: str, layout: str) -> tuple[ir.Value, ir.Value]:
         """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
@@ -222,45 +243,101 @@ class Kernel:
     def producer(self, h: Handles) -> None:
         """One elected thread issues all bulk copies; a warp copies the scales that bulk copies cannot bring."""
         e = self.e
-        with e.region("tile.warp", index=0, elected=1):
+        with e.region("tile.warp", index=0, count=1, elected=1):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-            with self.over_tiles(h) as (m0, n0), self.over_k(h) as k0:
-                self.bulk_copies(h, cursor, {"A": m0, "B": n0}, k0)
+            window = self.window()
+            with self.over_tiles(h) as (m0, n0):
+                if window is not None:
+                    e.op("tile.open_window", operands=[window])
+                with self.over_k(h) as k0:
+                    self.bulk_copies(h, cursor, window, {"A": m0, "B": n0}, k0)
         if any(self.threaded(side) for side in self.sides):
-            with e.region("tile.warp", index=1, elected=0):
-                cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-                with self.over_tiles(h) as (m0, n0), self.over_k(h) as k0:
-                    self.row_copies(h, cursor, {"A": m0, "B": n0}, k0)
+            with e.region("tile.warp", index=1, count=SCALE_WARPS, elected=0):
+                self.row_copies(h)
 
-    def bulk_copies(self, h: Handles, cursor: ir.Value, row0: dict[str, ir.Value], k0: ir.Value) -> None:
+    def bulk_copies(
+        self, h: Handles, cursor: ir.Value, window: ir.Value | None, row0: dict[str, ir.Value], k0: ir.Value
+    ) -> None:
         e, depth = self.e, self.schedule.tile[2]
         total = sum(side.rows * side.operand.element.bytes(depth) for side in self.sides)
-        scales = [(side, self.row_scale(side)) for side in self.sides]
-        bulk = [(side, scale) for side, scale in scales if scale is not None and self.bulk_scale(scale)]
-        total += sum(4 * side.rows for side, _ in bulk)
+        vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
+        windows = [side for side in self.sides if self.copy_of(side) == "window"]
+        total += sum(4 * side.rows for side in vectors)
         e.op("tile.acquire", operands=[h.ring, cursor])
+        if window is not None:
+            first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
+            with e.region("tile.when", [first]):
+                e.op(
+                    "tile.announce",
+                    operands=[h.ring, cursor],
+                    bytes=sum(4 * WINDOW * side.rows for side in windows),
+                )
+                block = e.arith("arith.divui", k0, e.i32(depth))
+                for side in windows:
+                    maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+                    operands = [maps, tiles, h.ring, cursor, window, block, row0[side.label]]
+                    e.op("tile.copy_window", operands=operands, multicast=int(side.multicast))
+            e.op("tile.next_block", operands=[window])
         e.op("tile.expect", operands=[h.ring, cursor], bytes=total)
         for side in self.sides:
             operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, k0, row0[side.label]]
             e.op("tile.copy", operands=operands, multicast=int(side.multicast))
-        for side, scale in bulk:
-            label = f"{side.label}_scale"
-            block = e.arith("arith.divui", k0, e.i32(scale.k))
-            operands = [h.maps[label], h.scale_tiles[side.label], h.ring, cursor, row0[side.label], block]
+        for side in vectors:
+            block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
+            maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+            operands = [maps, tiles, h.ring, cursor, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=int(side.multicast))
         e.op("tile.advance", operands=[cursor])
 
-    def row_copies(self, h: Handles, cursor: ir.Value, row0: dict[str, ir.Value], k0: ir.Value) -> None:
+    def row_copies(self, h: Handles) -> None:
+        """Row scales by way of registers, GROUP blocks of K at a time: a sector of memory holds several of a row's.
+
+        The next group is loaded before the wait for an empty stage, which hides its latency.
+        """
+        e, step = self.e, self.schedule.tile[2]
+        sides = [side for side in self.sides if self.threaded(side)]
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        rooms = {
+            side.label: e.op(
+                "tile.row_scales", [e.type("rows")], rows=side.rows, blocks=GROUP, warps=SCALE_WARPS
+            ).result
+            for side in sides
+        }
+        k = self.problem.k.size
+        whole = k is not None and k % (GROUP * step) == 0
+        with self.over_tiles(h) as (m0, n0):
+            row0 = {"A": m0, "B": n0}
+            for side in sides:
+                self.load_rows(h, side, rooms[side.label], row0[side.label], e.i32(0))
+            with self.over_k(h, step=GROUP * step) as k0:
+                for j in range(GROUP):
+                    if whole or j == 0:
+                        self.store_rows(h, sides, rooms, cursor, j)
+                    else:
+                        at = e.arith("arith.addi", k0, e.i32(j * step))
+                        with e.region("tile.when", [e.compare("lt", at, h.k)]):
+                            self.store_rows(h, sides, rooms, cursor, j)
+                following = e.arith("arith.addi", k0, e.i32(GROUP * step))
+                for side in sides:
+                    self.load_rows(h, side, rooms[side.label], row0[side.label], following)
+
+    def load_rows(self, h: Handles, side: Side, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
+        scale = self.row_scale(side)
+        step, k = self.schedule.tile[2], self.problem.k.size
+        # four adjacent scales of a row, each of one K block, are 16 bytes: aligned where a row has a multiple of four
+        vector = int(scale.layout == "row" and scale.k == step and k is not None and -(-k // step) % GROUP == 0)
+        source = self.pointer(scale.name, scale.argument_index, align=16 if vector else 4)
+        strides = self.strides(scale.name, scale.layout)
+        operands = [room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k]
+        self.e.op("tile.load_rows", operands=operands, step=step, block=scale.k, vector=vector)
+
+    def store_rows(
+        self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int
+    ) -> None:
         e = self.e
         e.op("tile.acquire", operands=[h.ring, cursor])
-        for side, rows in zip(self.sides, (h.m, h.n), strict=True):
-            if not self.threaded(side):
-                continue
-            scale = self.row_scale(side)
-            source = self.pointer(scale.name, scale.argument_index)
-            strides = self.strides(scale.name, scale.layout)
-            operands = [source, *strides, h.scale_tiles[side.label], cursor, row0[side.label], k0, rows]
-            e.op("tile.copy_rows", operands=operands, block=scale.k)
+        for side in sides:
+            e.op("tile.store_rows", operands=[rooms[side.label], h.scale_tiles[side.label], cursor], index=index)
         e.op("tile.commit", operands=[h.ring, cursor])
         e.op("tile.advance", operands=[cursor])
 
@@ -279,12 +356,13 @@ class Kernel:
         partial = None
         if s.promote:
             partial = e.op("tile.fragment", [e.accumulator(WAVE, s.tile[1])]).result
+        window = self.window()
         with self.over_tiles(h) as (m0, n0):
             e.op("tile.clear", operands=[accumulator])
             if partial is None:
                 self.accumulate(h, cursor, accumulator)
             else:
-                self.promoted(h, cursor, accumulator, partial, {"A": m0, "B": n0})
+                self.promoted(h, Positions(cursor, window), accumulator, partial, {"A": m0, "B": n0})
             self.epilogue(h, accumulator, m0, n0)
         if s.epilogue == "bulk":
             e.op("tile.drain")
@@ -312,17 +390,19 @@ class Kernel:
         self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)
 
     def promoted(
-        self, h: Handles, cursor: ir.Value, accumulator: ir.Value, partial: ir.Value, row0: dict[str, ir.Value]
+        self, h: Handles, at: Positions, accumulator: ir.Value, partial: ir.Value, row0: dict[str, ir.Value]
     ) -> None:
         """Each K block's product is scaled and added into FP32 registers, wave by wave."""
-        e, s = self.e, self.schedule
+        e, s, cursor = self.e, self.schedule, at.cursor
+        if at.window is not None:
+            e.op("tile.open_window", operands=[at.window])
         fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
         for side in self.sides:
             self.fetch(h, side, fetched, row0, e.i32(0))
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
         with self.over_k(h, s.unroll) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
-            factors = [self.factors(h, cursor, fetched, wave) for wave in range(self.waves)]
+            factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
             following = e.arith("arith.addi", k0, e.i32(s.tile[2]))
             for wave in range(self.waves):
                 self.mma(h, partial, cursor, wave, 0, accumulate=0)
@@ -332,16 +412,19 @@ class Kernel:
                 e.op("tile.mma_wait", operands=[partial], pending=0)
                 last = wave == self.waves - 1
                 if last and not late:
-                    self.hand_over(h, cursor)
+                    self.hand_over(h, at)
                 sides = [f for f in factors[wave] if f is not None]
                 segments = (1, 1, *(int(f is not None) for f in factors[wave]))
                 e.op("tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave)
                 if last and late:
-                    self.hand_over(h, cursor)
+                    self.hand_over(h, at)
 
-    def hand_over(self, h: Handles, cursor: ir.Value) -> None:
+    def hand_over(self, h: Handles, at: Positions) -> None:
+        cursor = at.cursor
         self.release(h, cursor)
         self.e.op("tile.advance", operands=[cursor])
+        if at.window is not None:
+            self.e.op("tile.next_block", operands=[at.window])
         if self.schedule.early_wait:
             self.e.op("tile.peek", operands=[h.ring, cursor])
 
@@ -373,18 +456,19 @@ class Kernel:
         self.e.op("tile.fetch", operands=operands, row_block=row_block, k_block=scale.k, own=own, spacing=spacing)
 
     def factors(
-        self, h: Handles, cursor: ir.Value, fetched: dict[str, ir.Value], wave: int
+        self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int
     ) -> tuple[ir.Value | None, ir.Value | None]:
         """The two sides' scale factors for a wave."""
         e = self.e
         made: list[ir.Value | None] = []
         for side in self.sides:
             scale = self.block_scale(side)
+            position = at.window if self.copy_of(side) == "window" else at.cursor
             if side.label in h.scale_tiles and side.label == "A":
-                operands = [h.scale_tiles["A"], cursor]
+                operands = [h.scale_tiles["A"], position]
                 made.append(e.op("tile.row_factors", [e.type("factors")], operands, wave=wave, waves=self.waves).result)
             elif side.label in h.scale_tiles:
-                made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], cursor]).result)
+                made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], position]).result)
             elif scale is not None:
                 count, spacing, own = self.fetch_shape(side)
                 first, number, span = (wave, 1, 0) if own else (0, count, spacing if count > 1 else 0)
@@ -481,9 +565,7 @@ class Kernel:
             name = op.operation.name
             if name == "scale.yield":
                 self.e.op("tile.yield", operands=[values[op.operands[0]]])
-            elif name == "arith.extf":
-                values[op.result] = values[op.operands[0]]
-            elif name == "arith.truncf" and op.result == last.operands[0]:
+            elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
                 values[op.result] = values[op.operands[0]]
             elif name == "arith.truncf":
                 raise UnsupportedError("a rounding inside the elementwise expression", expected="only at its end")

@@ -13,6 +13,7 @@ from scalec.passes.check_schedule import CheckSchedule
 from scalec.passes.choose_stages import ChooseStages
 from scalec.passes.choose_swizzle import ChooseSwizzle
 from scalec.passes.choose_tiling import ChooseTiling
+from scalec.passes.emit_tile import EmitTile
 from scalec.passes.fuse_epilogue import FuseEpilogue
 from scalec.passes.infer_roles import InferRoles
 from scalec.passes.tile_order import TileOrder
@@ -28,7 +29,7 @@ PIPELINE: list[Pass] = [
     ChooseStages(),
     TileOrder(),
     CheckSchedule(),
-    # the pass that leaves `scale` for `tile` comes last
+    EmitTile(),
 ]
 
 

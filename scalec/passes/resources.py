@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem import Problem
+from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
 from scalec.targets import Target
 
 WARPGROUP = 128
@@ -29,9 +29,57 @@ OVERHEAD_REGISTERS = 32
 192x128 tile (64 + 64 accumulators at 160 registers) through, which ran without spills: H200, 2026-11-21."""
 
 
+WINDOW = 8
+"""K blocks whose row-major scales one bulk copy brings: 32 bytes of each row, one sector of memory."""
+
+
 def round_up(value: int, step: int) -> int:
     """The least multiple of `step` that is at least `value`."""
     return -(-value // step) * step
+
+
+def no_bulk(problem: Problem, scale: Scale) -> str:
+    """Why a scale with one value a row, varying along K, cannot come by bulk copy; "" where it can."""
+    dim, align = (problem.m if scale in problem.lhs.scales else problem.n), problem.target.tma_align
+    if scale.layout == "col":
+        if dim.size is not None and dim.size * 4 % align:
+            return (
+                f"a column of {scale.name} is {dim.size * 4} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
+            )
+        return ""
+    if problem.k.size is None:
+        return f"{scale.name} is row-major and {problem.k.name} is not known"
+    if scale.k != PROMOTION_BLOCK:
+        return f"{scale.name} is row-major with one scale for each {scale.k} elements of {problem.k.name}"
+    row = 4 * problem.k.tiles(scale.k, 0)
+    if row % align:
+        return f"a row of {scale.name} is {row} bytes ({problem.k.name} = {problem.k.size}), not a multiple of {align}"
+    return ""
+
+
+def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
+    """How a scale with one value a row reaches shared memory.
+
+    "vector": one bulk copy for each K block (rows contiguous); "window": one for WINDOW K blocks (K contiguous);
+    "thread": by way of registers.
+    """
+    if schedule.scale_path != "bulk" or no_bulk(problem, scale):
+        return "thread"
+    return "vector" if scale.layout == "col" else "window"
+
+
+def window_slots(problem: Problem, stages: int) -> int:
+    """Slots that windows need so that none is overwritten while its last K block is still being read.
+
+    A window is copied when its first K block's stage is empty, so `stages` K blocks before it are done with. The
+    windows between two that share a slot must make up for the rest; the last of a tile may be short.
+    """
+    blocks = -(-(problem.k.size or 0) // PROMOTION_BLOCK)
+    short = blocks % WINDOW or WINDOW
+    slots = 2
+    while stages > short + (slots - 2) * min(WINDOW, blocks) + 1:
+        slots += 1
+    return slots
 
 
 @dataclass(frozen=True)
@@ -81,10 +129,13 @@ class SharedPlan:
         ]
         if schedule.epilogue == "bulk":
             wanted.append(Buffer("C", bm * problem.result.element.bytes(bn), 1, TILE_ALIGN))
-        if any(s.rows == 1 for s in lhs.scales):
-            wanted.append(Buffer("A_scale", round_up(bm * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
-        if any(s.rows == 1 for s in rhs.scales):
-            wanted.append(Buffer("B_scale", round_up(bn * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
+        for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
+            for scale in operand.scales:
+                if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
+                    slots = window_slots(problem, stages)
+                    wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, SCALE_ALIGN), slots, SCALE_ALIGN))
+                elif scale.rows == 1:
+                    wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
         wanted.append(Buffer("barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
         placed, offset = [], 0
         for buffer in wanted:

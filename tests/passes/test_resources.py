@@ -62,4 +62,4 @@ def test_registers(target: Target) -> None:
     assert Registers.of((256, 128, 128), 2, 0) == Registers(128, 0)
     assert Registers.of((192, 128, 128), 3, 128) == Registers(64, 64)
     assert [entry_registers(w, target) for w in (1, 2, 3)] == [248, 168, 128]
-    assert register_file((40, 232), 2) == register_file((24, 160), 3) == 64512
+    assert register_file((48, 232), 2) == register_file((32, 160), 3) == 65536

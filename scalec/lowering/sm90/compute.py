@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
-from scalec.lowering.sm90.state import TABLE, WAVE, Fragment, State
+from scalec.lowering.sm90.state import TABLE, WAVE, Buffer, Fragment, State
 
 _WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16"}
 # Shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 62-63 say the swizzle, bits 32-45 the distance of
@@ -48,9 +48,13 @@ def mma(s: State, op: ir.OpView) -> None:
     swizzles = [tile.int_of(v.type.swizzle) for v in (a, bb)]
     waves = tile.int_of(op.waves)
     depth = 32 * 8 // tile.bits_of(tile.element_of(a.type))  # K of one wgmma is 32 bytes
-    rows_above = b.add(b.mul(s.warpgroup, waves * WAVE * swizzles[0]), tile.int_of(op.a_wave) * WAVE * swizzles[0])
-    a_start = b.shr(b.add(a.address(b, cursor), rows_above), 4)
-    b_start = b.shr(bb.address(b, cursor), 4)
+    # addresses in units of 16 bytes, as descriptors hold them; what does not change is computed once
+    own = s.once(
+        ("a", op.a, waves),
+        lambda: b.shr(b.add(a.base, b.mul(s.warpgroup, waves * WAVE * swizzles[0])), 4),
+    )
+    a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * WAVE * swizzles[0] // 16)
+    b_start = bb.at(b, cursor, s.once(("b", op.b), lambda: b.shr(bb.base, 4)), 16)
     attribute = ir.Attribute.parse
     shape = attribute(f"#nvvm.shape<m = {WAVE}, n = {columns}, k = {depth}>")
     type_a, type_b, type_d = (attribute(f"#nvvm.wgmma_type<{t}>") for t in (*types, "f32"))
@@ -98,6 +102,7 @@ class ColumnFactors:
     """Factors of this thread's columns, in shared memory: address of the first pair."""
 
     address: ir.Value
+    pitch: int  # bytes from a column's factor to the next column's
 
 
 @dataclass(frozen=True)
@@ -111,18 +116,32 @@ class UniformFactors:
 @TABLE.lowers("tile.row_factors")
 def row_factors(s: State, op: ir.OpView) -> None:
     b = s.b
-    rows_above = b.add(b.mul(s.warpgroup, tile.int_of(op.waves) * WAVE), tile.int_of(op.wave) * WAVE)
-    row = b.add(rows_above, s.row_in_wave)
-    base = b.add(s.get(op.source).address(b, s.get(op.cursor)), b.shl(row, 2))
-    first, second = (b.load(b.address(3, b.add(base, o)), b.f32) for o in (0, 32))  # rows r and r + 8
+    source, waves = s.get(op.source), tile.int_of(op.waves)
+
+    def emit() -> ir.Value:
+        row = b.add(b.mul(s.warpgroup, waves * WAVE), s.row_in_wave)
+        return b.add(source.base, b.mul(row, pitch))
+
+    pitch = _pitch(source)
+    base = source.at(b, s.get(op.position), s.once(("rows", op.source, waves), emit))
+    above = tile.int_of(op.wave) * WAVE * pitch
+    first, second = (b.load(b.address(3, b.add(base, above + o)), b.f32) for o in (0, 8 * pitch))  # rows r and r + 8
     s.values[op.result] = RowFactors((first, second))
 
 
 @TABLE.lowers("tile.column_factors")
 def column_factors(s: State, op: ir.OpView) -> None:
     b = s.b
-    pair = b.shl(b.and_(s.lane, 3), 3)  # this thread's columns in each group of 8 are 2 * (lane % 4) and the next
-    s.values[op.result] = ColumnFactors(b.add(s.get(op.source).address(b, s.get(op.cursor)), pair))
+    source = s.get(op.source)
+    pitch = _pitch(source)
+    pair = b.mul(b.and_(s.lane, 3), 2 * pitch)  # this thread's columns of each 8 are 2 * (lane % 4) and the next
+    s.values[op.result] = ColumnFactors(b.add(source.address(b, s.get(op.position)), pair), pitch)
+
+
+def _pitch(source: Buffer) -> int:
+    """Bytes between the factors of adjacent rows: a vector of them is (1, rows), a window of K blocks (rows, blocks)."""
+    rows, blocks = tile.shape_of(source.type)
+    return 4 if rows == 1 else 4 * blocks
 
 
 @TABLE.lowers("tile.uniform_factors")
@@ -163,7 +182,10 @@ class _Product:
             return [side.rows[0], side.rows[0], side.rows[1], side.rows[1]]
         if isinstance(side, UniformFactors):
             return [side.values[self._key(side, g)]] * 4
-        pair = b.load(b.address(3, b.add(side.address, 32 * g)), ir.Type.parse("vector<2xf32>"))
+        first = b.add(side.address, 8 * side.pitch * g)
+        if side.pitch > 4:
+            return [b.load(b.address(3, b.add(first, i * side.pitch)), b.f32) for i in (0, 1)] * 2
+        pair = b.load(b.address(3, first), ir.Type.parse("vector<2xf32>"))
         columns = [b.op("llvm.extractelement", [b.f32], [pair, b.constant(i)]) for i in (0, 1)]
         return columns * 2
 

@@ -50,10 +50,10 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
 
     def emit(remaining: list[ir.OpView]) -> None:
         last = remaining[-1]
-        low, high = tile.ints_of(last.warps)
+        low, _ = tile.ints_of(last.warps)
 
         def body() -> None:
-            s.first_warp, s.role_warps = low, high - low
+            s.enter_role(low)
             count = tile.int_of(last.registers)
             action = ir.Attribute.parse(f"#nvvm<action {'increase' if count > entry else 'decrease'}>")
             s.b.op("nvvm.setmaxregister", [], [], action=action, regCount=ir.IntegerAttr.get(s.b.i32, count))
@@ -69,13 +69,25 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
 
 @TABLE.lowers("tile.warp")
 def warp(s: State, op: ir.OpView) -> None:
-    b = s.b
-    with b.when(b.compare("eq", s.warp, s.first_warp + tile.int_of(op.index))):
+    b, role = s.b, s.first_warp
+    first, count = role + tile.int_of(op.index), tile.int_of(op.count)
+    mine = b.compare("eq", s.warp, first)
+    if count > 1:
+        mine = b.compare("lt", b.sub(s.warp, first), count)  # unsigned: warps below wrap around to large numbers
+    with b.when(mine):
+        s.enter_role(first)
         if tile.int_of(op.elected):
             with b.when(b.op("nvvm.elect.sync", [b.i1], [])):
                 TABLE.block(s, op.body.blocks[0])
         else:
             TABLE.block(s, op.body.blocks[0])
+    s.enter_role(role)
+
+
+@TABLE.lowers("tile.when")
+def when(s: State, op: ir.OpView) -> None:
+    with s.b.when(s.get(op.condition)):
+        TABLE.block(s, op.body.blocks[0])
 
 
 @TABLE.lowers("tile.tiles")
@@ -217,11 +229,21 @@ def expect(s: State, op: ir.OpView) -> None:
     )
 
 
+@TABLE.lowers("tile.announce")
+def announce(s: State, op: ir.OpView) -> None:
+    barrier = _barrier(s, s.get(op.ring).full, s.get(op.cursor))
+    operands = [barrier, s.b.constant(tile.int_of(op.bytes))]
+    s.b.asm("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", [], operands)
+
+
 @TABLE.lowers("tile.commit")
 def commit(s: State, op: ir.OpView) -> None:
-    s.b.asm(
-        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", [], [_barrier(s, s.get(op.ring).full, s.get(op.cursor))]
-    )
+    """bar.warp.sync orders the warp's stores before its first lane's arrive, which releases them (PTX ISA 8.8)."""
+    b = s.b
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    first_lane = b.compare("eq", s.lane, 0)
+    barrier = _barrier(s, s.get(op.ring).full, s.get(op.cursor))
+    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, first_lane])
 
 
 @TABLE.lowers("tile.release")
@@ -259,6 +281,11 @@ def compare(s: State, op: ir.OpView) -> None:
 @TABLE.lowers("arith.addi")
 def add(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.add(*(s.get(v) for v in op.operands))
+
+
+@TABLE.lowers("arith.andi")
+def and_(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.and_(*(s.get(v) for v in op.operands))
 
 
 @TABLE.lowers("arith.divui")

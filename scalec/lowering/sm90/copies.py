@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import CLUSTER, SHARED
-from scalec.lowering.sm90.state import TABLE, Buffer, State
+from scalec.lowering.builder import CLUSTER, SHARED, Variable
+from scalec.lowering.sm90.state import TABLE, Buffer, State, Window
 
 
 @TABLE.lowers("tile.shared")
@@ -15,10 +18,18 @@ def shared(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.copy")
 def copy(s: State, op: ir.OpView) -> None:
+    _bulk_copy(s, op, s.get(op.target).address(s.b, s.get(op.cursor)))
+
+
+@TABLE.lowers("tile.copy_window")
+def copy_window(s: State, op: ir.OpView) -> None:
+    _bulk_copy(s, op, s.get(op.target).address(s.b, s.get(op.window)))
+
+
+def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
     b, cursor = s.b, s.get(op.cursor)
     multicast = tile.int_of(op.multicast) and s.ctas > 1
     barrier = b.add(s.get(op.ring).full, b.shl(cursor.stage.get(), 3))
-    target = s.get(op.target).address(b, cursor)
 
     def issue() -> None:
         operands = [b.address(CLUSTER, target), s.get(op.source), s.get(op.x), s.get(op.y), b.address(SHARED, barrier)]
@@ -41,23 +52,111 @@ def copy(s: State, op: ir.OpView) -> None:
         issue()
 
 
-@TABLE.lowers("tile.copy_rows")
-def copy_rows(s: State, op: ir.OpView) -> None:
+@TABLE.lowers("tile.windows")
+def windows(s: State, op: ir.OpView) -> None:
     b = s.b
-    count = tile.shape_of(op.target.type)[1]
-    base = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.shl(s.lane, 2))
-    column = _scaled(s, b.div(s.get(op.k0), tile.int_of(op.block)), s.get(op.k_stride))
-    source = b.offset(s.get(op.source), column, b.f32)
+    s.values[op.result] = Window(
+        tile.int_of(op.blocks), tile.int_of(op.slots), b.variable(b.i32, 0), b.variable(b.i32, 0)
+    )
+
+
+def _next_slot(s: State, w: Window, if_: ir.Value) -> None:
+    b = s.b
+    following = b.add(w.slot.get(), 1)
+    wrapped = b.select(b.compare("eq", following, w.slots), b.constant(0), following)
+    w.slot.set(b.select(if_, wrapped, w.slot.get()))
+    w.at.set(b.select(if_, b.constant(0), w.at.get()))
+
+
+@TABLE.lowers("tile.open_window")
+def open_window(s: State, op: ir.OpView) -> None:
+    w = s.get(op.window)
+    _next_slot(s, w, s.b.compare("ne", w.at.get(), 0))
+
+
+@TABLE.lowers("tile.next_block")
+def next_block(s: State, op: ir.OpView) -> None:
+    b, w = s.b, s.get(op.window)
+    w.at.set(b.add(w.at.get(), 1))
+    _next_slot(s, w, b.compare("eq", w.at.get(), w.blocks))
+
+
+@dataclass(frozen=True)
+class RowScales:
+    """`threads` threads hold, each for the rows thread, thread + threads, ..., one register a block."""
+
+    rows: int
+    threads: int
+    registers: list[list[Variable]]
+
+    def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
+        """(row within the tile, whether it is one, its registers) of this thread."""
+        b = s.b
+        thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
+        for i, registers in enumerate(self.registers):
+            row = b.add(thread, i * self.threads)
+            partly = (i + 1) * self.threads > self.rows
+            yield row, b.compare("lt", row, self.rows) if partly else None, registers
+
+
+@TABLE.lowers("tile.row_scales")
+def row_scales(s: State, op: ir.OpView) -> None:
+    rows, threads = tile.int_of(op.rows), 32 * tile.int_of(op.warps)
+    count, blocks = -(-rows // threads), tile.int_of(op.blocks)
+    registers = [[s.b.variable(s.b.f32, 0.0) for _ in range(blocks)] for _ in range(count)]
+    s.values[op.result] = RowScales(rows, threads, registers)
+
+
+@TABLE.lowers("tile.load_rows")
+def load_rows(s: State, op: ir.OpView) -> None:
+    b = s.b
+    k0, step, block = s.get(op.k0), tile.int_of(op.step), tile.int_of(op.block)
     last = b.sub(s.get(op.rows), 1)
-    for first in range(0, count, 32):
-        row = b.min(b.add(s.get(op.row0), b.add(s.lane, first)), last)
-        address = b.offset(source, _scaled(s, row, s.get(op.row_stride)), b.f32)
-        operands = [b.add(base, 4 * first), b.op("llvm.ptrtoint", [b.i64], [address])]
+    for row, is_row, registers in s.get(op.into).mine(s):
+        clamped = b.min(b.add(s.get(op.row0), row), last)
+        at_row = b.offset(s.get(op.source), _scaled(s, clamped, s.get(op.row_stride)), b.f32)
+        if tile.int_of(op.vector):
+            _load(s, at_row, op, k0, block, is_row, registers)
+        else:
+            for j, register in enumerate(registers):
+                _load(s, at_row, op, b.add(k0, j * step), block, is_row, [register])
+
+
+def _load(
+    s: State,
+    at_row: ir.Value,
+    op: ir.OpView,
+    k0: ir.Value | int,
+    block: int,
+    is_row: ir.Value | None,
+    registers: list[Variable],
+) -> None:
+    """One predicated load of one or four adjacent scales; registers keep their values where it does not happen."""
+    b, n = s.b, len(registers)
+    inside = b.compare("lt", k0, s.get(op.k))
+    if is_row is not None:
+        inside = b.and_(inside, is_row)
+    address = b.offset(at_row, _scaled(s, b.div(k0, block), s.get(op.k_stride)), b.f32)
+    pointer = b.op("llvm.ptrtoint", [b.i64], [address])
+    operands = [pointer, inside, *(r.get() for r in registers)]
+    into = "$0" if n == 1 else "{" + ", ".join(f"${i}" for i in range(n)) + "}"
+    form = "" if n == 1 else f".v{n}"
+    loaded = b.asm(f"@${n + 1} ld.global.nc{form}.f32 {into}, [${n}];", [b.f32] * n, operands, tied=n)
+    for register, value in zip(registers, loaded, strict=True):
+        register.set(value)
+
+
+@TABLE.lowers("tile.store_rows")
+def store_rows(s: State, op: ir.OpView) -> None:
+    b = s.b
+    base = s.get(op.target).address(b, s.get(op.cursor))
+    for row, is_row, registers in s.get(op.source).mine(s):
+        operands = [b.add(base, b.shl(row, 2)), registers[tile.int_of(op.index)].get()]
         guard = ""
-        if first + 32 > count:
-            operands.append(b.compare("lt", s.lane, count - first))
+        if is_row is not None:
+            operands.append(is_row)
             guard = "@$2 "
-        b.asm(f"{guard}cp.async.ca.shared.global [$0], [$1], 4;", [], operands)
+        b.asm(f"{guard}st.shared.f32 [$0], $1;", [], operands)
 
 
 def _scaled(s: State, index: ir.Value | int, stride: ir.Value | int) -> ir.Value:

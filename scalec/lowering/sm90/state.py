@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,16 @@ class Cursor:
     ready: Variable | None
 
 
+@dataclass
+class Window:
+    """A position in a ring of windows: `at` counts K blocks (i32), window after window."""
+
+    blocks: int
+    slots: int
+    at: Variable
+    slot: Variable
+
+
 @dataclass(frozen=True)
 class Ring:
     """Shared addresses of the first full and the first empty barrier; 8 bytes each, `depth` of each."""
@@ -43,7 +54,17 @@ class Buffer:
 
     def address(self, b: Builder, cursor: Cursor) -> ir.Value:
         """Shared address of the cursor's stage."""
-        return b.add(self.base, b.mul(cursor.stage.get(), tile.stage_bytes(self.type)))
+        return self.at(b, cursor, self.base)
+
+    def at(self, b: Builder, cursor: Cursor | Window, first: ir.Value, unit: int = 1) -> ir.Value:
+        """`first`, an address in the first stage in units of `unit` bytes, moved to the cursor's stage.
+
+        In a window, elements are f32 and the K block is the innermost index.
+        """
+        if isinstance(cursor, Window):
+            slot = b.add(first, b.mul(cursor.slot.get(), tile.stage_bytes(self.type) // unit))
+            return b.add(slot, b.shl(cursor.at.get(), 2))
+        return b.add(first, b.mul(cursor.stage.get(), tile.stage_bytes(self.type) // unit))
 
 
 @dataclass(frozen=True)
@@ -69,28 +90,47 @@ class State:
     shared: ir.Value
     remote_empty: dict[Any, ir.Value] = field(default_factory=dict)
     first_warp: int = 0
-    role_warps: int = 0
+    _once: dict[Any, Any] = field(default_factory=dict)
+    _anchor: Any = None
 
     @property
     def ctas(self) -> int:
         """CTAs of a cluster."""
         return self.cluster[0] * self.cluster[1]
 
+    def once(self, key: Any, emit: Callable[[], Any]) -> Any:
+        """What `emit` makes, made once, at the start of the role: LLVM runs without loop-invariant code motion here."""
+        if key not in self._once:
+            with ir.InsertionPoint(self._anchor):
+                self._once[key] = emit()
+        return self._once[key]
+
+    def enter_role(self, first_warp: int) -> None:
+        """Starts a role at the insertion point."""
+        self.first_warp, self._once = first_warp, {}
+        self._anchor = self.b.constant(0).owner
+
     @property
     def warpgroup(self) -> ir.Value:
         """Index of this warpgroup within its role."""
-        index = self.b.shr(self.warp, 2)
-        return self.b.sub(index, self.first_warp // 4) if self.first_warp else index
+        b = self.b
+
+        def emit() -> ir.Value:
+            index = b.shr(self.warp, 2)
+            return b.sub(index, self.first_warp // 4) if self.first_warp else index
+
+        return self.once("warpgroup", emit)
 
     @property
     def quarter(self) -> ir.Value:
         """Index of this warp within its warpgroup."""
-        return self.b.and_(self.warp, 3)
+        return self.once("quarter", lambda: self.b.and_(self.warp, 3))
 
     @property
     def row_in_wave(self) -> ir.Value:
         """First of the two rows (the other is 8 below) that this thread holds of a wave's 64."""
-        return self.b.add(self.b.shl(self.quarter, 4), self.b.shr(self.lane, 2))
+        b = self.b
+        return self.once("row", lambda: b.add(b.shl(self.quarter, 4), b.shr(self.lane, 2)))
 
     @property
     def lead(self) -> ir.Value:

@@ -51,7 +51,7 @@ func.func @rows128(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN
 }
 
 // CHECK-LABEL: func.func @rows192
-// CHECK-SAME: registers = array<i64: 24, 160>
+// CHECK-SAME: registers = array<i64: 32, 160>
 // CHECK-SAME: warpgroups = 3 : i64
 func.func @rows192(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
