@@ -89,7 +89,7 @@ def _block_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
     sa = sa.t().contiguous().t()  # cuBLASLt's VEC128: M-contiguous
     # its BLK128x128: K-contiguous, the row stride a multiple of four
     rows, columns = sb.shape
-    padded = torch.zeros(rows, -(-columns // 4) * 4, device="cuda", dtype=sb.dtype)
+    padded = torch.zeros(rows, -(-columns // 4) * 4, device=sb.device, dtype=sb.dtype)
     padded[:, :columns] = sb
     return _scaled_mm(a, b, sa, padded[:, :columns].t(), inputs)
 

@@ -39,7 +39,7 @@ class Inputs:
         return sum(t.numel() * t.element_size() for t in moved)
 
 
-def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int) -> Inputs:
+def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str = "cuda") -> Inputs:
     """Random arguments for a kernel at these sizes.
 
     An operand X with a tensor X_scale is quantised: normal values, each block divided by what makes its largest the
@@ -48,7 +48,7 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int) -> Inputs:
     Raises:
         UnsupportedError: an element type that torch has not.
     """
-    generator = torch.Generator(device="cuda")
+    generator = torch.Generator(device=device)
     generator.manual_seed(seed)
     by_name = {t.name: t for t in spec.operands}
     values: dict[str, Any] = {}
@@ -97,7 +97,7 @@ def _dtype(t: TensorSpec) -> torch.dtype:
 
 
 def _normal(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    return torch.randn(shape, device="cuda", generator=generator)
+    return torch.randn(shape, device=generator.device, generator=generator)
 
 
 def _place(data: torch.Tensor, t: TensorSpec) -> torch.Tensor:
@@ -108,7 +108,7 @@ def _place(data: torch.Tensor, t: TensorSpec) -> torch.Tensor:
     data = data.mT if t.layout == "col" else data
     unit = max(t.align // dtype.itemsize, 1)
     columns = -(-data.shape[-1] // unit) * unit
-    stored = torch.zeros((*data.shape[:-1], columns), device="cuda", dtype=dtype)
+    stored = torch.zeros((*data.shape[:-1], columns), device=data.device, dtype=dtype)
     stored[..., : data.shape[-1]] = data.to(dtype)
     view = stored[..., : data.shape[-1]]
     return view.mT if t.layout == "col" else view

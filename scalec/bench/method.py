@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ROTATION_BYTES = 256 << 20  # inputs in rotation: five times the 50 MB of L2 (H100 white paper), as in peers.md
+ROTATION_BYTES = 256 << 20  # inputs in rotation: four times the 60 MB of L2 that torch reports on an H200
 GRAPH_SECONDS = 2e-3  # one replay, so that the microseconds around it do not count
 PAUSE_SECONDS = 0.02  # before each replay: every contender starts from the same clocks
 SPIN_CYCLES = 200_000  # keeps the GPU busy while the graph is enqueued, so that the start event does not wait for it

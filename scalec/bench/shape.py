@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
@@ -53,13 +54,23 @@ def bench_shape(kernel: Any, spec: KernelSpec, dims: Mapping[str, int], *, round
     sets = [first, *(make_inputs(spec, sizes, seed + i) for i in range(1, count))]
     launches: dict[str, Callable[[Inputs], Launch]] = {
         OURS: lambda inputs: _ours(kernel, spec, inputs),
-        **contenders(spec, sizes),
+        **{name: make for name, make in contenders(spec, sizes).items() if _runs(name, make, first)},
     }
     bound = {name: [make(inputs) for inputs in sets] for name, make in launches.items()}
     diffs = _check(spec, sizes, first, {name: calls[0] for name, calls in bound.items()})
     timings = measure(bound, rounds)
     flops = 2 * prod(sizes[d] for d in spec.flops)
     return Row(sizes, flops, first.bytes(), spec.schedule, count, timings, diffs)
+
+
+def _runs(name: str, make: Callable[[Inputs], Launch], inputs: Inputs) -> bool:
+    """Whether torch accepts the call; each of its kernels has conditions of its own on sizes."""
+    try:
+        make(inputs)()
+    except (RuntimeError, ValueError) as error:
+        warnings.warn(f"{name} is left out: {str(error).splitlines()[0]}", stacklevel=3)
+        return False
+    return True
 
 
 def _ours(kernel: Any, spec: KernelSpec, inputs: Inputs) -> Launch:
