@@ -39,35 +39,68 @@ class HasCubin(Protocol):
 
 
 def write(directory: str | os.PathLike[str], kernels: Iterable[HasCubin] | Mapping[str, HasCubin]) -> list[Path]:
-    """Writes a bundle and returns its files, the manifest last.
+    """Adds kernels to a bundle, made if there is none, and returns its files, the manifest last.
+
+    A kernel replaces the one of the same name, target, schedule and fixed dims.
 
     Args:
         kernels: kernels, named by their entry function; or by name, where a mapping. Several specialisations of a
             program share a name.
 
     Raises:
-        ScalecError: no kernel, or one without machine code.
+        ScalecError: no kernel, one without machine code, or a manifest that is not a bundle's.
     """
     folder = Path(directory)
     pairs: list[tuple[Any, Any]] = [*kernels.items()] if isinstance(kernels, Mapping) else [(None, k) for k in kernels]
     if not pairs:
         raise ScalecError("a bundle of no kernels", expected="at least one kernel")
+    rows = _manifest(folder) if (folder / MANIFEST).exists() else []
+    old = {row["file"] for row in rows}
+    programs: dict[str, str] = {row["name"]: row["spec"]["source"] for row in rows}
     folder.mkdir(parents=True, exist_ok=True)
-    rows, files, programs = [], [], {}
     for given, kernel in pairs:
         if kernel.spec is None or not kernel.cubin:
             raise ScalecError("a kernel without machine code cannot be bundled", fix="compile it to cubin")
         name = given or _name(kernel.spec, programs)
-        digest = hashlib.sha256(kernel.cubin).hexdigest()
         spec = json.loads(kernel.spec.to_json())
+        digest = hashlib.sha256(kernel.cubin).hexdigest()
         tag = hashlib.sha256((digest + json.dumps(spec)).encode()).hexdigest()[:8]
-        file = folder / f"{''.join(c if c.isalnum() or c in '_-' else '_' for c in name)}-{tag}.cubin"
-        _write(file, kernel.cubin)
-        files.append(file)
-        rows.append({"name": name, "file": file.name, "sha256": digest, "spec": spec})
-    manifest = {"version": VERSION, "scalec": __version__, "kernels": rows}
-    _write(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
-    return [*dict.fromkeys(files), folder / MANIFEST]
+        file = f"{''.join(c if c.isalnum() or c in '_-' else '_' for c in name)}-{tag}.cubin"
+        _write(folder / file, kernel.cubin)
+        row = {"name": name, "file": file, "sha256": digest, "spec": spec}
+        rows = [r for r in rows if _which(r) != _which(row)] + [row]
+    _write(
+        folder / MANIFEST, json.dumps({"version": VERSION, "scalec": __version__, "kernels": rows}, indent=1).encode()
+    )
+    now = list(dict.fromkeys(row["file"] for row in rows))
+    for file in old.difference(now):
+        (folder / file).unlink(missing_ok=True)
+    return [*(folder / file for file in now), folder / MANIFEST]
+
+
+def _which(row: dict[str, Any]) -> tuple[Any, ...]:
+    spec = row["spec"]
+    return row["name"], spec["target"], spec["schedule"], sorted(spec["dims"].items(), key=str)
+
+
+def _manifest(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a bundle's manifest.
+
+    Raises:
+        ScalecError: none there, not a manifest, or one of another version.
+    """
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        rows, version = manifest["kernels"], manifest["version"]
+    except FileNotFoundError:
+        raise ScalecError(
+            f"no bundle in {folder}", expected=f"{folder / MANIFEST}", fix="scalec compile ... --bundle DIR"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=repr(error)) from None
+    if version != VERSION:
+        raise ScalecError(f"{folder} is a bundle of version {version}", expected=f"version {VERSION}")
+    return rows
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -95,19 +128,8 @@ def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bun
         ScalecError: no bundle there, one of another version, or a file that is not what was written.
     """
     folder = Path(directory)
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        rows, version = manifest["kernels"], manifest["version"]
-    except FileNotFoundError:
-        raise ScalecError(
-            f"no bundle in {folder}", expected=f"{folder / MANIFEST}", fix="scalec compile ... --bundle DIR"
-        ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=repr(error)) from None
-    if version != VERSION:
-        raise ScalecError(f"{folder} is a bundle of version {version}", expected=f"version {VERSION}")
     programs: dict[str, list[Kernel]] = {}
-    for row in rows:
+    for row in _manifest(folder):
         programs.setdefault(row["name"], []).append(_kernel(folder, row, device))
     return Bundle({name: Program(name, kernels) for name, kernels in programs.items()})
 

@@ -1,0 +1,193 @@
+"""A device without a GPU: it records launches and tensor maps; its memory is the host's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
+from scalec.runtime.device import Parameter, Place, TensorMap
+
+
+@dataclass
+class Recorded:
+    """One launch, its parameters as Python values (a tensor map as its TensorMap)."""
+
+    function: Any
+    grid: int
+    threads: int
+    shared_bytes: int
+    stream: int
+    parameters: list[Any]
+
+
+@dataclass
+class FakeDevice:
+    """Implements scalec.runtime.device.Device."""
+
+    name: str = "Fake H200"
+    capability: tuple[int, int] = (9, 0)
+    sms: int = 132
+    place: Place = ("cuda", 0)
+    launches: list[Recorded] = field(default_factory=list)
+    encoded: list[TensorMap] = field(default_factory=list)
+    loads: list[str] = field(default_factory=list)
+    prepared: int = 0
+    ordered: list[tuple[int, int]] = field(default_factory=list)
+    memory: dict[int, Any] = field(default_factory=dict)
+    freed: list[int] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)
+    run: Callable[[Recorded], None] | None = None
+
+    def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
+        self.loads.append(entry)
+        return (entry, image)
+
+    def clusters(self, function: Any, threads: int, shared_bytes: int, cluster: int) -> int:
+        return self.sms // cluster
+
+    def encode(self, tensor_map: TensorMap) -> ctypes.Array:
+        self.encoded.append(tensor_map)
+        return ctypes.create_string_buffer(f"map {len(self.encoded) - 1}".encode(), 128)
+
+    def prepare(
+        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Sequence[Parameter]
+    ) -> Callable[[int], None]:
+        self.prepared += 1
+        values = [self._value(p) for p in parameters]
+
+        def launch(stream: int) -> None:
+            self.launches.append(Recorded(function, grid, threads, shared_bytes, stream, values))
+            if self.run is not None:
+                self.run(self.launches[-1])
+
+        return launch
+
+    def _value(self, parameter: Parameter) -> Any:
+        if isinstance(parameter, ctypes.Array):
+            return self.encoded[int(parameter.value.split()[1])]
+        return parameter.value
+
+    def locate(self, address: int) -> Place:
+        return self.places.get(address, self.place)
+
+    def allocate(self, size: int, stream: int) -> int:
+        buffer = ctypes.create_string_buffer(size + 256)
+        address = -(-ctypes.addressof(buffer) // 256) * 256
+        self.memory[address] = buffer
+        return address
+
+    def free(self, address: int, stream: int) -> None:
+        self.freed.append(address)
+        self.memory.pop(address)
+
+    def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:
+        ctypes.memmove(address, bytes(data), len(data))
+
+    def download(self, address: int, size: int, stream: int) -> bytes:
+        return ctypes.string_at(address, size)
+
+    def order(self, first: int, then: int) -> None:
+        self.ordered.append((first, then))
+
+    def synchronize(self, stream: int) -> None:
+        pass
+
+
+class Tensor:
+    """Something with `__cuda_array_interface__` at an address that nobody reads."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        typestr: str = "|u1",
+        strides: tuple[int, ...] | None = None,
+        at: int = 0x10000000,
+        stream: int | None = None,
+        read_only: bool = False,
+    ) -> None:
+        size = int(typestr[2:])
+        self.__cuda_array_interface__ = {
+            "shape": shape,
+            "typestr": typestr,
+            "strides": None if strides is None else tuple(s * size for s in strides),
+            "data": (at, read_only),
+            "version": 3,
+            "stream": stream,
+        }
+
+
+M, N, K = Extent("m"), Extent("n"), Extent("k")
+KB, NB = Extent("k", 128), Extent("n", 128)
+
+
+def gemm_spec(**dims: int | None) -> KernelSpec:
+    """The spec of C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128): A and B by tensor maps, the rest by pointers."""
+    return KernelSpec(
+        source="C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)",
+        target="sm_90a",
+        entry="C",
+        dims={"m": None, "n": None, "k": None, **dims},
+        operands=(
+            TensorSpec("A", "e4m3", (M, K)),
+            TensorSpec("B", "e4m3", (N, K)),
+            TensorSpec("A_scale", "f32", (M, KB), align=4),
+            TensorSpec("B_scale", "f32", (NB, KB), align=4),
+        ),
+        results=(TensorSpec("C", "bf16", (M, N), align=2),),
+        arguments=(
+            Argument("tensor_map", "A", box=(128, 64), swizzle=128),
+            Argument("tensor_map", "B", box=(128, 128), swizzle=128),
+            Argument("pointer", "A_scale"),
+            Argument("stride", "A_scale", axis=0),
+            Argument("pointer", "B_scale"),
+            Argument("stride", "B_scale", axis=0),
+            Argument("pointer", "C"),
+            Argument("stride", "C", axis=0),
+            Argument("dim", dim="m"),
+        ),
+        launch=Launch(384, 200000, 2, (("m", 128, 2), ("n", 128, 1))),
+        schedule="tile=128x128x128",
+        flops=("m", "n", "k"),
+    )
+
+
+def simple_spec(**changes: Any) -> KernelSpec:
+    """The spec of C[m,n]:f32 = alpha * (A[m,k] @ B[k,n]) + bias[n], all by pointers."""
+    fields: dict[str, Any] = {
+        "source": "C[m,n]:f32 = alpha * (A[m,k] @ B[k,n]) + bias[n]",
+        "target": "sm_90a",
+        "entry": "C",
+        "dims": {"m": None, "n": None, "k": None},
+        "operands": (
+            TensorSpec("alpha", "f32", (), scalar=True),
+            TensorSpec("A", "bf16", (M, K), align=2),
+            TensorSpec("B", "bf16", (K, N), align=2),
+            TensorSpec("bias", "f32", (N,), align=4),
+        ),
+        "results": (TensorSpec("C", "f32", (M, N), align=4),),
+        "arguments": (
+            Argument("scalar", "alpha"),
+            Argument("pointer", "A"),
+            Argument("pointer", "B"),
+            Argument("stride", "B", axis=0),
+            Argument("pointer", "bias"),
+            Argument("pointer", "C"),
+            Argument("dim", dim="k"),
+        ),
+        "launch": Launch(128, 0, 1, (("m", 64, 1), ("n", 64, 1))),
+    }
+    return KernelSpec(**{**fields, **changes})
+
+
+def gemm_tensors(m: int = 256, n: int = 512, k: int = 1024, at: int = 0x10000000) -> dict[str, Tensor]:
+    """Operands of gemm_spec, each in memory of its own."""
+    kb, nb, step = -(-k // 128), -(-n // 128), 1 << 30
+    return {
+        "A": Tensor((m, k), at=at),
+        "B": Tensor((n, k), at=at + step),
+        "A_scale": Tensor((m, kb), "<f4", at=at + 2 * step),
+        "B_scale": Tensor((nb, kb), "<f4", at=at + 3 * step),
+    }

@@ -1,0 +1,131 @@
+"""scalec.compile, its environment variables, and what importing scalec costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+
+import pytest
+from fake import gemm_spec
+
+import scalec
+from scalec import api, env
+from scalec.errors import ArgumentError, DeviceError, ScalecError, UnsupportedError
+from scalec.runtime import driver
+
+
+@pytest.fixture
+def compilations(tmp_path, monkeypatch):
+    """A compiler that only notes what it is asked."""
+    monkeypatch.setenv("SCALEC_CACHE_DIR", str(tmp_path))
+    asked = []
+
+    def compile_source(source, target=None, dims=None, schedule=None):
+        asked.append((source, target, dims, schedule))
+        return types.SimpleNamespace(spec=gemm_spec(), cubin=b"cubin", ptx="ptx", texts={})
+
+    fake = types.ModuleType("scalec.compiler")
+    fake.compile_source = compile_source  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "scalec.compiler", fake)
+    monkeypatch.setattr(scalec, "compiler", fake, raising=False)
+    return asked
+
+
+def test_a_second_compilation_is_a_hit(compilations):
+    for _ in range(2):
+        kernel = scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": 128}, {"tile": (128, 128, 64), "stages": 4})
+    assert compilations == [("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": 128}, {"tile": "128x128x64", "stages": "4"})]
+    assert (kernel.spec, kernel.cubin, kernel.ptx) == (gemm_spec(), b"cubin", "ptx")
+    scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": 256})
+    assert len(compilations) == 2
+
+
+def test_without_the_cache(compilations, tmp_path, monkeypatch):
+    scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a", cache=False)
+    monkeypatch.setenv("SCALEC_CACHE", "0")
+    scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a")
+    assert len(compilations) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [0, -1, 2**31, 1.5, "7", True, None])
+def test_sizes_are_positive_integers(compilations, size):
+    with pytest.raises(ArgumentError, match="dims: k = "):
+        scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": size})
+
+
+def test_targets(compilations, monkeypatch):
+    with pytest.raises(UnsupportedError, match="unknown target 'sm_1'"):
+        scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_1")
+    monkeypatch.setenv("SCALEC_TARGET", "sm_2")
+    with pytest.raises(UnsupportedError, match="unknown target 'sm_2'"):
+        scalec.compile("C[m,n] = A[m,k]@B[n,k]")
+    monkeypatch.setenv("SCALEC_TARGET", "sm_90a")
+    assert api.default_target() == "sm_90a"
+
+
+def test_the_gpu_decides_the_target(monkeypatch):
+    monkeypatch.delenv("SCALEC_TARGET", raising=False)
+    monkeypatch.setattr(api.os.path, "exists", lambda _: True)
+    for target, chosen in (("sm_90a", "sm_90a"), ("", "sm_90a")):
+        gpu = driver.GpuFacts(0, "GPU", (9, 0), 132, target)
+        monkeypatch.setattr(driver, "detect", lambda gpu=gpu: gpu)
+        assert api.default_target() == chosen
+    monkeypatch.setattr(driver, "detect", lambda: None)
+    assert api.default_target() == "sm_90a"
+
+
+def test_variables(monkeypatch):
+    names = [v.name for v in env.FIELDS]
+    assert names == ["SCALEC_CACHE_DIR", "SCALEC_CACHE", "SCALEC_TARGET", "SCALEC_PTXAS"]
+    monkeypatch.setenv("SCALEC_CACHE", " maybe ")
+    with pytest.raises(ScalecError) as caught:
+        env.CACHE.get()
+    assert str(caught.value) == (
+        "the environment variable SCALEC_CACHE cannot be 'maybe'\n  got: SCALEC_CACHE=maybe\n"
+        "  expected: 0 or 1\n  fix: unset SCALEC_CACHE for the default (1)"
+    )
+    assert env.describe()[1].value == "maybe"
+    for text, value in (("", True), ("1", True), ("0", False)):
+        monkeypatch.setenv("SCALEC_CACHE", text)
+        assert env.CACHE.get() is value
+
+
+def test_no_other_module_reads_our_variables():
+    pattern = "environ"
+    found = subprocess.run(
+        ["grep", "-rlE", pattern, "--include=*.py", str(api.__file__).removesuffix("api.py") + "runtime"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout == ""
+
+
+def test_cuda_bindings_missing(monkeypatch):
+    driver._cuda.cache_clear()
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
+    with pytest.raises(DeviceError, match="running a kernel needs cuda-bindings") as caught:
+        driver.device()
+    assert caught.value.fix == "pip install 'scalec[gpu]'"
+    assert driver.detect() is None
+    driver._cuda.cache_clear()
+
+
+def test_importing_scalec_imports_nothing_heavy():
+    code = (
+        "import sys, time; t = time.perf_counter(); import scalec; t = time.perf_counter() - t\n"
+        "heavy = ('numpy', 'torch', 'torch_mlir', 'llvmlite', 'lark', 'click', 'rich', 'cuda', 'dataclasses', 'json')\n"
+        "print(t < 0.03, [m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True []\n"
+
+
+def test_public_names():
+    assert scalec.reference.__name__ == "scalec.reference"
+    assert {"compile", "load", "reference", "Kernel"} <= set(dir(scalec))
+    assert scalec.ArgumentError is ArgumentError
+    with pytest.raises(AttributeError, match="module 'scalec' has no attribute 'complie'"):
+        scalec.complie  # noqa: B018

@@ -1,0 +1,232 @@
+"""Each refusal of a call, with its full message; nothing is launched."""
+
+from __future__ import annotations
+
+import pytest
+from fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, simple_spec
+
+from scalec.errors import ArgumentError
+from scalec.runtime.kernel import Kernel
+
+GB = 1 << 30
+
+# name: (operands that replace those of gemm_tensors, keyword arguments, message)
+REFUSED = {
+    "rank": (
+        {"A": Tensor((2, 128, 1024))},
+        {},
+        "A has 3 dimensions, expected 2\n  got: A of shape [2, 128, 1024]\n  expected: A[m,k]",
+    ),
+    "k differs": (
+        {"B": Tensor((512, 1000), at=GB)},
+        {},
+        "B has k = 1000, A has k = 1024\n  got: B of shape [512, 1000]\n  expected: B[n,k] with k = 1024",
+    ),
+    "blocks": (
+        {"A_scale": Tensor((256, 7), "<f4", at=GB)},
+        {},
+        "A_scale has extent 7 along index 1 (ceil(k/128)), expected 8 (k = 1024)\n"
+        "  got: A_scale of shape [256, 7]\n  expected: A_scale[m,ceil(k/128)], here [256, 8]",
+    ),
+    "result's shape": (
+        {},
+        {"out": Tensor((256, 500), "<V2", at=4096)},
+        "C has n = 500, B has n = 512\n  got: C of shape [256, 500]\n  expected: C[m,n] with n = 512",
+    ),
+    "dtype": (
+        {"A": Tensor((256, 1024), "<V2")},
+        {},
+        "A is bf16, expected e4m3\n  got: A of shape [256, 1024] and type bf16\n"
+        "  expected: e4m3 (float8_e4m3fn), or its bytes as uint8\n  fix: convert A, or declare it A[m,k]:bf16",
+    ),
+    "dtype unknown to the language": (
+        {"A_scale": Tensor((256, 8), "<f8", at=GB)},
+        {},
+        "A_scale is <f8, expected f32\n  got: A_scale of shape [256, 8] and type <f8\n"
+        "  expected: f32 (float32)\n  fix: convert A_scale",
+    ),
+    "transposed": (
+        {"B": Tensor((512, 1024), strides=(1, 512), at=GB)},
+        {},
+        "B is not contiguous along index 1 (k)\n  got: strides (1, 512)\n"
+        "  expected: a stride of 1 along index 1\n  fix: B.contiguous()",
+    ),
+    "address": (
+        {"A": Tensor((256, 1024), at=0x10000008)},
+        {},
+        "A begins at address 0x10000008, not a multiple of 16 bytes\n  got: 8 bytes past one\n"
+        "  expected: an address that is a multiple of 16\n  fix: A.clone()",
+    ),
+    "row stride": (
+        {"A": Tensor((256, 1024), strides=(1030, 1))},
+        {},
+        "A has a stride of 1030 elements (1030 bytes) along index 0 (m), not a multiple of 16 bytes\n"
+        "  got: strides (1030, 1)\n  expected: a stride along index 0 (m) that is a multiple of 16 elements\n"
+        "  fix: a stride of 1040 elements",
+    ),
+    "broadcast": (
+        {"A": Tensor((256, 1024), strides=(0, 1))},
+        {},
+        "A has a stride of 0 elements along index 0 (m)\n  got: strides (0, 1) of shape [256, 1024]\n"
+        "  expected: at least 1\n  fix: A.contiguous()",
+    ),
+    "backwards": (
+        {"A_scale": Tensor((256, 8), "<f4", strides=(-8, 1), at=GB)},
+        {},
+        "A_scale has a stride of -8 elements along index 0 (m)\n  got: strides (-8, 1) of shape [256, 8]\n"
+        "  expected: at least 1\n  fix: A_scale.contiguous()",
+    ),
+    "result over itself": (
+        {},
+        {"out": Tensor((256, 512), "<V2", strides=(256, 1), at=4096)},
+        "C has a stride of 256 elements along index 0 (m)\n  got: strides (256, 1) of shape [256, 512]\n"
+        "  expected: at least 512: results must not overlap\n  fix: C.contiguous()",
+    ),
+    "NULL": ({"A": Tensor((256, 1024), at=0)}, {}, "A is NULL\n  got: address 0\n  expected: memory"),
+    "overlap": (
+        {},
+        {"out": Tensor((256, 512), "<V2", at=0x10000000 + 1024)},
+        "C overlaps A in memory\n  got: C at 0x10000400 (262144 bytes), A at 0x10000000 (262144 bytes)\n"
+        "  expected: a result in memory of its own\n  fix: give another out=, or A.clone()",
+    ),
+    "read-only": (
+        {},
+        {"out": Tensor((256, 512), "<V2", at=4096, read_only=True)},
+        "C is read-only\n  expected: memory that the kernel may write",
+    ),
+    "not a tensor": (
+        {"A": [1, 2]},
+        {},
+        "A is not a tensor\n  got: builtins.list\n"
+        "  expected: a torch tensor, or an object with __dlpack__ or __cuda_array_interface__",
+    ),
+    "None": ({"B": None}, {}, "B is None\n  expected: a tensor"),
+    "unknown name": (
+        {},
+        {"bias": 1},
+        "C has no argument 'bias'\n  expected: A, B, A_scale, B_scale, C",
+    ),
+    "two results given": (
+        {},
+        {"out": Tensor((1,)), "C": Tensor((1,))},
+        "C is given twice\n  got: as out= and as C",
+    ),
+    "odd byte strides": (
+        {"A_scale": type("Odd", (), {"__cuda_array_interface__": {
+            "shape": (256, 8), "typestr": "<f4", "strides": (33, 4), "data": (GB, False), "version": 3}})()},
+        {},
+        "A_scale has strides that are no multiple of its 4-byte elements\n  got: (33, 4)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_by_name(name):
+    changed, named, message = REFUSED[name]
+    device = FakeDevice()
+    kernel = Kernel(gemm_spec(), b"", device=device)
+    with pytest.raises(ArgumentError) as caught:
+        kernel(*(gemm_tensors() | changed).values(), **named)
+    assert str(caught.value) == message
+    assert device.launches == []
+
+
+def refusal(kernel, *operands, **named):
+    with pytest.raises(ArgumentError) as caught:
+        kernel(*operands, **named)
+    return str(caught.value)
+
+
+def test_counts_and_duplicates():
+    kernel = Kernel(gemm_spec(), b"", device=FakeDevice())
+    t = [*gemm_tensors().values()]
+    assert refusal(kernel, *t, t[0]) == (
+        "C takes 4 arguments, 5 were given\n  expected: A, B, A_scale, B_scale\n  fix: give a result as out="
+    )
+    assert refusal(kernel, t[0]) == "missing arguments B, A_scale, B_scale\n  expected: A, B, A_scale, B_scale"
+    assert refusal(kernel, *t[:3]) == "missing argument B_scale\n  expected: A, B, A_scale, B_scale"
+    assert refusal(kernel, *t, A=t[0]) == "A is given twice\n  got: by position and by name"
+
+
+def test_compiled_sizes():
+    kernel = Kernel(gemm_spec(n=512, k=7168), b"", device=FakeDevice())
+    assert refusal(kernel, **gemm_tensors(k=7000)) == (
+        "A has k = 7000, the kernel was compiled for k = 7168\n  got: A of shape [256, 7000]\n"
+        "  expected: A[m,k] with k = 7168\n"
+        "  fix: compile with k = 7000, or without k in dims to leave it open"
+    )
+
+
+def test_a_row_that_tma_cannot_stride():
+    kernel = Kernel(gemm_spec(), b"", device=FakeDevice())
+    assert refusal(kernel, **gemm_tensors(k=7169)) == (
+        "A: k = 7169 is not a multiple of 16 bytes for e4m3\n  got: rows of 7169 bytes\n"
+        "  expected: a stride along index 0 (m) that is a multiple of 16 elements\n"
+        "  fix: pad k to 7184, or give a view of 7169 columns of a tensor that has 7184"
+    )
+
+
+def test_a_view_of_padded_rows_is_taken():
+    device = FakeDevice()
+    t = gemm_tensors(k=7169)
+    views = {name: Tensor((rows, 7169), strides=(7184, 1), at=at) for name, rows, at in (("A", 256, GB), ("B", 512, 0))}
+    views["B"] = Tensor((512, 7169), strides=(7184, 1), at=2 * GB)
+    t["A_scale"] = Tensor((256, 57), "<f4", at=5 * GB)
+    Kernel(gemm_spec(), b"", device=device)(**(t | views))
+    assert device.launches[0].parameters[0].strides == (7184,)
+
+
+def test_devices():
+    device = FakeDevice()
+    kernel = Kernel(gemm_spec(), b"", device=device)
+    device.places[GB] = ("cpu", 0)
+    device.places[2 * GB] = ("cuda", 3)
+    on_cpu, elsewhere = Tensor((512, 1024), at=GB), Tensor((512, 1024), at=2 * GB)
+    assert refusal(kernel, **(gemm_tensors() | {"B": on_cpu})) == (
+        "B is on the CPU\n  expected: a tensor on cuda:0 (Fake H200)\n  fix: B.cuda()"
+    )
+    assert refusal(kernel, **(gemm_tensors() | {"B": elsewhere})) == (
+        "B is on cuda:3, A is on cuda:0\n  expected: all tensors on one device\n  fix: B.to('cuda:0')"
+    )
+
+
+def test_numpy_arrays_are_on_the_cpu():
+    np = pytest.importorskip("numpy")
+    kernel = Kernel(gemm_spec(), b"", device=FakeDevice())
+    assert refusal(kernel, **(gemm_tensors() | {"A": np.zeros((256, 1024), np.uint8)})).startswith("A is on the CPU\n")
+
+
+def test_columns_of_one_buffer_do_not_overlap():
+    device = FakeDevice()
+    kernel = Kernel(simple_spec(), b"", device=device)
+    rows = 1024  # elements of 2 bytes; A has columns 0 to 31, C (4 bytes each) would have those from byte 1024 on
+    b, bias = Tensor((32, 96), "<V2", at=1 << 33), Tensor((96,), "<f4", at=1 << 34)
+    # A must be without gaps for this kernel, so B, whose stride it is told, shares the buffer
+    b = Tensor((64, 96), "<V2", strides=(rows, 1), at=0x1000)
+    a = Tensor((64, 64), "<V2", at=1 << 35)
+    spec = simple_spec()
+    arguments = (*spec.arguments, type(spec.arguments[0])("stride", "C", axis=0))
+    kernel = Kernel(simple_spec(arguments=arguments), b"", device=device)
+    kernel(1, a, b, bias, out=Tensor((64, 96), "<f4", strides=(rows // 2, 1), at=0x1000 + 1024))
+    assert len(device.launches) == 1
+    out = Tensor((64, 96), "<f4", strides=(rows // 2, 1), at=0x1000 + 128)
+    assert refusal(kernel, 1, a, b, bias, out=out).startswith("C overlaps B in memory")
+
+
+def test_gaps_that_the_kernel_is_not_told_of():
+    kernel = Kernel(simple_spec(), b"", device=FakeDevice())
+    a, b, bias = Tensor((64, 32), "<V2", (40, 1)), Tensor((32, 96), "<V2", at=1 << 33), Tensor((96,), "<f4", at=1 << 34)
+    assert refusal(kernel, 1, a, b, bias) == (
+        "A has a stride of 40 elements along index 0 (m), the kernel needs 32\n  got: strides (40, 1)\n"
+        "  expected: strides (32, 1)\n  fix: A.contiguous()"
+    )
+
+
+def test_numbers():
+    kernel = Kernel(simple_spec(), b"", device=FakeDevice())
+    tensors = Tensor((64, 32), "<V2"), Tensor((32, 96), "<V2", at=1 << 33), Tensor((96,), "<f4", at=1 << 34)
+    assert refusal(kernel, Tensor((1,), "<f4"), *tensors) == (
+        "alpha is not a number\n  got: Tensor\n  expected: a Python number\n  fix: alpha=float(alpha)"
+    )
+    assert refusal(kernel, "2", *tensors) == "alpha is not a number\n  got: str\n  expected: a Python number"
+    assert refusal(kernel, None, *tensors) == "alpha is None\n  expected: a number"
