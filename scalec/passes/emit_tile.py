@@ -155,10 +155,11 @@ class Kernel:
             f32 = ir.F32Type.get()
             name, copy = f"{side.label}_scale", self.copy_of(side)
             shape = (side.rows, WINDOW) if copy == "window" else (1, side.rows)
-            h.scale_tiles[side.label] = self.shared(name, shape, f32, 0, self.plan.buffer(name).stages)
+            swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
+            h.scale_tiles[side.label] = self.shared(name, shape, f32, swizzle, self.plan.buffer(name).stages)
             if copy != "thread":
-                source = Source("tensor_map", scale.name, box=shape[::-1], swizzle=0, align=16)
-                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, 0), source)
+                source = Source("tensor_map", scale.name, box=shape[::-1], swizzle=swizzle, align=16)
+                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
             h.tiles["C"] = self.shared("C", s.tile[:2], element, s.swizzle_c, 1)

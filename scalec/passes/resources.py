@@ -21,6 +21,9 @@ TILE_ALIGN = 1024
 SCALE_ALIGN = 128
 """Alignment of a bulk copy's place in shared memory (CUDA guide, Tensor Memory Accelerator)."""
 
+WINDOW_ALIGN = 256
+"""One period of the 32-byte swizzle, which windows of scales have."""
+
 BARRIER_BYTES = 16
 """One full and one empty mbarrier of 8 bytes for each stage."""
 
@@ -78,7 +81,7 @@ def window_slots(problem: Problem, stages: int) -> int:
     short = blocks % WINDOW or WINDOW
     slots = 2
     while stages > short + (slots - 2) * min(WINDOW, blocks) + 1:
-        slots += 1
+        slots *= 2  # a power of two, so that a role finds its slot by masking a count
     return slots
 
 
@@ -133,7 +136,7 @@ class SharedPlan:
             for scale in operand.scales:
                 if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
                     slots = window_slots(problem, stages)
-                    wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, SCALE_ALIGN), slots, SCALE_ALIGN))
+                    wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
                 elif scale.rows == 1:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
         wanted.append(Buffer("barriers", BARRIER_BYTES, stages, BARRIER_BYTES))

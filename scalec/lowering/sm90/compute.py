@@ -6,11 +6,12 @@ the old accumulator values, never from undef; a wait ties every accumulator; not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
-from scalec.lowering.sm90.state import TABLE, WAVE, Buffer, Fragment, State
+from scalec.lowering.sm90.state import TABLE, WAVE, Buffer, Fragment, State, Window, row_swizzle
 
 _WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16"}
 # Shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 62-63 say the swizzle, bits 32-45 the distance of
@@ -117,13 +118,15 @@ class UniformFactors:
 def row_factors(s: State, op: ir.OpView) -> None:
     b = s.b
     source, waves = s.get(op.source), tile.int_of(op.waves)
+    pitch = _pitch(source)
 
     def emit() -> ir.Value:
         row = b.add(b.mul(s.warpgroup, waves * WAVE), s.row_in_wave)
         return b.add(source.base, b.mul(row, pitch))
 
-    pitch = _pitch(source)
-    base = source.at(b, s.get(op.position), s.once(("rows", op.source, waves), emit))
+    mine = s.once(("rows", op.source, waves), emit)
+    # rows 8 or 64 below have the same swizzle
+    base = _factors_at(s, op, mine, lambda: row_swizzle(b, s.row_in_wave))
     above = tile.int_of(op.wave) * WAVE * pitch
     first, second = (b.load(b.address(3, b.add(base, above + o)), b.f32) for o in (0, 8 * pitch))  # rows r and r + 8
     s.values[op.result] = RowFactors((first, second))
@@ -131,15 +134,24 @@ def row_factors(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.column_factors")
 def column_factors(s: State, op: ir.OpView) -> None:
-    b = s.b
-    source = s.get(op.source)
+    b, source = s.b, s.get(op.source)
     pitch = _pitch(source)
-    pair = b.mul(b.and_(s.lane, 3), 2 * pitch)  # this thread's columns of each 8 are 2 * (lane % 4) and the next
-    s.values[op.result] = ColumnFactors(b.add(source.address(b, s.get(op.position)), pair), pitch)
+    # this thread's columns of each 8 are 2 * (lane % 4) and the next: both, and those of all groups, swizzle alike
+    first = s.once("column", lambda: b.shl(b.and_(s.lane, 3), 1))
+    mine = s.once(("columns", op.source), lambda: b.add(source.base, b.mul(first, pitch)))
+    s.values[op.result] = ColumnFactors(_factors_at(s, op, mine, lambda: row_swizzle(b, first)), pitch)
+
+
+def _factors_at(s: State, op: ir.OpView, first: ir.Value, swizzle: Callable[[], ir.Value]) -> ir.Value:
+    """The address `first` of this thread's first factor, moved to the stage or the window's block."""
+    source, position = s.get(op.source), s.get(op.position)
+    if isinstance(position, Window):
+        return source.in_window(s.b, position, first, s.once((op.operation.name, "swizzle"), swizzle))
+    return source.at(s.b, position, first)
 
 
 def _pitch(source: Buffer) -> int:
-    """Bytes between the factors of adjacent rows: a vector of them is (1, rows), a window of K blocks (rows, blocks)."""
+    """Bytes between the factors of adjacent rows: a vector of them is (1, rows), a window (rows, K blocks)."""
     rows, blocks = tile.shape_of(source.type)
     return 4 if rows == 1 else 4 * blocks
 

@@ -23,7 +23,8 @@ def copy(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.copy_window")
 def copy_window(s: State, op: ir.OpView) -> None:
-    _bulk_copy(s, op, s.get(op.target).address(s.b, s.get(op.window)))
+    target = s.get(op.target)
+    _bulk_copy(s, op, target.in_window(s.b, s.get(op.window), target.base))
 
 
 def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
@@ -54,31 +55,19 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
 
 @TABLE.lowers("tile.windows")
 def windows(s: State, op: ir.OpView) -> None:
-    b = s.b
-    s.values[op.result] = Window(
-        tile.int_of(op.blocks), tile.int_of(op.slots), b.variable(b.i32, 0), b.variable(b.i32, 0)
-    )
-
-
-def _next_slot(s: State, w: Window, if_: ir.Value) -> None:
-    b = s.b
-    following = b.add(w.slot.get(), 1)
-    wrapped = b.select(b.compare("eq", following, w.slots), b.constant(0), following)
-    w.slot.set(b.select(if_, wrapped, w.slot.get()))
-    w.at.set(b.select(if_, b.constant(0), w.at.get()))
+    s.values[op.result] = Window(tile.int_of(op.blocks), tile.int_of(op.slots), s.b.variable(s.b.i32, 0))
 
 
 @TABLE.lowers("tile.open_window")
 def open_window(s: State, op: ir.OpView) -> None:
-    w = s.get(op.window)
-    _next_slot(s, w, s.b.compare("ne", w.at.get(), 0))
+    b, w = s.b, s.get(op.window)
+    w.at.set(b.and_(b.add(w.at.get(), w.blocks - 1), 0xFFFFFFFF ^ (w.blocks - 1)))
 
 
 @TABLE.lowers("tile.next_block")
 def next_block(s: State, op: ir.OpView) -> None:
-    b, w = s.b, s.get(op.window)
-    w.at.set(b.add(w.at.get(), 1))
-    _next_slot(s, w, b.compare("eq", w.at.get(), w.blocks))
+    w = s.get(op.window)
+    w.at.set(s.b.add(w.at.get(), 1))
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,11 @@ class Cursor:
 
 @dataclass
 class Window:
-    """A position in a ring of windows: `at` counts K blocks (i32), window after window."""
+    """A position in a ring of `slots` windows of `blocks` K blocks, both powers of two: `at` counts blocks (i32)."""
 
     blocks: int
     slots: int
     at: Variable
-    slot: Variable
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,28 @@ class Buffer:
         """Shared address of the cursor's stage."""
         return self.at(b, cursor, self.base)
 
-    def at(self, b: Builder, cursor: Cursor | Window, first: ir.Value, unit: int = 1) -> ir.Value:
-        """`first`, an address in the first stage in units of `unit` bytes, moved to the cursor's stage.
-
-        In a window, elements are f32 and the K block is the innermost index.
-        """
-        if isinstance(cursor, Window):
-            slot = b.add(first, b.mul(cursor.slot.get(), tile.stage_bytes(self.type) // unit))
-            return b.add(slot, b.shl(cursor.at.get(), 2))
+    def at(self, b: Builder, cursor: Cursor, first: ir.Value, unit: int = 1) -> ir.Value:
+        """`first`, an address in the first stage in units of `unit` bytes, moved to the cursor's stage."""
         return b.add(first, b.mul(cursor.stage.get(), tile.stage_bytes(self.type) // unit))
+
+    def in_window(self, b: Builder, window: Window, first: ir.Value, swizzle: ir.Value | int = 0) -> ir.Value:
+        """`first`, the address of a row in the first slot, moved to the window's slot and K block.
+
+        K blocks are the innermost index, of f32; `swizzle` is what the row XORs into its byte offset.
+        """
+        at = window.at.get()
+        size = tile.stage_bytes(self.type)
+        slot = b.mul(b.and_(b.shr(at, window.blocks.bit_length() - 1), window.slots - 1), size)
+        block = b.and_(b.shl(at, 2), 4 * (window.blocks - 1))
+        return b.add(b.add(first, slot), b.xor(block, swizzle))
+
+
+def row_swizzle(b: Builder, row: ir.Value) -> ir.Value:
+    """What row `row` of a 32-byte-swizzled tile with rows of 32 bytes XORs into offsets within the row.
+
+    The swizzle XORs address bit 7 into bit 4 (CUDA guide, tensor maps, CU_TENSOR_MAP_SWIZZLE_32B).
+    """
+    return b.shl(b.and_(b.shr(row, 2), 1), 4)
 
 
 @dataclass(frozen=True)
