@@ -93,14 +93,7 @@ def bind(
     if missing:
         plural = "s" if len(missing) > 1 else ""
         raise ArgumentError(f"missing argument{plural} {', '.join(missing)}", expected=", ".join(takes))
-    for name in names:
-        if given[name] is None:
-            raise ArgumentError(f"{name} is None", expected="a number" if _is_scalar(spec, name) else "a tensor")
     return [given[name] for name in names], _results(spec, given, out)
-
-
-def _is_scalar(spec: KernelSpec, name: str) -> bool:
-    return any(t.scalar for t in spec.operands if t.name == name)
 
 
 def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> list[Any] | None:
@@ -128,6 +121,8 @@ def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> list[Any] | N
 
 def number(name: str, value: Any) -> float:
     """The value of a scalar argument; a tensor is refused (reading one from a GPU would wait for it)."""
+    if value is None:
+        raise ArgumentError(f"{name} is None", expected="a number")
     tensor = any(hasattr(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))
     if not tensor and hasattr(value, "__float__") and not isinstance(value, bool):
         return float(value)

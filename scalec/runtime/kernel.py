@@ -52,6 +52,7 @@ class Kernel:
         self.fixed = device
         self._loaded: dict[Place, Loaded] = {}
         self._tensors = [i for i, t in enumerate(spec.operands) if not t.scalar]
+        self._inout = any(t.inout for t in spec.results)
         self._scalars = [(i, t.name) for i, t in enumerate(spec.operands) if t.scalar]
 
     @property
@@ -80,9 +81,15 @@ class Kernel:
             ArgumentError: an argument does not fit; nothing was launched.
             DeviceError: no usable GPU, or the driver refused the launch.
         """
-        values, outs = checks.bind(self.spec, operands, out, named)
+        plain = not named and len(operands) == len(self.spec.operands)
+        if plain and out is None and not self._inout:
+            values, outs = operands, None
+        elif plain and len(self.spec.results) == 1 and is_torch(out):
+            values, outs = operands, [out]
+        else:
+            values, outs = checks.bind(self.spec, operands, out, named)
         tensors = [values[i] for i in self._tensors]
-        scalars = tuple(checks.number(name, values[i]) for i, name in self._scalars)
+        scalars = tuple([checks.number(name, values[i]) for i, name in self._scalars])
         if outs is not None:
             tensors += outs
         torch_at = next((t for t in tensors if is_torch(t)), None)

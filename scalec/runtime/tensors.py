@@ -96,6 +96,8 @@ def adopt(name: str, value: Any, stream: int, locate: Callable[[int], Place]) ->
         return _from_numpy(value)
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(name, value, stream)
+    if value is None:
+        raise ArgumentError(f"{name} is None", expected="a tensor")
     raise ArgumentError(
         f"{name} is not a tensor",
         got=f"{type(value).__module__}.{type(value).__qualname__}",
