@@ -199,8 +199,15 @@ def _elements(t: TensorSpec, axis: int, view: TensorView) -> int:
     return view.shape[axis] * 8 // bits if packed else view.shape[axis]
 
 
+def single(t: TensorSpec, view: TensorView) -> TensorView:
+    """The view with the rank of the tensor, where both have one element: a scale of a whole tensor may be 0-d."""
+    if all(not e.dim and e.size == 1 for e in t.shape) and all(e == 1 for e in view.shape):
+        return view._replace(shape=(1,) * len(t.shape), strides=(1,) * len(t.shape))
+    return view
+
+
 def _check_rank(t: TensorSpec, view: TensorView) -> None:
-    if len(view.shape) == len(t.shape) or (not t.shape and view.shape == (1,)):
+    if len(view.shape) == len(t.shape):
         return
     raise ArgumentError(
         f"{t.name} has {len(view.shape)} dimensions, expected {len(t.shape)}",

@@ -145,8 +145,8 @@ class Plan:
             ArgumentError: what does not fit, by name.
         """
         spec = signature.spec
-        names = [t.name for t in signature.tensors]
-        views = dict(zip(names, (*operands, *(results or ())), strict=False))
+        given = zip(signature.tensors, (*operands, *(results or ())), strict=False)
+        views = {t.name: checks.single(t, view) for t, view in given}
         first = next((n for n, v in views.items() if v.place == device.place), "")
         inputs = {t.name for t in spec.operands}
         for t in signature.tensors:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fake import FakeDevice, K, M, N, Tensor, gemm_spec, gemm_tensors, simple_spec
 
-from scalec.abi import Argument, TensorSpec
+from scalec.abi import Argument, Extent, TensorSpec
 from scalec.errors import ArgumentError, DeviceError, UnsupportedError
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
@@ -199,6 +199,18 @@ def test_three_dimensions(device):
     Kernel(spec, b"", device=device)(Tensor((3, 5, 64), "<V2", strides=(640, 64, 1)))
     made = device.launches[0].parameters[0]
     assert (made.element, made.extents, made.strides) == ("bf16", (64, 5, 3), (128, 1280))
+
+
+def test_a_scale_of_a_whole_tensor_may_have_any_rank(device):
+    one = TensorSpec("S", "f32", (Extent(size=1), Extent(size=1)), align=4)
+    spec = simple_spec(operands=(*simple_spec().operands[1:], one), arguments=(Argument("pointer", "S"),))
+    kernel = Kernel(spec, b"", device=device)
+    rest = Tensor((64, 32), "<V2"), Tensor((32, 96), "<V2", at=1 << 33), Tensor((96,), "<f4", at=1 << 34)
+    for shape in ((), (1,), (1, 1), (1, 1, 1)):
+        kernel(*rest, Tensor(shape, "<f4", at=1 << 35))
+    assert [x.parameters for x in device.launches] == [[1 << 35]] * 4
+    with pytest.raises(ArgumentError, match="S has 1 dimensions, expected 2"):
+        kernel(*rest, Tensor((2,), "<f4", at=1 << 35))
 
 
 def test_packed_types_are_bytes(device):
