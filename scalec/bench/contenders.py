@@ -78,32 +78,43 @@ def _mm(what: Contraction, inputs: Inputs) -> Launch:
     return lambda: torch.mm(a, b, out=out)
 
 
-def _scaled_mm(a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, inputs: Inputs) -> Launch:
-    out = _result(inputs)
+def _scaled_mm(
+    a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, out: torch.Tensor
+) -> Callable[[], torch.Tensor]:
     return lambda: torch._scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=out.dtype, use_fast_accum=False, out=out)
 
 
 def _block_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
     a, b = inputs.values[what.a], inputs.values[what.b].t()
     sa, sb = inputs.values[f"{what.a}_scale"], inputs.values[f"{what.b}_scale"]
+    out, m = _result(inputs), a.shape[0]
+    if m % 4:  # cuBLASLt refuses such sizes; a user of torch pads the rows
+        a, sa, out = (_pad_rows(t, -(-m // 16) * 16) for t in (a, sa, out))
     sa = sa.t().contiguous().t()  # cuBLASLt's VEC128: M-contiguous
     # its BLK128x128: K-contiguous, the row stride a multiple of four
     rows, columns = sb.shape
     padded = torch.zeros(rows, -(-columns // 4) * 4, device=sb.device, dtype=sb.dtype)
     padded[:, :columns] = sb
-    return _scaled_mm(a, b, sa, padded[:, :columns].t(), inputs)
+    launch = _scaled_mm(a, b, sa, padded[:, :columns].t(), out)
+    return lambda: launch()[:m]
+
+
+def _pad_rows(t: torch.Tensor, rows: int) -> torch.Tensor:
+    made = torch.zeros(rows, t.shape[1], device=t.device, dtype=t.dtype)
+    made[: t.shape[0]] = t
+    return made
 
 
 def _row_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
     a, b = inputs.values[what.a], inputs.values[what.b].t()
     sa, sb = inputs.values[f"{what.a}_scale"].reshape(-1, 1), inputs.values[f"{what.b}_scale"].reshape(1, -1)
-    return _scaled_mm(a, b, sa.contiguous(), sb.contiguous(), inputs)
+    return _scaled_mm(a, b, sa.contiguous(), sb.contiguous(), _result(inputs))
 
 
 def _tensor_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
     a, b = inputs.values[what.a], inputs.values[what.b].t()
     sa, sb = inputs.values[f"{what.a}_scale"].reshape(()), inputs.values[f"{what.b}_scale"].reshape(())
-    return _scaled_mm(a, b, sa, sb, inputs)
+    return _scaled_mm(a, b, sa, sb, _result(inputs))
 
 
 def reference(spec: KernelSpec, dims: dict[str, int], inputs: Inputs) -> torch.Tensor | None:

@@ -33,10 +33,13 @@ class Inputs:
     values: dict[str, Any]
     outputs: dict[str, torch.Tensor]
 
+    def input_bytes(self) -> int:
+        """Bytes of the operands."""
+        return sum(t.numel() * t.element_size() for t in self.values.values() if isinstance(t, torch.Tensor))
+
     def bytes(self) -> int:
         """What one call must move: every operand read once, every result written once."""
-        moved = [v for v in self.values.values() if isinstance(v, torch.Tensor)] + list(self.outputs.values())
-        return sum(t.numel() * t.element_size() for t in moved)
+        return self.input_bytes() + sum(t.numel() * t.element_size() for t in self.outputs.values())
 
 
 def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str = "cuda") -> Inputs:

@@ -50,7 +50,7 @@ def bench_shape(kernel: Any, spec: KernelSpec, dims: Mapping[str, int], *, round
     if missing:
         raise ScalecError(f"no size for {', '.join(missing)}", fix=f"give --dim {missing[0]}=...")
     first = make_inputs(spec, sizes, seed)
-    count = sets_in_rotation(first.bytes())
+    count = sets_in_rotation(first.input_bytes())
     sets = [first, *(make_inputs(spec, sizes, seed + i) for i in range(1, count))]
     launches: dict[str, Callable[[Inputs], Launch]] = {
         OURS: lambda inputs: _ours(kernel, spec, inputs),

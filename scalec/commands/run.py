@@ -1,0 +1,198 @@
+"""`scalec run`: a program on made-up data on the GPU, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from scalec.abi import KernelSpec, TensorSpec
+from scalec.commands.compile import Request
+from scalec.commands.output import note, plain_table, print_table
+from scalec.errors import DeviceError, ScalecError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from scalec.runtime.array import DeviceArray
+    from scalec.runtime.kernel import Kernel
+
+LAUNCHES = 20
+"""Timed launches, one after another, on the same inputs."""
+
+MAX_DIFF = 1e-4
+"""Largest diff of a result whose own rounding is smaller; rounding to bf16 alone gives (2^-9)^2 / 3, about 1.3e-6."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One result beside its reference.
+
+    Attributes:
+        name: of the result.
+        diff: 1 - 2<x,y>/(|x|^2+|y|^2).
+        max_error: max|x-y| / max|y|.
+        limit: the largest diff accepted.
+    """
+
+    name: str
+    diff: float
+    max_error: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the result is right."""
+        return self.diff <= self.limit
+
+
+def run_program(request: Request, seed: int) -> None:
+    """Compiles, runs, checks, times; prints a line for each result.
+
+    Raises:
+        ScalecError: a refusal of the compiler, a size that is missing, a wrong result.
+        DeviceError: no GPU that can run it.
+    """
+    import scalec
+
+    kernel = scalec.compile(
+        request.source, target=request.target, dims=dict(request.dims), schedule=dict(request.schedule) or None
+    )
+    spec = kernel.spec
+    missing = [name for name in spec.dims if name not in request.dims]
+    if missing:
+        raise ScalecError(
+            f"no size for {', '.join(missing)}", fix=f"give --dim {','.join(f'{name}=...' for name in missing)}"
+        )
+    device = usable_device(kernel)
+    note(f"{spec.entry} on {device.name}: {spec.schedule}")
+    values, expected = made_up(request, seed)
+    arguments, outputs = upload(device, spec, values, request.dims)
+    out = outputs[0] if len(outputs) == 1 else tuple(outputs)
+    kernel(*arguments, out=out)
+    checks = [check(r.name, o.numpy(), expected[r.name]) for r, o in zip(spec.results, outputs, strict=True)]
+    seconds = time_launches(kernel, device, arguments, outputs)
+    report(spec, request.dims, checks, seconds, moved_bytes([*arguments, *outputs]))
+    wrong = [c for c in checks if not c.ok]
+    if wrong:
+        raise ScalecError(
+            f"wrong result: {', '.join(c.name for c in wrong)}",
+            got=", ".join(f"diff {c.diff:.2e}" for c in wrong),
+            expected=f"at most {wrong[0].limit:.0e}",
+        )
+
+
+def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """(arguments, results) by name: data that shows a wrong scale index, and what the reference makes of it."""
+    from scalec import reference
+
+    module = request.compile("scale", None).texts["scale"]
+    values = reference.make(module, dims=dict(request.dims), seed=seed)
+    return values, reference.run(module, values, dims=dict(request.dims), exact=True)
+
+
+def usable_device(kernel: Kernel) -> Any:
+    """The GPU that will run the kernel, the kernel loaded on it.
+
+    Raises:
+        DeviceError: none, with what can be done without one.
+    """
+    try:
+        return kernel.load().device
+    except DeviceError as error:
+        raise DeviceError(
+            f"{error.message}: `run` needs a GPU",
+            got=error.got,
+            expected=error.expected or f"a GPU that runs {kernel.spec.target}",
+            fix=f"{error.fix + '; ' if error.fix else ''}`scalec compile` and its --bundle need none",
+        ) from None
+
+
+def upload(
+    device: Any, spec: KernelSpec, values: Mapping[str, Any], dims: Mapping[str, int]
+) -> tuple[list[Any], list[DeviceArray]]:
+    """(arguments, outputs) on the device. An output that is an input too starts as that, any other as NaN bytes."""
+    import numpy as np
+
+    arguments = [float(values[t.name]) if t.scalar else _placed(device, t, values[t.name]) for t in spec.operands]
+    outputs = []
+    for r in spec.results:
+        if r.inout:
+            outputs.append(_placed(device, r, values[r.name]))
+        else:
+            shape = tuple(e.value(dict(dims)) for e in r.shape)
+            outputs.append(_placed(device, r, np.full(shape, 0xFF, np.uint8), unset=True))
+    return arguments, outputs
+
+
+def _placed(device: Any, t: TensorSpec, data: NDArray[Any], *, unset: bool = False) -> DeviceArray:
+    """`data` on the device in the layout of `t`, outer strides a multiple of its alignment; `unset` fills with 0xff."""
+    import numpy as np
+
+    from scalec.formats import ELEMENT_TYPES
+    from scalec.runtime.array import DeviceArray
+
+    item = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
+    rank = data.ndim
+    order = [*range(rank - 2), rank - 1, rank - 2] if t.layout == "col" and rank > 1 else list(range(rank))
+    extents = [data.shape[axis] for axis in order]  # as stored, innermost last
+    if rank > 1:
+        unit = max(t.align // item, 1)
+        extents[-1] = -(-extents[-1] // unit) * unit
+    stored = np.full([*extents, item], 0xFF, np.uint8)
+    if not unset:
+        inner = data.shape[order[-1]] if rank else 1
+        raw = np.ascontiguousarray(data.transpose(order))
+        stored[..., :inner, :] = raw.view(np.uint8).reshape(*raw.shape, item)
+    steps = [prod(extents[i + 1 :]) for i in range(rank)]
+    strides = tuple(steps[order.index(axis)] for axis in range(rank))
+    made = DeviceArray(device, data.shape, t.dtype, strides)
+    span = (sum((e - 1) * s for e, s in zip(data.shape, strides, strict=True)) + 1) * item
+    device.upload(made.pointer, stored.tobytes()[:span], made.stream)
+    return made
+
+
+def check(name: str, got: NDArray[Any], expected: NDArray[Any]) -> Checked:
+    """Compares a result with its reference; what its own type rounds away is allowed for."""
+    import ml_dtypes
+
+    from scalec import reference
+
+    try:
+        eps = float(ml_dtypes.finfo(got.dtype).eps)
+    except ValueError:  # an integer type
+        eps = 0.0
+    # rounding to nearest is off by eps/4 to eps/2 of a value at most; twice the mean square of eps/2
+    limit = max(MAX_DIFF, eps**2 / 6)
+    return Checked(name, reference.diff(got, expected), reference.max_error(got, expected), limit)
+
+
+def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:
+    """Seconds of one launch, the mean of LAUNCHES in a row. The inputs stay in L2 where they fit: see `bench`."""
+    plan = next(reversed(kernel.load().plans.values()))  # that of the call just made
+    addresses = tuple(t.pointer for t in [*arguments, *outputs] if not isinstance(t, float))
+    launch = plan.launcher(addresses, tuple(a for a in arguments if isinstance(a, float)))
+    launch(0)
+    start = device.record(0)
+    for _ in range(LAUNCHES):
+        launch(0)
+    return device.elapsed(start, device.record(0)) / LAUNCHES
+
+
+def moved_bytes(tensors: list[Any]) -> int:
+    """Bytes of all tensors, each counted once."""
+    return sum(t.nbytes for t in tensors if hasattr(t, "nbytes"))
+
+
+def report(spec: KernelSpec, dims: Mapping[str, int], checks: list[Checked], seconds: float, moved: int) -> None:
+    """A line for each result, on stdout; the time is that of the kernel."""
+    numbers = ("diff", "max error", "us", "TFLOP/s", "GB/s")
+    table = plain_table("result", *numbers, "", right=numbers)
+    flops = 2 * prod(dims[d] for d in spec.flops)
+    for i, c in enumerate(checks):
+        time = (f"{seconds * 1e6:.1f}", f"{flops / seconds / 1e12:.0f}", f"{moved / seconds / 1e9:.0f}")
+        table.add_row(
+            c.name, f"{c.diff:.2e}", f"{c.max_error:.2e}", *(("",) * 3 if i else time), "" if c.ok else "WRONG"
+        )
+    print_table(table)

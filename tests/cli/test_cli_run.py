@@ -1,0 +1,209 @@
+"""`scalec run`: refusals without a GPU; the whole command on a device in host memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cli_programs import FP8
+
+from scalec.abi import Extent, TensorSpec
+from scalec.commands import run
+from scalec.errors import DeviceError
+from scalec.runtime.kernel import Kernel
+
+SIZES = ("--dim", "m=200,n=512", "--dim", "k=256")
+
+
+@dataclass
+class HostDevice:
+    """Memory of a device, without the device: launches call `launched`."""
+
+    name: str = "a device in host memory"
+    capability: tuple[int, int] = (9, 0)
+    sms: int = 132
+    place: tuple[str, int] = ("cuda", 0)
+    memory: dict[int, bytearray] = field(default_factory=dict)
+    launched: Callable[[], None] = lambda: None
+    addresses: Any = field(default_factory=lambda: itertools.count(1 << 20, 1 << 24))
+
+    def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
+        return entry
+
+    def clusters(self, function: Any, threads: int, shared_bytes: int, cluster: int) -> int:
+        return self.sms // cluster
+
+    def encode(self, tensor_map: Any) -> Any:
+        import ctypes
+
+        return ctypes.create_string_buffer(128)
+
+    def prepare(self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Any) -> Any:
+        return lambda stream: self.launched()
+
+    def locate(self, address: int) -> tuple[str, int]:
+        return self.place
+
+    def allocate(self, size: int, stream: int) -> int:
+        address = next(self.addresses)
+        self.memory[address] = bytearray(size)
+        return address
+
+    def free(self, address: int, stream: int) -> None:
+        del self.memory[address]
+
+    def upload(self, address: int, data: Any, stream: int) -> None:
+        self.memory[address][: len(data)] = data
+
+    def download(self, address: int, size: int, stream: int) -> bytes:
+        return bytes(self.memory[address][:size])
+
+    def order(self, first: int, then: int) -> None: ...
+
+    def synchronize(self, stream: int) -> None: ...
+
+    def record(self, stream: int) -> float:
+        return 0.0
+
+    def elapsed(self, first: float, last: float) -> float:
+        return run.LAUNCHES * 5e-6
+
+
+@pytest.fixture
+def on_host(monkeypatch):
+    """Makes `run` use a HostDevice whose launches write what `results` turns the reference's into."""
+
+    def use(results: Callable[[np.ndarray], np.ndarray]) -> HostDevice:
+        device = HostDevice()
+        kept: dict[str, Any] = {}
+
+        def usable(kernel: Kernel) -> HostDevice:
+            kernel._fixed = device
+            kernel.load()
+            return device
+
+        def upload(*arguments):
+            given, outputs = original_upload(*arguments)
+            kept["outputs"] = outputs
+            return given, outputs
+
+        def made_up(request, seed):
+            values, expected = original_made_up(request, seed)
+            kept["expected"] = list(expected.values())
+            return values, expected
+
+        def launched() -> None:
+            for output, expected in zip(kept["outputs"], kept["expected"], strict=True):
+                data = results(np.asarray(expected)).astype(output.numpy().dtype)
+                rows = np.ascontiguousarray(data)
+                assert output.strides == (rows.shape[1], 1)
+                device.upload(output.pointer, rows.tobytes(), 0)
+
+        original_upload, original_made_up = run.upload, run.made_up
+        monkeypatch.setattr(run, "upload", upload)
+        monkeypatch.setattr(run, "made_up", made_up)
+        monkeypatch.setattr(run, "usable_device", usable)
+        device.launched = launched
+        return device
+
+    return use
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    from scalec.runtime import driver
+
+    def refuse(ordinal: int | None = None):
+        raise DeviceError("no NVIDIA driver on this machine", fix="run on a machine with an NVIDIA GPU")
+
+    monkeypatch.setattr(driver, "device", refuse)
+
+
+def test_without_a_gpu(invoke, no_gpu):
+    result = invoke("run", FP8, *SIZES)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no NVIDIA driver" in result.stderr
+    assert "`run` needs a GPU" in result.stderr
+    assert "scalec compile" in result.stderr
+
+
+def test_missing_sizes(invoke, no_gpu):
+    result = invoke("run", FP8, "--dim", "m=1")
+    assert result.exit_code == 1
+    assert "no size for n, k" in result.stderr
+    assert "--dim n=...,k=..." in result.stderr
+
+
+def test_wrong_programs_are_refused_before_a_gpu_is_sought(invoke, no_gpu):
+    result = invoke("run", "C[m,n] = A[m,k]@B[n,q]", *SIZES)
+    assert result.exit_code == 1
+    assert "index k is in A alone" in result.stderr
+
+
+def test_misuse(invoke):
+    assert invoke("run").exit_code == 2
+    assert invoke("run", FP8, "--dim", "m").exit_code == 2
+    assert invoke("run", FP8, "--seed", "x").exit_code == 2
+
+
+def test_a_right_result(invoke, on_host):
+    on_host(lambda expected: expected)
+    result = invoke("run", FP8, *SIZES)
+    assert result.exit_code == 0, result.stderr
+    head, row = result.stdout.splitlines()
+    assert head.split() == ["result", "diff", "max", "error", "us", "TFLOP/s", "GB/s"]
+    name, diff, largest, us, tflops, _ = row.split()
+    assert (name, us, tflops) == ("C", "5.0", f"{2 * 200 * 512 * 256 / 5e-6 / 1e12:.0f}")
+    assert 0 < float(diff) < 3e-6
+    assert 0 < float(largest) < 5e-3
+    assert "a device in host memory" in result.stderr
+
+
+def test_an_epilogue_and_accumulation(invoke, on_host):
+    on_host(lambda expected: expected)
+    program = "C[m,n]:f32 += alpha * (A[m,k]@B[n,k] scale(1x128:f32@col,128x128)) + bias[n]"
+    assert invoke("run", program, *SIZES).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda c: c * 1.1, lambda c: np.where(np.arange(c.size).reshape(c.shape) == 7, np.nan, c), np.zeros_like],
+    ids=["scaled", "nan", "zero"],
+)
+def test_a_wrong_result(invoke, on_host, wrong):
+    on_host(wrong)
+    result = invoke("run", FP8, *SIZES)
+    assert result.exit_code == 1
+    assert "WRONG" in result.stdout
+    assert "wrong result: C" in result.stderr
+
+
+def test_the_seed_makes_the_data(invoke, on_host):
+    on_host(lambda expected: expected)
+    outputs = [invoke("run", FP8, *SIZES, "--seed", seed).stdout for seed in ("1", "1", "2")]
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+@pytest.mark.parametrize("layout", ["row", "col"])
+@pytest.mark.parametrize("shape", [(5, 3), (1, 1), (7,), (2, 3, 5), ()])
+def test_tensors_keep_their_values_in_their_layout(shape, layout):
+    data = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(ml_dtypes.bfloat16)
+    spec = TensorSpec("A", "bf16", tuple(Extent(size=e) for e in shape), layout, align=16)
+    made = run._placed(HostDevice(), spec, data)
+    np.testing.assert_array_equal(made.numpy(), data)
+    if len(shape) > 1:
+        inner = len(shape) - (2 if layout == "col" else 1)
+        assert made.strides[inner] == 1
+        assert all(step * 2 % 16 == 0 for axis, step in enumerate(made.strides) if axis != inner)
+
+
+def test_what_a_type_rounds_away_is_allowed():
+    exact = np.random.default_rng(0).standard_normal((64, 64))
+    for kind in (np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn):
+        assert run.check("C", exact.astype(kind), exact).ok
+    assert not run.check("C", (exact * 1.05).astype(ml_dtypes.bfloat16), exact).ok
