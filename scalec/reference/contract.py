@@ -1,0 +1,153 @@
+"""Contractions: matrix products in float64 wherever the indices allow one, whatever symbols and domains say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalec.errors import ScalecError
+from scalec.ir.mlir import ir
+from scalec.reference.space import Access, Domain, Space, regions, varying
+
+Array = NDArray[Any]
+
+GATHER = 1 << 27  # elements of a gathered operand that are in memory at once (1 GiB in float64)
+
+
+def contract(lhs: Access, rhs: Access, out: Access, domains: Sequence[Domain], space: Space) -> None:
+    """Adds the sum of lhs * rhs over every dimension that `out` does not have, and marks what is written.
+
+    Raises:
+        ScalecError: where the result's map is not a list of dimensions (`scale.scatter` writes elsewhere).
+    """
+    if not all(isinstance(e, ir.AffineDimExpr) for e in out.map.results):
+        raise ScalecError("a contraction's result is indexed by dimensions", got=str(out.map), fix="use scale.scatter")
+    order = [e.position for e in out.map.results]
+    kept = set(order)
+    written = out.tensor.written
+    assert written is not None
+    for box, masked in regions(space, domains, kept):
+        if any(box.size(d) == 0 for d in kept):
+            continue
+        mask = np.ones((1,) * len(box.points), bool)
+        for d in masked:
+            mask = mask & d.mask(box)
+        for operand in (lhs, rhs):
+            operand.check(box, mask)
+            for s in operand.skipped(box):
+                if varying(s) <= kept:
+                    mask = mask & ~s
+            missing = operand.missing(box)
+            if missing is not None:
+                mask = mask & ~missing.all(axis=tuple(varying(missing) - kept), keepdims=True)
+        if not mask.any():
+            continue
+        part = multiply(lhs, rhs, box, box, kept)
+        at = _positions([box.points[d] for d in order])
+        shape = tuple(box.size(d) for d in order)
+        lay = (*order, *(d for d in range(len(box.points)) if d not in kept))
+        part = np.broadcast_to(part.transpose(lay).reshape([part.shape[d] for d in order]), shape)
+        if mask.all():
+            out.tensor.data[at] += part
+            written[at] = True
+        else:
+            inside = np.broadcast_to(mask.transpose(lay).reshape([mask.shape[d] for d in order]), shape)
+            out.tensor.data[at] += np.where(inside, part, 0.0)
+            written[at] |= inside
+
+
+def _positions(points: Sequence[Array]) -> tuple[Any, ...]:
+    """An index of a box: slices where every axis is contiguous."""
+    if all(len(p) and p[-1] - p[0] + 1 == len(p) for p in points):
+        return tuple(slice(int(p[0]), int(p[-1]) + 1) for p in points)
+    return np.ix_(*points)
+
+
+def _same_slices(operand: Access, space: Space, dim: int) -> Array | None:
+    """For each index of `dim` a number, equal where the operand's slices are the same; None where all differ.
+
+    What `B[e[m/128],n,k]` reads is the same for all m of one group: there m is no batch index but one of M.
+    """
+    columns = []
+    for i in operand.indices(space):
+        if i.shape[dim] > 1:
+            rows = np.moveaxis(i, dim, 0).reshape(i.shape[dim], -1)
+            if rows.shape[1] == 1 and (np.diff(rows[:, 0]) > 0).all():
+                return None
+            columns.append(rows)
+    if not columns:
+        return None
+    found, inverse = np.unique(np.concatenate(columns, axis=1), axis=0, return_inverse=True)
+    return inverse.ravel() if len(found) < space.size(dim) else None
+
+
+def multiply(lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int]) -> Array:
+    """The sum of lhs * rhs over the dimensions not `kept`, over the space.
+
+    The operands are read in boxes of their own, which differ in the dimensions that one of them does not depend on.
+    """
+    dims_l = {d for d in lhs.dims() if at_l.size(d) != 1}
+    dims_r = {d for d in rhs.dims() if at_r.size(d) != 1}
+    batch = sorted(dims_l & dims_r & kept)
+    for d in batch:
+        for operand, at in ((rhs, at_r), (lhs, at_l)):
+            same = _same_slices(operand, at, d)
+            if same is not None:
+                return _grouped(lhs, rhs, at_l, at_r, kept, d, same, operand is rhs)
+    size = max(int(np.prod([at.size(d) for d in ds])) for at, ds in ((at_l, dims_l), (at_r, dims_r)))
+    if batch and size > GATHER:
+        longest = max(batch, key=at_l.size)
+        pieces = np.array_split(at_l.points[longest], min(at_l.size(longest), -(-size // GATHER)))
+        parts = [multiply(lhs, rhs, at_l.with_points(longest, p), at_r.with_points(longest, p), kept) for p in pieces]
+        return np.concatenate(parts, axis=longest)
+    return _product(lhs.values(at_l), rhs.values(at_r), kept)
+
+
+def _grouped(
+    lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int], d: int, same: Array, right: bool
+) -> Array:
+    """`multiply`, one group of equal slices of one operand (the `right` or the left) at a time."""
+    out = None
+    points = at_l.points[d]
+    for group in range(int(same.max()) + 1):
+        where = np.flatnonzero(same == group)
+        one, all_ = points[where[:1]], points[where]
+        part = multiply(
+            lhs, rhs, at_l.with_points(d, all_ if right else one), at_r.with_points(d, one if right else all_), kept
+        )
+        if out is None:
+            shape = list(part.shape)
+            shape[d] = len(points)
+            out = np.empty(shape)
+        out[(slice(None),) * d + (where,)] = part
+    assert out is not None
+    return out
+
+
+def _product(a: Array, b: Array, kept: set[int]) -> Array:
+    """The same sum for two arrays over the space, as one batched matrix product."""
+    rank = a.ndim
+    alone_a = tuple(d for d in range(rank) if a.shape[d] != 1 and b.shape[d] == 1 and d not in kept)
+    alone_b = tuple(d for d in range(rank) if b.shape[d] != 1 and a.shape[d] == 1 and d not in kept)
+    a, b = a.sum(axis=alone_a, keepdims=True), b.sum(axis=alone_b, keepdims=True)
+    both = [d for d in range(rank) if a.shape[d] != 1 and b.shape[d] != 1]
+    batch, k = [d for d in both if d in kept], [d for d in both if d not in kept]
+    m = [d for d in range(rank) if a.shape[d] != 1 and d not in both]
+    n = [d for d in range(rank) if b.shape[d] != 1 and d not in both]
+
+    def sizes(x: Array, dims: Sequence[int]) -> int:
+        return int(np.prod([x.shape[d] for d in dims], dtype=np.int64))
+
+    def matrix(x: Array, *groups: Sequence[int]) -> Array:
+        lay = [d for g in groups for d in g]
+        rest = [d for d in range(rank) if d not in lay]
+        return x.transpose((*lay, *rest)).reshape([sizes(x, g) for g in groups])
+
+    out = np.matmul(matrix(a, batch, m, k), matrix(b, batch, k, n))
+    lay = [*batch, *m, *n]
+    shape = [max(a.shape[d], b.shape[d]) if a.shape[d] and b.shape[d] else 0 for d in lay]
+    rest = [d for d in range(rank) if d not in lay]
+    return out.reshape(shape + [1] * len(rest)).transpose(np.argsort([*lay, *rest]))

@@ -1,0 +1,387 @@
+"""What a program means: any `scale` module, run in numpy and float64 on dequantised inputs.
+
+Everything follows from the definitions in scalec/ir/scale.py. Points outside a domain, and points that a negative
+symbol skips, are unwritten: NaN in a float result. A skipped point of a dimension that is summed adds nothing; a sum
+over an empty range is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalec.errors import ScalecError
+from scalec.formats import Granularity
+from scalec.ir import context as ir_context
+from scalec.ir.mlir import ir
+from scalec.ir.scale import map_of, maps_of
+from scalec.reference.bind import (
+    Signature,
+    arguments_of,
+    bind_sizes,
+    extent_at,
+    find_program,
+    granularity_of,
+    signatures,
+)
+from scalec.reference.body import constant, element_name, evaluate_body
+from scalec.reference.contract import contract
+from scalec.reference.packing import from_layout, numpy_dtype, to_layout
+from scalec.reference.quantize import HAS_NAN, block_amax, block_shape, cast, encode_scale, quantize, scale_shape
+from scalec.reference.space import Access, Domain, Space, Tensor, evaluate, regions, varying
+
+Array = NDArray[Any]
+
+CHUNK = 1 << 20  # points of a map, reduction or scatter that are in memory at once
+
+
+class Results(dict[str, Array]):
+    """The results by name.
+
+    Attributes:
+        written: for each result, which of its elements the program writes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: dict[str, Array] = {}
+
+
+def run(
+    module: ir.Module | str,
+    arguments: Mapping[str, Any] | Sequence[Any],
+    results_in: Mapping[str, Any] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    exact: bool = False,
+) -> Results:
+    """Runs a `scale` module.
+
+    Args:
+        module: a module with one program, or its text.
+        arguments: arrays by name or in order: ml_dtypes or numpy arrays with one element an entry, or the raw bytes
+            (4-bit types: two a byte); scales in their granularity's layout; scalars as numbers. An operand of type
+            tf32 is read as the f32 it is stored as.
+        results_in: the result buffers, by name: only their shapes are read, where a dimension or the extent of a
+            scattered result is in no argument. `+=` reads the argument of the result's name.
+        dims: sizes of dimensions that no shape tells.
+        exact: leave out all rounding to result types. Results are then float64: what would be stored, before it is
+            rounded. Of a quantised result the values are those divided by the (rounded) scales, and the scales are
+            one float64 a block, row-major.
+
+    Returns:
+        the results by name, in their types' dtypes (scales in their layout), NaN where nothing is written (0 where
+        the type has no NaN: `written` tells).
+
+    Raises:
+        ArgumentError: an argument is missing or does not fit, or a dimension's size is not told by any.
+        ScalecError: an index outside a tensor, or an op that the reference does not know.
+    """
+    if isinstance(module, str):
+        with ir_context.context():
+            return run(ir_context.parse(module), arguments, results_in, dims=dims, exact=exact)
+    with module.context, ir.Location.unknown():
+        return _Run(find_program(module), arguments, results_in or {}, dims, exact).results()
+
+
+class _Run:
+    """One evaluation: `values` maps each SSA value to a Tensor, an Access (view or symbol) or a Domain."""
+
+    def __init__(
+        self,
+        program: ir.OpView,
+        arguments: Mapping[str, Any] | Sequence[Any],
+        results_in: Mapping[str, Any],
+        dims: Mapping[str, int] | None,
+        exact: bool,
+    ) -> None:
+        self.exact = exact
+        self.names = [ir.StringAttr(a).value for a in program.operation.attributes["scale.dims"]]
+        self.inputs, self.outputs = signatures(program)
+        self.block = program.operation.regions[0].blocks[0]
+        arrays = arguments_of(arguments, self.inputs)
+        self.arrays = {s.name: a for s, a in zip(self.inputs, arrays, strict=True)}
+        shaped = [(s, a.shape) for s, a in zip(self.inputs, arrays, strict=True)]
+        given = [(s, np.shape(results_in[s.name])) for s in self.outputs if s.name in results_in]
+        self.sizes = bind_sizes(self.names, [*shaped, *given], dims)
+        self.values: dict[Any, Any] = {}
+        for argument, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
+            self.values[argument] = Tensor(a, name=s.name)
+        # extents that only a result buffer or a result's scale.shape tells (scattered results)
+        self.result_shapes: dict[Any, tuple[int | None, ...]] = {}
+        returned = self.block.operations[len(self.block.operations) - 1].operation.operands
+        for value, s in zip(returned, self.outputs, strict=True):
+            if s.name in results_in:
+                self.result_shapes[value] = np.shape(results_in[s.name])
+            elif s.inout and s.name in self.arrays:
+                self.result_shapes[value] = self.arrays[s.name].shape
+            elif s.shape is not None:
+                self.result_shapes[value] = tuple(extent_at(e, self.sizes) for e in s.shape.results)
+
+    def results(self) -> Results:
+        out = Results()
+        for op in self.block.operations:
+            name = op.operation.name
+            if name == "func.return":
+                for value, s in zip(op.operation.operands, self.outputs, strict=True):
+                    out[s.name], out.written[s.name] = self._store(self.values[value], s)
+            elif name == "arith.constant":
+                self.values[op.operation.results[0]] = Tensor(np.asarray(constant(op)), name="a constant")
+            elif name in _OPS:
+                _OPS[name](self, op)
+            else:
+                raise ScalecError(f"the reference has no {name}", expected="one of " + ", ".join(_OPS))
+        return out
+
+    def _store(self, value: Tensor, s: Signature) -> tuple[Array, Array]:
+        data = value.data if isinstance(value.data, np.ndarray) and not value.factors else value.dense()
+        written = np.ones(data.shape, bool) if value.written is None else value.written
+        if s.inout and s.name in self.arrays:
+            data = np.where(written, data, self.arrays[s.name].astype(np.float64))
+            written = np.ones(data.shape, bool)
+        if self.exact:
+            return np.where(written, data.astype(np.float64), np.nan), written
+        if data.dtype != numpy_dtype(s.element):
+            data = encode_scale(data, s.element) if s.element == "ue8m0" else cast(data, s.element)
+        if not written.all():
+            data = data.copy()
+            data[~written] = np.nan if s.element in (*HAS_NAN, "ue8m0") else 0
+        return data, written
+
+    # ------------------------------------------------------------------------------------------------- helpers
+
+    def symbols(self, op: ir.OpView) -> tuple[Access, ...]:
+        return tuple(self.values[v] for v in op.symbols)
+
+    def domains(self, op: ir.OpView) -> list[Domain]:
+        return [self.values[v] for v in op.domains]
+
+    def access(self, value: ir.Value, m: ir.AffineMap, symbols: tuple[Access, ...]) -> Access:
+        return Access(self.values[value], m, symbols)
+
+    def space(self, used: set[int]) -> Space:
+        """All points of the `used` dimensions; the others do not vary."""
+        for d in used:
+            if self.sizes[d] is None:
+                raise ScalecError(
+                    f"the size of dimension {self.names[d]} is in no argument's shape",
+                    fix=f"pass dims={{'{self.names[d]}': ...}} or the result buffer as results_in",
+                )
+        return Space(tuple(np.arange(self.sizes[d] if d in used else 1) for d in range(len(self.names))))
+
+    def extents(self, value: ir.Value, target: Access, space: Space) -> tuple[int, ...]:
+        """Extents of an op's result: from its type, a result buffer, or the largest index that is written."""
+        t, told = value.type, self.result_shapes.get(value)
+        found = []
+        for axis, e in enumerate(target.map.results):
+            if not t.is_dynamic_dim(axis):
+                found.append(t.get_dim_size(axis))
+            elif told is not None and told[axis] is not None:
+                found.append(told[axis])
+            else:
+                index = evaluate(e, space, target.symbol_values(space))
+                found.append(int(index.max()) + 1 if index.size else 0)
+        return tuple(found)
+
+    def output(
+        self, value: ir.Value, m: ir.AffineMap, symbols: tuple[Access, ...], space: Space, fill: float
+    ) -> Access:
+        """A result to fill, nothing of it written yet, seen through its map."""
+        empty = Access(Tensor(np.zeros(())), m, symbols)
+        shape = self.extents(value, empty, space)
+        return Access(Tensor(np.full(shape, fill), written=np.zeros(shape, bool), name="the result"), m, symbols)
+
+
+def _index(run: _Run, op: ir.OpView) -> None:
+    run.values[op.result] = run.access(op.tensor, map_of(op.map), run.symbols(op))
+
+
+def _read(run: _Run, op: ir.OpView) -> None:
+    run.values[op.result] = run.access(op.source, map_of(op.map), run.symbols(op))
+
+
+def _domain(run: _Run, op: ir.OpView) -> None:
+    dim = run.names.index(ir.StringAttr(op.dim).value)
+    run.values[op.result] = Domain(dim, map_of(op.lower), map_of(op.upper), run.symbols(op))
+
+
+def _dequantize(run: _Run, op: ir.OpView) -> None:
+    g = granularity_of(op.granularity)
+    values, scales = run.values[op.values], run.values[op.scales]
+    block = block_shape(g, values.data.shape)
+    each = from_layout(scales.data, g.layout, scale_shape(block, values.data.shape), g.type)
+    run.values[op.result] = Tensor(values.data, (*values.factors, (each, block)), values.written, values.name)
+
+
+def _contract(run: _Run, op: ir.OpView) -> None:
+    maps, symbols, domains = maps_of(op.maps), run.symbols(op), run.domains(op)
+    lhs, rhs = run.access(op.lhs, maps[0], symbols), run.access(op.rhs, maps[1], symbols)
+    used = lhs.dims() | rhs.dims() | Access(Tensor(np.zeros(())), maps[2], symbols).dims()
+    for d in domains:
+        used |= {d.dim} | d.bound_dims()
+    space = run.space(used)
+    out = run.output(op.result, maps[2], symbols, space, 0.0)
+    contract(lhs, rhs, out, domains, space)
+    run.values[op.result] = out.tensor
+
+
+def _point_mask(accesses: Sequence[Access], masked: Sequence[Domain], space: Space, kept: set[int]) -> Array:
+    """Which points are inside the domains and have a value to read, over the space, check of bounds included."""
+    mask = np.ones((1,) * len(space.points), bool)
+    for d in masked:
+        mask = mask & d.mask(space)
+    for a in accesses:
+        a.check(space, mask)
+        for s in a.skipped(space):
+            if varying(s) <= kept:
+                mask = mask & ~s
+        missing = a.missing(space)
+        if missing is not None:
+            mask = mask & ~missing.all(axis=tuple(varying(missing) - kept), keepdims=True)
+    return mask
+
+
+def _assign(out: Access, space: Space, mask: Array, values: Array) -> None:
+    """Writes values (over the space) to the points of the result that the mask leaves."""
+    index = np.broadcast_arrays(*out.indices(space), mask, values)
+    *at, chosen, data = index
+    target, written = out.tensor.data, out.tensor.written
+    assert written is not None
+    if not at:
+        if chosen.any():
+            target[...], written[...] = data.ravel()[0], True
+        return
+    where = tuple(i[chosen] for i in at)
+    if any(i.size and (i.min() < 0 or i.max() >= n) for i, n in zip(where, target.shape, strict=True)):
+        got = "x".join(str(int(i.max()) + 1) for i in where)
+        raise ScalecError("the result is written outside its bounds", got=got, expected=f"{target.shape}")
+    target[where], written[where] = data[chosen], True
+
+
+def _map(run: _Run, op: ir.OpView) -> None:
+    symbols, domains = run.symbols(op), run.domains(op)
+    views = [run.values[v] for v in op.views]
+    target = Access(Tensor(np.zeros(())), map_of(op.map), symbols)
+    kept = target.dims()
+    used = kept.union(*(v.dims() for v in views), *({d.dim} | d.bound_dims() for d in domains))
+    space = run.space(used)
+    out = run.output(op.result, map_of(op.map), symbols, space, np.nan)
+    block, outer = op.body.blocks[0], {v: t.data for v, t in run.values.items() if isinstance(t, Tensor)}
+    for box, masked in regions(space, domains, kept):
+        for cell in _each(box, {d for d in used - kept if box.size(d) != 1}):
+            for piece in cell.chunks(kept, CHUNK):
+                if any(piece.size(d) == 0 for d in used):
+                    continue
+                mask = _point_mask(views, masked, piece, kept)
+                for s in out.skipped(piece):
+                    mask = mask & ~s
+                values = evaluate_body(block, [v.values(piece) for v in views], outer, run.exact)
+                _assign(out, piece, mask, values.reshape((1,) * len(piece.points)) if not values.ndim else values)
+    data, written = out.tensor.data, out.tensor.written
+    assert written is not None
+    if "otherwise" in op.operation.attributes:
+        data[~written] = ir.FloatAttr(op.operation.attributes["otherwise"]).value
+        written[...] = True
+    run.values[op.result] = Tensor(data, written=None if written.all() else written)
+
+
+def _each(space: Space, dims: set[int]) -> list[Space]:
+    """One box for each point of `dims`."""
+    boxes = [space]
+    for d in sorted(dims):
+        boxes = [b.with_points(d, np.array([p])) for b in boxes for p in b.points[d]]
+    return boxes
+
+
+REDUCTIONS: dict[str, tuple[np.ufunc, float]] = {
+    "sum": (np.add, 0.0),
+    "max": (np.maximum, -np.inf),
+    "min": (np.minimum, np.inf),
+}
+
+
+def _reduce(run: _Run, op: ir.OpView) -> None:
+    maps, symbols, domains = maps_of(op.maps), run.symbols(op), run.domains(op)
+    combine, identity = REDUCTIONS[ir.StringAttr(op.kind).value]
+    source = run.access(op.input, maps[0], symbols)
+    kept = Access(Tensor(np.zeros(())), maps[1], symbols).dims()
+    used = (kept | source.dims()).union(*({d.dim} | d.bound_dims() for d in domains))
+    space = run.space(used)
+    out = run.output(op.result, maps[1], symbols, space, identity)
+    reduced = source.dims() - kept
+    for box, masked in regions(space, domains, kept):
+        for piece in box.chunks(kept, CHUNK // max(1, int(np.prod([box.size(d) for d in reduced]))) + 1):
+            if any(piece.size(d) == 0 for d in kept):
+                continue
+            mask = _point_mask([source], masked, piece, kept)
+            values, absent = source.values(piece), np.zeros((1,) * len(piece.points), bool)
+            for s in source.skipped(piece):
+                absent = absent | s
+            missing = source.missing(piece)
+            values = np.where(absent if missing is None else absent | missing, identity, values)
+            axes = tuple(d for d in sorted(reduced) if d < values.ndim)
+            part = combine.reduce(values, axis=axes, keepdims=True, initial=identity)
+            before = Access(Tensor(out.tensor.data), out.map, symbols).values(piece)
+            _assign(out, piece, mask, combine(before, part))
+    written = out.tensor.written
+    assert written is not None
+    run.values[op.result] = Tensor(out.tensor.data, written=None if written.all() else written)
+
+
+def _quantize(run: _Run, op: ir.OpView) -> None:
+    g = granularity_of(op.granularity)
+    source = run.values[op.input]
+    x, written = source.dense(), source.written
+    if written is not None:
+        x = np.where(written, x, 0.0)
+    outer = getattr(op, "tensor_scale", None)
+    levels = [g] if outer is None else [g, Granularity((), "f32", tensor=True)]
+    q = quantize(x, element_name(op.values.type.element_type), levels)
+    block = block_shape(g, x.shape)
+    scale_written = None if written is None else block_amax(written.astype(np.float64), block) > 0
+    run.values[op.values] = Tensor(q.exact if run.exact else q.values, written=written)
+    if run.exact:
+        run.values[op.scales] = Tensor(q.scales[0].astype(np.float64), written=scale_written)
+    elif g.layout in ("row", "col"):
+        run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout), written=scale_written)
+    else:
+        run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout))
+    if outer is not None:
+        run.values[outer] = Tensor(q.scales[1].reshape([1] * outer.type.rank))
+
+
+def _scatter(run: _Run, op: ir.OpView) -> None:
+    maps, symbols, domains = maps_of(op.maps), run.symbols(op), run.domains(op)
+    source = run.access(op.input, maps[0], symbols)
+    target = Access(Tensor(np.zeros(())), maps[1], symbols)
+    kept = source.dims() | target.dims()
+    used = kept.union(*({d.dim} | d.bound_dims() for d in domains))
+    space = run.space(used)
+    out = run.output(op.result, maps[1], symbols, space, np.nan)
+    for box, masked in regions(space, domains, kept):
+        for piece in box.chunks(kept, CHUNK):
+            if any(piece.size(d) == 0 for d in used):
+                continue
+            mask = _point_mask([source], masked, piece, kept)
+            for s in out.skipped(piece):
+                mask = mask & ~s
+            _assign(out, piece, mask, source.values(piece))
+    written = out.tensor.written
+    assert written is not None
+    run.values[op.result] = Tensor(out.tensor.data, written=None if written.all() else written)
+
+
+_OPS: dict[str, Callable[[_Run, ir.OpView], None]] = {
+    "scale.index": _index,
+    "scale.read": _read,
+    "scale.domain": _domain,
+    "scale.dequantize": _dequantize,
+    "scale.contract": _contract,
+    "scale.map": _map,
+    "scale.reduce": _reduce,
+    "scale.quantize": _quantize,
+    "scale.scatter": _scatter,
+}

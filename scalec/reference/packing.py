@@ -1,0 +1,175 @@
+"""How operands and scales lie in memory, and back: 4-bit pairs, `@col`, `@packed`, `@blocked`.
+
+Everywhere else in the reference an array has one element an entry, in the order of the tensor's indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from scalec.errors import ScalecError
+from scalec.formats import ELEMENT_TYPES
+
+Array = NDArray[Any]
+
+TILE_ROWS, TILE_COLS = 128, 4  # one tile of the blocked layout, in scales
+
+
+def numpy_dtype(element: str) -> np.dtype[Any]:
+    """The numpy (or ml_dtypes) dtype that holds one element of the type named `element`."""
+    name = ELEMENT_TYPES[element].numpy
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def pack4(codes: Array) -> NDArray[np.uint8]:
+    """Two 4-bit codes a byte, the element of the lower index in the low nibble (PTX ISA, e2m1x2; MX storage).
+
+    Args:
+        codes: e2m1 (or uint8 codes 0..15), shape (..., n). An odd `n` leaves the last high nibble zero.
+
+    Returns:
+        uint8 of shape (..., ceil(n / 2)).
+    """
+    raw = codes.view(np.uint8) & 0xF
+    if raw.shape[-1] % 2:
+        raw = np.concatenate([raw, np.zeros((*raw.shape[:-1], 1), np.uint8)], axis=-1)
+    return raw[..., 0::2] | (raw[..., 1::2] << 4)
+
+
+def unpack4(packed: Array, count: int | None = None) -> Array:
+    """The inverse of `pack4`: e2m1 of shape (..., count); `count` defaults to two a byte."""
+    raw = packed.view(np.uint8)
+    out = np.empty((*raw.shape[:-1], 2 * raw.shape[-1]), np.uint8)
+    out[..., 0::2], out[..., 1::2] = raw & 0xF, raw >> 4
+    return out[..., :count].view(numpy_dtype("e2m1"))
+
+
+def to_packed(scales: Array) -> NDArray[np.int32]:
+    """`@packed`: four one-byte scales of consecutive blocks along the last index in an int32, first in the low byte.
+
+    Args:
+        scales: ue8m0 of shape (..., n).
+
+    Returns:
+        int32 of shape (..., ceil(n / 4)); the bytes past `n` are zero.
+    """
+    raw = scales.view(np.uint8)
+    pad = -raw.shape[-1] % 4
+    raw = np.concatenate([raw, np.zeros((*raw.shape[:-1], pad), np.uint8)], axis=-1)
+    return np.ascontiguousarray(raw).view(np.dtype("<i4")).astype(np.int32, copy=False)
+
+
+def from_packed(packed: Array, count: int, element: str = "ue8m0") -> Array:
+    """The inverse of `to_packed`: scales of type `element`, shape (..., count)."""
+    raw = np.ascontiguousarray(packed, dtype=np.dtype("<i4")).view(np.uint8)
+    return np.ascontiguousarray(raw[..., :count]).view(numpy_dtype(element))
+
+
+def _padded(rows: int, cols: int) -> tuple[int, int]:
+    return rows + -rows % TILE_ROWS, cols + -cols % TILE_COLS
+
+
+def to_blocked(scales: Array) -> Array:
+    """`@blocked`: the 128x4 tiles of cuBLAS and tcgen05.
+
+    Scale (row, col) of a tile lies at byte `(row % 32) * 16 + (row / 32) * 4 + col` of its 512; tiles follow each
+    other row-major. Source: cuBLAS documentation, "1D Block Scaling Factors Layout".
+
+    Args:
+        scales: one-byte scales of shape (..., rows, cols); leading indices have a tiling each.
+
+    Returns:
+        the same dtype, shape (..., rows padded to 128, cols padded to 4): the bytes in memory order. Padding is zero.
+    """
+    *lead, rows, cols = scales.shape
+    full_rows, full_cols = _padded(rows, cols)
+    out = np.zeros((*lead, full_rows, full_cols), np.uint8)
+    out[..., :rows, :cols] = scales.view(np.uint8)
+    tiles = out.reshape(*lead, full_rows // 128, 4, 32, full_cols // 4, 4)
+    n = len(lead)
+    # (tile row, row / 32, row % 32, tile col, col) to (tile row, tile col, row % 32, row / 32, col)
+    order = (*range(n), n, n + 3, n + 2, n + 1, n + 4)
+    return np.ascontiguousarray(tiles.transpose(order)).reshape(*lead, full_rows, full_cols).view(scales.dtype)
+
+
+def from_blocked(blocked: Array, rows: int, cols: int, lead: tuple[int, ...] = ()) -> Array:
+    """The inverse of `to_blocked`: shape (*lead, rows, cols) from a buffer of any shape with the padded size.
+
+    Raises:
+        ScalecError: where the buffer has another size than the tiling needs.
+    """
+    full_rows, full_cols = _padded(rows, cols)
+    need = int(np.prod(lead, dtype=np.int64)) * full_rows * full_cols
+    if blocked.size != need:
+        raise ScalecError(
+            f"a blocked layout of {rows}x{cols} scales is padded to 128x4 tiles",
+            got=f"{blocked.size} scales",
+            expected=f"{need} scales",
+        )
+    n = len(lead)
+    tiles = np.ascontiguousarray(blocked).view(np.uint8).reshape(*lead, full_rows // 128, full_cols // 4, 32, 4, 4)
+    order = (*range(n), n, n + 3, n + 2, n + 1, n + 4)
+    flat = np.ascontiguousarray(tiles.transpose(order)).reshape(*lead, full_rows, full_cols)
+    return np.ascontiguousarray(flat[..., :rows, :cols]).view(blocked.dtype)
+
+
+def to_col(scales: Array) -> Array:
+    """`@col`: the same scales with the blocks' first index contiguous (of the last two; what TMA likes).
+
+    Shape and dtype stay; only the strides change.
+    """
+    if scales.ndim < 2:
+        return scales
+    return np.ascontiguousarray(scales.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def to_layout(scales: Array, layout: str) -> Array:
+    """Scales of shape (..., blocks) in the memory form of one of `scalec.formats.LAYOUTS`."""
+    return {"row": np.ascontiguousarray, "col": to_col, "blocked": to_blocked, "packed": to_packed}[layout](scales)
+
+
+def from_layout(scales: Array, layout: str, shape: tuple[int, ...], element: str) -> Array:
+    """The inverse of `to_layout`: scales of type `element` and the given shape, one for each block.
+
+    Raises:
+        ScalecError: where the array does not hold as many scales as `shape` asks for.
+    """
+    if layout == "packed":
+        if scales.dtype.name not in ("int32", "uint32"):
+            raise ScalecError("packed scales are four in an int32", got=str(scales.dtype), expected="int32")
+        found = from_packed(scales, shape[-1], element)
+    elif layout == "blocked":
+        matrix = shape[-2:] if len(shape) > 1 else (1, *shape)
+        found = from_blocked(scales, matrix[0], matrix[1], tuple(shape[:-2])).reshape(shape)
+    else:
+        found = scales
+    if found.shape != shape and found.size == 1 and all(s == 1 for s in shape):
+        found = found.reshape(shape)
+    if found.shape != shape:
+        raise ScalecError(f"scales of layout {layout}", got=f"shape {found.shape}", expected=f"shape {shape}")
+    return found
+
+
+def decode(array: Array, element: str) -> Array:
+    """`array` as the dtype of `element`: raw bytes are reinterpreted, bytes of a 4-bit type hold two elements."""
+    dtype = numpy_dtype(element)
+    if array.dtype == dtype:
+        return array
+    if element == "e2m1" and array.dtype in (np.uint8, np.int8):
+        return unpack4(array)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == dtype.itemsize and dtype.kind not in "iu":
+        return array.view(dtype)
+    raise ScalecError(f"an array of {element}", got=f"dtype {array.dtype}", expected=f"dtype {dtype} or its raw bytes")
+
+
+def storage(array: Array) -> Array:
+    """What the runtime hands to a kernel: 4-bit elements two a byte, ml_dtypes types as their raw bytes or words."""
+    if array.dtype == numpy_dtype("e2m1"):
+        return pack4(array)
+    if array.dtype.kind in "iuf" and array.dtype.name in ("int8", "uint8", "int32", "int64", "float16", "float32"):
+        return array
+    return array.view(np.uint8 if array.dtype.itemsize == 1 else np.uint16)

@@ -1,0 +1,264 @@
+"""Rounding to every element type, and quantisers and dequantisers for every format.
+
+Sources: OCP OFP8 1.0 (e4m3, e5m2: saturating conversion), OCP Microscaling Formats (MX) 1.0 section 5 (element
+types) and 6.3 (conversion to MX: the shared exponent), PTX ISA "cvt" (.satfinite, .rn; NaN of types that have none),
+NVIDIA's NVFP4 (two levels). Scales are rounded here and not by ml_dtypes, whose e8m0 rounds to nearest.
+
+NaN and infinity: the fp8, fp6 and fp4 types saturate, infinity included; NaN stays NaN where the type has one
+(e4m3, e5m2) and becomes the largest value where it has none (e3m2, e2m3, e2m1: PTX ISA cvt). f16, bf16, tf32 and f32
+overflow to infinity as IEEE 754 says. Integers saturate; NaN becomes 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scalec.errors import ScalecError
+from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
+from scalec.reference.packing import decode, from_layout, numpy_dtype, to_layout
+
+Array = NDArray[Any]
+F64 = NDArray[np.float64]
+
+# name -> (mantissa bits, exponent of the smallest normal number), from the formats' specifications named above
+GRIDS = {
+    "f32": (23, -126),
+    "tf32": (10, -126),
+    "bf16": (7, -126),
+    "f16": (10, -14),
+    "e4m3": (3, -6),
+    "ue4m3": (3, -6),
+    "e5m2": (2, -14),
+    "e3m2": (2, -2),
+    "e2m3": (3, 0),
+    "e2m1": (1, 0),
+}
+OVERFLOWS = ("f32", "tf32", "bf16", "f16")  # the other types saturate
+HAS_NAN = (*OVERFLOWS, "e4m3", "e5m2", "ue4m3")
+INTEGERS = ("i8", "i32")
+
+# Exponent of the largest normal number of a type: OCP MX 1.0, emax_elem of section 6.3.
+EMAX = {"e4m3": 8, "e5m2": 15, "e3m2": 4, "e2m3": 2, "e2m1": 2, "i8": 6, "f16": 15, "bf16": 127, "tf32": 127}
+E8M0_BIAS, E8M0_MAX = 127, 127  # ue8m0 stands for 2^(code - 127), code 255 for NaN (OCP MX 1.0, section 5.4.1)
+
+
+def round_to(x: ArrayLike, element: str) -> F64:
+    """`x` rounded to the nearest value of a type, ties to even, in float64 (module docstring: overflow and NaN).
+
+    Raises:
+        ScalecError: for ue8m0, whose rounding is the format's (`e8m0_scale`), and for an unknown type.
+    """
+    shape = np.shape(x)
+    v = np.atleast_1d(np.asarray(x, dtype=np.float64))
+    return _round(v, element).reshape(shape)
+
+
+def _round(v: F64, element: str) -> F64:
+    if element in INTEGERS:
+        largest = ELEMENT_TYPES[element].max
+        return np.clip(np.rint(np.nan_to_num(v, nan=0.0)), -largest - 1, largest)
+    if element not in GRIDS:
+        raise ScalecError(f"no rounding to {element}", expected="one of " + ", ".join((*GRIDS, *INTEGERS)))
+    if element == "f32":
+        with np.errstate(over="ignore"):
+            return v.astype(np.float32).astype(np.float64)
+    mantissa, emin = GRIDS[element]
+    largest = ELEMENT_TYPES[element].max
+    # the spacing of the type's values around v is a power of two: taken from v's own exponent field
+    field = np.maximum((np.ascontiguousarray(v).view(np.int64) >> 52) & 0x7FF, emin + 1023) - mantissa
+    spacing = (field << 52).view(np.float64).reshape(v.shape)
+    q = np.rint(v / spacing)
+    q *= spacing
+    if element in OVERFLOWS:
+        q[np.abs(q) > largest] *= np.inf
+        return q
+    low = 0.0 if element.startswith("u") else -largest
+    np.clip(q, low, largest, out=q)
+    return q if element in HAS_NAN else np.nan_to_num(q, copy=False, nan=largest)
+
+
+def cast(x: ArrayLike, element: str) -> Array:
+    """`x` rounded as `round_to` does, as an array of the type's dtype (one element an entry)."""
+    return round_to(x, element).astype(numpy_dtype(element))
+
+
+def e8m0_scale(amax: ArrayLike, element: str, rounding: str = "floor") -> F64:
+    """The ue8m0 scale of blocks whose largest magnitude is `amax`, as a float64 power of two.
+
+    Args:
+        amax: largest magnitudes, >= 0 or NaN.
+        element: the type of the block's elements.
+        rounding: "floor" is OCP MX 1.0, section 6.3: 2^(floor(log2 amax) - emax(element)), with elements above the
+            largest value saturating. "up" is 2^ceil(log2(amax / max(element))): no element saturates.
+
+    Returns:
+        the scales, within [2^-127, 2^127]; 2^-127 for a block of zeros, NaN for a block with a NaN.
+    """
+    a = np.asarray(amax, dtype=np.float64)
+    # frexp: a = f * 2^e with f in [0.5, 1), exact where log2 would round
+    if rounding == "floor":
+        _, e = np.frexp(a)
+        e = e - 1 - EMAX[element]
+    elif rounding == "up":
+        f, e = np.frexp(a / ELEMENT_TYPES[element].max)
+        e = np.where(f == 0.5, e - 1, e)
+    else:
+        raise ScalecError(f"no rounding of scales called {rounding}", expected="floor or up")
+    e = np.where(a == 0, -E8M0_BIAS, np.where(np.isinf(a), E8M0_MAX, e))
+    out = np.ldexp(1.0, np.clip(e, -E8M0_BIAS, E8M0_MAX))
+    return np.where(np.isnan(a), np.nan, out)
+
+
+def encode_scale(scales: ArrayLike, element: str) -> Array:
+    """Scale values as an array of the scale type. For ue8m0 the values must be powers of two or NaN."""
+    v = np.asarray(scales, dtype=np.float64)
+    if element != "ue8m0":
+        return cast(v, element)
+    f, e = np.frexp(v)
+    nan = np.isnan(v)
+    if np.any((f != 0.5) & ~nan):
+        raise ScalecError("a ue8m0 scale is a power of two", fix="round with e8m0_scale first")
+    codes = np.where(nan, 255, e - 1 + E8M0_BIAS)
+    return codes.astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
+
+
+# --------------------------------------------------------------------------------------------------------- blocks
+
+
+def block_shape(g: Granularity, shape: Sequence[int]) -> tuple[int, ...]:
+    """The block of a granularity for a tensor: one entry an index, no WHOLE, never larger than the tensor."""
+    block = (WHOLE,) * len(shape) if g.tensor else (1,) * (len(shape) - len(g.block)) + tuple(g.block)
+    if len(block) != len(shape):
+        raise ScalecError(f"a block of {len(g.block)} entries for a tensor of rank {len(shape)}")
+    return tuple(max(n, 1) if b == WHOLE else b for b, n in zip(block, shape, strict=True))
+
+
+def scale_shape(block: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """How many blocks there are along each index; the last may be ragged."""
+    return tuple(-(-n // b) for n, b in zip(shape, block, strict=True))
+
+
+def block_amax(x: ArrayLike, block: Sequence[int]) -> F64:
+    """The largest magnitude of each block; NaN where the block has one."""
+    a = np.abs(np.asarray(x, dtype=np.float64))
+    for axis in range(a.ndim - 1, -1, -1):
+        if block[axis] > 1 and a.shape[axis]:
+            a = np.maximum.reduceat(a, np.arange(0, a.shape[axis], block[axis]), axis=axis)
+    return a
+
+
+def spread(scales: Array, block: Sequence[int], shape: Sequence[int]) -> Array:
+    """Each scale repeated over its block: the inverse walk of `block_amax`. A scale per element, or broadcastable."""
+    for axis, (b, n) in enumerate(zip(block, shape, strict=True)):
+        if b > 1 and scales.shape[axis] > 1:
+            scales = np.repeat(scales, b, axis=axis)[(slice(None),) * axis + (slice(n),)]
+    return scales
+
+
+# ------------------------------------------------------------------------------------------------------ quantisers
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantised tensor.
+
+    Attributes:
+        element: name of the element type.
+        levels: its scales' granularities, innermost first.
+        values: the elements, in the element type's dtype, one an entry.
+        scales: one array of scales a level, one scale a block, in the scale type's dtype (`memory` lays them out).
+        exact: float64 values / scales before rounding to the element type.
+    """
+
+    element: str
+    levels: tuple[Granularity, ...]
+    values: Array
+    scales: tuple[Array, ...]
+    exact: F64
+
+    def memory(self) -> tuple[Array, ...]:
+        """The scales in the layouts of their granularities."""
+        return tuple(to_layout(s, g.layout) for s, g in zip(self.scales, self.levels, strict=True))
+
+    def dequantized(self) -> F64:
+        """The values the quantised tensor stands for, in float64."""
+        return dequantize(self.values, self.memory(), self.element, self.levels)
+
+
+def _level_scale(amax: F64, largest: float, element: str, g: Granularity, rounding: str) -> F64:
+    """The scales of one level whose blocks have the given largest magnitudes, rounded to the scale's type."""
+    if g.type == "ue8m0":
+        return e8m0_scale(amax, element, rounding)
+    scale = round_to(amax / largest, g.type)
+    # A block of zeros: an f32 scale of 1 rather than a 0 that a later division meets. ue4m3 keeps its 0.
+    return np.where(amax == 0, 1.0, scale) if g.type == "f32" else scale
+
+
+def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding: str = "floor") -> Quantized:
+    """Quantises a tensor with one or two levels of scales.
+
+    One level: scale = amax(block) / max(element), rounded to the scale's type (ue8m0: `e8m0_scale`), and
+    value = x / scale. Two levels (NVFP4): the outer scale is amax(tensor) / (max(element) * max(inner scale)), so
+    that the inner scales amax(block) / max(element) / outer fill their type's range.
+
+    Args:
+        x: the tensor, any shape and any float or integer dtype.
+        element: name of the element type.
+        levels: granularities, innermost first; their blocks may have ragged tails.
+        rounding: of ue8m0 scales, "floor" (OCP) or "up".
+    """
+    v = np.asarray(x).astype(np.float64, copy=False)
+    largest = ELEMENT_TYPES[element].max
+    if not 1 <= len(levels) <= 2:
+        raise ScalecError(f"quantises with one or two levels of scales, got {len(levels)}")
+    blocks = [block_shape(g, v.shape) for g in levels]
+    found: list[F64] = []
+    total: Any = 1.0
+    for i in range(len(levels) - 1, -1, -1):
+        inner = ELEMENT_TYPES[levels[0].type].max if i == 1 else 1.0
+        amax = block_amax(v / total if i < len(levels) - 1 else v, blocks[i])
+        found.insert(0, _level_scale(amax, largest * inner, element, levels[i], rounding))
+        total = total * spread(found[0], blocks[i], v.shape)
+    # a ue4m3 scale that rounded to zero leaves nothing to divide by: the block's values are zero
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = np.where(total == 0, 0.0, v / total)
+    scales = tuple(encode_scale(s, g.type) for s, g in zip(found, levels, strict=True))
+    return Quantized(element, tuple(levels), cast(exact, element), scales, exact)
+
+
+def dequantize(values: Array, scales: Sequence[Array], element: str, levels: Sequence[Granularity]) -> F64:
+    """`values[i] * scales[i / block]`, each level, in float64.
+
+    Args:
+        values: elements of type `element`, or their raw bytes (4-bit: two a byte).
+        scales: an array a level, innermost first, in the granularity's layout.
+
+    Raises:
+        ScalecError: where an array has the wrong shape or dtype.
+    """
+    out = decode(np.asarray(values), element).astype(np.float64)
+    for array, g in zip(scales, levels, strict=True):
+        out *= expand_scales(np.asarray(array), g, out.shape)
+    return out
+
+
+def expand_scales(scales: Array, g: Granularity, shape: Sequence[int]) -> F64:
+    """The scales of one level, in memory form, as float64 broadcastable to the tensor's shape."""
+    block = block_shape(g, shape)
+    if not (g.layout == "packed" and scales.dtype.itemsize == 4):
+        scales = decode(scales, g.type)
+    each = from_layout(scales, g.layout, scale_shape(block, shape), g.type)
+    return spread(each.astype(np.float64), block, shape)
+
+
+def quantize_format(x: ArrayLike, name: str, side: str = "lhs", rounding: str = "floor") -> Quantized:
+    """`quantize` with the element type and levels of a named format, as the `side` "lhs", "rhs" or "result"."""
+    form = FORMATS[name]
+    levels = {"lhs": form.lhs, "rhs": form.rhs, "result": form.result}[side]
+    return quantize(x, form.element, levels, rounding)
