@@ -42,7 +42,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"tile": (256, 128, 128), "registers": (40, 200)},
         "about 224 registers: 128 accumulators, 64 partial sums, 32 for the rest\n  got: registers=40x200",
     ),
-    "bulk f32": (text(result="f32"), {"epilogue": "bulk"}, "epilogue=bulk is not possible\n  got: C is f32"),
+    "bulk f32": (text(result="f32"), {"tile": (128, 128, 128), "epilogue": "bulk"}, "epilogue=bulk is not possible\n  got: C is f32"),
     "bulk of unknown N": (text(n="?"), {"epilogue": "bulk"}, "n is not known at compile time"),
     "bulk of unaligned N": (text(n=7172), {"epilogue": "bulk"}, r"a row of C is 14344 bytes \(n = 7172\), not a multi"),
     "bulk of a narrow tile": (text(), {"tile": (64, 8, 128), "epilogue": "bulk"}, "tile is 16 bytes: no swizzle"),
@@ -51,7 +51,21 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"tile": (64, 32, 128), "swizzle_c": 128},
         "= 128 does not divide .*64",
     ),
-    "bulk scales": (text(), {"scale_path": "bulk"}, "scale_path=bulk is not possible\n  got: A_scale has layout row"),
+    "bulk scales of unknown K": (
+        text(k="?"),
+        {"scale_path": "bulk"},
+        "scale_path=bulk is not possible\n  got: A_scale is row-major and k is not known",
+    ),
+    "bulk scales of unaligned rows": (
+        text(k=2176),
+        {"scale_path": "bulk"},
+        r"a row of A_scale is 68 bytes \(k = 2176\), not a multiple of 16",
+    ),
+    "bulk scales of long blocks": (
+        text(a_block="1, 256"),
+        {"scale_path": "bulk"},
+        "A_scale is row-major with one scale for each 256 elements of k",
+    ),
     "bulk scales of unaligned M": (
         text(m=4098, layout="col"),
         {"scale_path": "bulk"},
@@ -60,7 +74,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "shared memory": (
         text(),
         {"tile": (256, 128, 128), "stages": 5},
-        r"needs 250960 bytes.* has 232448\n.*A 163840",
+        r"needs 262224 bytes.* has 232448\n.*A 163840 \+ B 81920 \+ A_scale 16384 \+ barriers 80",
     ),
 }
 
@@ -79,7 +93,11 @@ def test_decided_fields_stay(decide: Callable[..., Schedule]) -> None:
     assert {name: getattr(schedule, name) for name in fields} == fields
 
 
-def test_scales_by_column_come_in_bulk(decide: Callable[..., Schedule]) -> None:
+def test_scales_come_in_bulk_where_they_can(decide: Callable[..., Schedule]) -> None:
     assert decide(text(layout="col")).scale_path == "bulk"
     assert decide(text(m="?", layout="col")).scale_path == "bulk"
-    assert decide(text()).scale_path == "thread"
+    assert decide(text()).scale_path == "bulk"
+    assert decide(text(m="?")).scale_path == "bulk"
+    assert decide(text(m=4098, layout="col")).scale_path == "thread"
+    assert decide(text(k="?")).scale_path == "thread"
+    assert decide(text(k=2176)).scale_path == "thread"

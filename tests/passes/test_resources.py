@@ -10,7 +10,14 @@ from scale_programs import text
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from scalec.passes.problem import Problem
-from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, stages_that_fit
+from scalec.passes.resources import (
+    Registers,
+    SharedPlan,
+    entry_registers,
+    register_file,
+    stages_that_fit,
+    window_slots,
+)
 from scalec.targets import Target
 
 SCHEDULE = Schedule(tile=(256, 128, 128), stages=3, epilogue="bulk")
@@ -27,6 +34,36 @@ def test_buffers_and_offsets(problem_of: Callable[[str], Problem]) -> None:
     ]
     assert plan.total == 216064 + 48
     assert all(b.offset % b.align == 0 for b in plan.buffers)
+
+
+def test_row_major_scales_come_in_windows(problem_of: Callable[[str], Problem]) -> None:
+    plan = SharedPlan.of(problem_of(text()), SCHEDULE.with_fields(scale_path="bulk"))
+    scales = plan.buffer("A_scale")
+    assert scales is not None
+    assert (scales.stage_bytes, scales.stages, scales.align) == (256 * 4 * 8, 2, 256)
+
+
+def test_column_major_scales_come_with_their_stage(problem_of: Callable[[str], Problem]) -> None:
+    scales = SharedPlan.of(problem_of(text(layout="col")), SCHEDULE.with_fields(scale_path="bulk")).buffer("A_scale")
+    assert scales is not None
+    assert (scales.stage_bytes, scales.stages, scales.align) == (1024, 3, 128)
+
+
+@pytest.mark.parametrize("blocks", [4, 8, 12, 16, 20, 28, 64])
+@pytest.mark.parametrize("stages", range(2, 13))
+def test_no_window_is_overwritten_while_it_is_read(
+    problem_of: Callable[[str], Problem], blocks: int, stages: int
+) -> None:
+    """A window is copied once the stage of its first K block is empty: every block `stages` before it is done with."""
+    slots = window_slots(problem_of(text(k=blocks * 128)), stages)
+    assert slots & (slots - 1) == 0
+    windows = []  # (first K block, last K block) of each window, over a few tiles of a persistent kernel
+    for tile in range(6):
+        starts = range(0, blocks, 8)
+        windows += [(tile * blocks + s, tile * blocks + min(s + 8, blocks) - 1) for s in starts]
+    for index in range(slots, len(windows)):
+        last_read = windows[index - slots][1]
+        assert last_read <= windows[index][0] - stages
 
 
 def test_scales_of_both_sides_are_rounded_to_the_copys_alignment(problem_of: Callable[[str], Problem]) -> None:

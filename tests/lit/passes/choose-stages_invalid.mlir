@@ -1,7 +1,7 @@
 // RUN: %invalid choose-stages %s
 
 // EXPECT: do not fit into shared memory
-// EXPECT: A 131072 + B 65536 + C 262144 + A_scale 4096 + barriers 32 = 462880 bytes
+// EXPECT: A 131072 + B 65536 + C 262144 + A_scale 32768 + barriers 32 = 491552 bytes
 // EXPECT: at most 232448 bytes on sm_90a
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
