@@ -86,10 +86,14 @@ def run_program(request: Request, seed: int) -> None:
 def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """(arguments, results) by name: data that shows a wrong scale index, and what the reference makes of it."""
     from scalec import reference
+    from scalec.ir import context as contexts
 
-    module = request.compile("scale", None).texts["scale"]
-    values = reference.make(module, dims=dict(request.dims), seed=seed)
-    return values, reference.run(module, values, dims=dict(request.dims), exact=True)
+    sizes = dict(request.dims)
+    text = request.compile("scale", None).texts["scale"]
+    with contexts.context():
+        module = contexts.parse(text)
+        values = reference.make(module, sizes, seed)
+        return values, reference.run(module, values, dims=sizes, exact=True)
 
 
 def usable_device(kernel: Kernel) -> Any:
@@ -115,15 +119,17 @@ def upload(
     """(arguments, outputs) on the device. An output that is an input too starts as that, any other as NaN bytes."""
     import numpy as np
 
-    arguments = [float(values[t.name]) if t.scalar else _placed(device, t, values[t.name]) for t in spec.operands]
-    outputs = []
-    for r in spec.results:
-        if r.inout:
-            outputs.append(_placed(device, r, values[r.name]))
-        else:
-            shape = tuple(e.value(dict(dims)) for e in r.shape)
-            outputs.append(_placed(device, r, np.full(shape, 0xFF, np.uint8), unset=True))
-    return arguments, outputs
+    from scalec.reference import storage
+    from scalec.runtime.checks import stored_shape
+
+    def given(t: TensorSpec) -> DeviceArray:
+        return _placed(device, t, storage(values[t.name]))
+
+    def fresh(t: TensorSpec) -> DeviceArray:
+        return _placed(device, t, np.full(stored_shape(t, dims), 0xFF, np.uint8), unset=True)
+
+    arguments = [float(values[t.name]) if t.scalar else given(t) for t in spec.operands]
+    return arguments, [given(r) if r.inout else fresh(r) for r in spec.results]
 
 
 def _placed(device: Any, t: TensorSpec, data: NDArray[Any], *, unset: bool = False) -> DeviceArray:
@@ -142,9 +148,9 @@ def _placed(device: Any, t: TensorSpec, data: NDArray[Any], *, unset: bool = Fal
         extents[-1] = -(-extents[-1] // unit) * unit
     stored = np.full([*extents, item], 0xFF, np.uint8)
     if not unset:
-        inner = data.shape[order[-1]] if rank else 1
-        raw = np.ascontiguousarray(data.transpose(order))
-        stored[..., :inner, :] = raw.view(np.uint8).reshape(*raw.shape, item)
+        raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
+        filled = stored[..., : data.shape[order[-1]], :] if rank else stored
+        filled[...] = raw.reshape(filled.shape)
     steps = [prod(extents[i + 1 :]) for i in range(rank)]
     strides = tuple(steps[order.index(axis)] for axis in range(rank))
     made = DeviceArray(device, data.shape, t.dtype, strides)

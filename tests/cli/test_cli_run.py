@@ -83,7 +83,7 @@ def on_host(monkeypatch):
         kept: dict[str, Any] = {}
 
         def usable(kernel: Kernel) -> HostDevice:
-            kernel._fixed = device
+            kernel.fixed = device
             kernel.load()
             return device
 
