@@ -41,13 +41,12 @@ def bench_program(
         make = _compiler(program, target, schedule)
     else:
         make = from_bundle(bundle, program if source or chosen else None)
-    measure(make, shapes, program, rounds=rounds, bundle=bundle, output=output)
+    measure(make, shapes, rounds=rounds, bundle=bundle, output=output)
 
 
 def measure(
     make: Maker,
     shapes: Iterable[Mapping[str, int]],
-    program: str,
     *,
     rounds: int,
     bundle: str | None = None,
@@ -62,12 +61,12 @@ def measure(
     from scalec.bench.shape import bench_shape, require_gpu
 
     require_gpu()
-    rows, target = [], ""
+    rows, target, source = [], "", ""
     for shape in shapes:
         sizes = dict(shape)
         note(", ".join(f"{name}={size}" for name, size in sizes.items()))
         kernel = make(sizes)
-        target = kernel.spec.target
+        target, source = kernel.spec.target, kernel.spec.source
         rows.append(bench_shape(kernel, kernel.spec, sizes, rounds=rounds))
     print_table(report.table(rows), stderr=output == "-")
     for name, ratio in report.geometric_means(rows).items():
@@ -75,7 +74,7 @@ def measure(
         note(line) if output == "-" else print(line)
     if output is not None:
         compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
-        write_result(report.document(rows, program, target, rounds, compiler), output)
+        write_result(report.document(rows, source, target, rounds, compiler), output)
 
 
 def require_torch() -> None:
