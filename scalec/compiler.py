@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from scalec import frontend, lowering
 from scalec.abi import KernelSpec
-from scalec.errors import ScalecError
+from scalec.errors import ScalecError, SlowKernelError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
@@ -17,8 +17,9 @@ from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import Problem
-from scalec.targets import DEFAULT_TARGET, get_target
+from scalec.targets import DEFAULT_TARGET, Target, get_target
 
+OnPass = Callable[[str, Callable[[], str], float], None]
 STAGES = ("scale", "tile", "nvvm", "llvm", "ptx", "cubin")
 
 
@@ -68,7 +69,7 @@ def compile_source(
     schedule: Mapping[str, str] | None = None,
     *,
     until: str = "cubin",
-    on_pass: Callable[[str, Callable[[], str], float], None] | None = None,
+    on_pass: OnPass | None = None,
 ) -> Compilation:
     """Compiles a program.
 
@@ -87,45 +88,73 @@ def compile_source(
         raise ScalecError(f"no stage {until!r}", expected=", ".join(STAGES))
     row = get_target(target or DEFAULT_TARGET)
     made = Compilation(source, row.name)
-    reached = STAGES.index(until)
     with contexts.context():
         with made.timed("frontend"):
             module = frontend.build(source, dims)
-            if schedule:
-                _override(module, schedule)
+            function = _function(module)
+            given = schedules.read(function).with_fields(**schedules.from_mapping(schedule or {}).decided())
+            schedules.write(function, given)
         made.texts["scale"] = str(module)
-        if reached < STAGES.index("tile"):
+        if until == "scale":
             return made
-        kernel = _to_tile(made, module, row, on_pass)
-        if reached >= STAGES.index("nvvm"):
-            _to_ptx(made, kernel, row, reached)
+        # The register estimates behind a choice are estimates; ptxas is the judge. Where it spills, what was chosen
+        # here (never what the user decided) is chosen again, more modestly.
+        for last, retry in _attempts(given):
+            schedules.write(function, given.with_fields(**retry(made.schedule)))
+            try:
+                _compile(made, str(module), row, until, on_pass)
+                break
+            except SlowKernelError:
+                if last:
+                    raise
+    return made
+
+
+Retry = Callable[[Schedule | None], dict[str, schedules.Value]]
+
+
+def _attempts(given: Schedule) -> Iterator[tuple[bool, Retry]]:
+    """(whether it is the last, fields to decide, from the schedule that spilled) of each attempt."""
+
+    def tile(rows: int, columns: int) -> Retry:
+        return lambda spilled: {"tile": (rows, columns, spilled.tile[2] if spilled and spilled.tile else 128)}
+
+    attempts: list[Retry] = [lambda _: {}]
+    if given.unroll is None:
+        attempts.append(lambda _: {"unroll": 1})
+    if given.tile is None:
+        attempts += [tile(128, 128), tile(64, 64)]
+    for i, attempt in enumerate(attempts):
+        yield i == len(attempts) - 1, attempt
+
+
+def _compile(made: Compilation, text: str, row: Target, until: str, on_pass: OnPass | None) -> None:
+    """One attempt: from a `scale` module with the user's schedule as far as `until`."""
+    reached = STAGES.index(until)
+    module = contexts.parse(text)
+    kernel = _to_tile(made, module, row, on_pass)
+    if reached >= STAGES.index("nvvm"):
+        _to_ptx(made, kernel, row, reached)
     if until == "cubin":
         with made.timed("ptxas"):
             assembled = ptxas.assemble(made.ptx, row.name, str(made.schedule))
         made.cubin, made.ptxas, made.registers = assembled.cubin, assembled.log, assembled.registers
-    return made
 
 
 def _function(module: ir.Module) -> ir.OpView:
     return next(o for o in module.body.operations if o.operation.name == "func.func")
 
 
-def _override(module: ir.Module, values: Mapping[str, str]) -> None:
-    function = _function(module)
-    decided = schedules.from_mapping(values).decided()
-    schedules.write(function, schedules.read(function).with_fields(**decided))
-
-
-def _to_tile(made: Compilation, module: ir.Module, row, on_pass) -> ir.OpView:  # noqa: ANN001
+def _to_tile(made: Compilation, module: ir.Module, row: Target, on_pass: OnPass | None) -> ir.OpView:
     def after(name: str, module: ir.Module, seconds: float) -> None:
         made.times.append((name, seconds))
         if on_pass is not None:
             on_pass(name, lambda: str(module), seconds)
 
-    operands, results = signature.tensors(_function(module))
-    dims = signature.sizes(_function(module))
     *decisions, emit = PIPELINE
     run_pipeline(module, row, passes=decisions, on_pass=after)
+    operands, results = signature.tensors(_function(module))
+    dims = signature.sizes(_function(module))
     made.schedule = schedules.read(_function(module))
     problem = Problem.of(_function(module), row)
     roles = (problem.m.name, problem.n.name, problem.k.name)
@@ -136,7 +165,7 @@ def _to_tile(made: Compilation, module: ir.Module, row, on_pass) -> ir.OpView:  
     return kernel
 
 
-def _to_ptx(made: Compilation, kernel: ir.OpView, row, reached: int) -> None:  # noqa: ANN001
+def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, reached: int) -> None:
     with made.timed("lowering"):
         module = lowering.lower(kernel, row.name)
         contexts.verify(module, "lowering")

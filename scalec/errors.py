@@ -70,6 +70,10 @@ class ToolchainError(ScalecError):
     """LLVM or ptxas refused a kernel, or produced one that breaks our rules (spills, serialised wgmma)."""
 
 
+class SlowKernelError(ToolchainError):
+    """ptxas made a kernel, but spilled registers or serialised the tensor core: the schedule does not fit."""
+
+
 class ArgumentError(ScalecError):
     """A call argument that does not fit the kernel: named, refused before launch."""
 

@@ -412,8 +412,7 @@ class RowScalesOp(Tile.Operation, name="row_scales"):
 class LoadRowsOp(Tile.Operation, name="load_rows"):
     """Loads source[row0 + i, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
 
-    Rows are clamped below `rows`; strides in elements. With `vector` 1 the blocks of a row are adjacent and 16-byte
-    aligned, and come in one load.
+    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements.
     """
 
     into: ext.Operand[RowScalesType]
@@ -426,7 +425,6 @@ class LoadRowsOp(Tile.Operation, name="load_rows"):
     k: ext.Operand[I32]
     step: ir.IntegerAttr
     block: ir.IntegerAttr
-    vector: ir.IntegerAttr
 
 
 class StoreRowsOp(Tile.Operation, name="store_rows"):

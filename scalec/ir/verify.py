@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 
-from scalec.ir.mlir import ir
+from scalec.ir.mlir import ext, ir
 
 
 def fail(op: ir.OpView, message: str) -> bool:
@@ -15,12 +15,19 @@ def fail(op: ir.OpView, message: str) -> bool:
 
 
 def verifier(check: Callable[[ir.OpView], bool]) -> staticmethod:
-    """A verifier that says so where hand-written IR lacks the segment sizes that the accessors need."""
+    """A verifier that says so where hand-written IR lacks what the accessors need: segment sizes, attributes."""
 
     @wraps(check)
     def verify(op: ir.OpView) -> bool:
-        if op._ODS_OPERAND_SEGMENTS and "operandSegmentSizes" not in op.operation.attributes:
+        attributes = op.operation.attributes
+        if op._ODS_OPERAND_SEGMENTS and "operandSegmentSizes" not in attributes:
             return fail(op, "needs operandSegmentSizes: how many operands each group has")
-        return check(op)
+        missing = [f.name for f in op._fields if isinstance(f, ext.AttributeDef) and f.name not in attributes]
+        if missing:
+            return fail(op, f"lacks attribute {', '.join(missing)}")
+        try:
+            return check(op)
+        except ValueError as error:  # a cast of the bindings
+            return fail(op, f"has an attribute of another kind than expected: {error}")
 
     return staticmethod(verify)

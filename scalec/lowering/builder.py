@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from scalec.ir.mlir import arith, ir, llvm, nvvm, scf
 
@@ -26,7 +27,7 @@ class Builder:
 
     # ------------------------------------------------------------------------------------------------- raw operations
 
-    def op(self, name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value], **attributes: object) -> ir.Value:
+    def op(self, name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value], **attributes: Any) -> ir.Value:
         """Any operation by name; its first result (or the operation itself where it has none)."""
         made = ir.Operation.create(name, list(results), list(operands), attributes)
         return made.results[0] if results else made
@@ -35,7 +36,7 @@ class Builder:
         """A constant; i32 for an int, f32 for a float, unless `type` says otherwise."""
         if isinstance(value, float):
             return arith.ConstantOp(self.f32, ir.FloatAttr.get(self.f32, value)).result
-        type = type or self.i32
+        type = self.i32 if type is None else type
         width = type.width
         wrapped = value - (1 << width) if value >= 1 << (width - 1) and width > 1 else value
         return arith.ConstantOp(type, ir.IntegerAttr.get(type, wrapped)).result
@@ -135,7 +136,7 @@ class Builder:
     # ---------------------------------------------------------------------------------------------------- control flow
 
     @contextmanager
-    def when(self, condition: ir.Value) -> Iterable[None]:
+    def when(self, condition: ir.Value) -> Iterator[None]:
         """Ops under `if condition`."""
         made = scf.IfOp(condition)
         with ir.InsertionPoint(made.then_block):
@@ -157,6 +158,15 @@ class Builder:
             scf.ConditionOp(condition(), [])
         with ir.InsertionPoint(made.after.blocks.append()):
             body()
+            scf.YieldOp([])
+
+    def loop_once(self, body: Callable[[], None], condition: Callable[[], ir.Value]) -> None:
+        """do body() while condition()."""
+        made = scf.WhileOp([], [])
+        with ir.InsertionPoint(made.before.blocks.append()):
+            body()
+            scf.ConditionOp(condition(), [])
+        with ir.InsertionPoint(made.after.blocks.append()):
             scf.YieldOp([])
 
     # ----------------------------------------------------------------------------------------------------------- PTX

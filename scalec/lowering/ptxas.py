@@ -6,7 +6,6 @@ ignored setmaxnreg, makes a kernel slow in silence (20 to 60 %, see hopper.md): 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from scalec.errors import ToolchainError
+from scalec import env
+from scalec.errors import SlowKernelError, ToolchainError
 
 _REMARK = re.compile(r"\(?C75\d\d\)?")
 _SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -39,7 +39,7 @@ def find() -> Path:
     Raises:
         ToolchainError: none found.
     """
-    override = os.environ.get("SCALEC_PTXAS")
+    override = env.PTXAS.get()
     if override:
         return Path(override)
     for site in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}:
@@ -66,7 +66,8 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
         what: the schedule, for messages.
 
     Raises:
-        ToolchainError: ptxas failed, spilled, or serialised the tensor core's work.
+        SlowKernelError: ptxas spilled, or serialised the tensor core's work.
+        ToolchainError: ptxas failed.
     """
     with tempfile.TemporaryDirectory(prefix="scalec-") as folder:
         source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
@@ -93,12 +94,12 @@ def judge(log: str, what: str) -> None:
     """Refuses a kernel whose ptxas log tells of spills or of serialised or ignored instructions.
 
     Raises:
-        ToolchainError: with the offending lines and the schedule.
+        SlowKernelError: with the offending lines and the schedule.
     """
     bad = [line.strip() for line in log.splitlines() if _REMARK.search(line)]
     bad += [m.group(0) for m in _SPILL.finditer(log) if any(int(g) for g in m.groups())]
     if bad:
-        raise ToolchainError(
+        raise SlowKernelError(
             f"ptxas made a slow kernel of schedule {what}",
             got="; ".join(bad),
             expected="no spill, no stack frame, no C75xx remark",

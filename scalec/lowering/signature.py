@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scalec import abi
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
 
 
 def _text(attributes: dict[str, ir.Attribute], name: str, otherwise: str = "") -> str:
@@ -82,11 +83,11 @@ def spec(
     results: tuple[abi.TensorSpec, ...],
     dims: dict[str, int | None],
     roles: tuple[str, str, str],
-    schedule: Schedule,
+    schedule: Any,
     source: str,
     target: str,
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions."""
+    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions, `schedule` is a full Schedule."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(

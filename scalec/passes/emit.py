@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -25,7 +26,7 @@ class Source:
     align: int = 0
 
 
-def attribute(value: object) -> ir.Attribute:
+def attribute(value: Any) -> ir.Attribute:
     """A Python int, str or tuple of ints as an attribute; attributes as they are."""
     if isinstance(value, ir.Attribute):
         return value
@@ -52,7 +53,7 @@ class Emitter:
         *,
         segments: Sequence[int] | None = None,
         regions: int = 0,
-        **attributes: object,
+        **attributes: Any,
     ) -> ir.Operation:
         """One operation; `segments` are the sizes of its operand groups, where it has optional ones."""
         made = {k: attribute(v) for k, v in attributes.items()}
@@ -68,7 +69,7 @@ class Emitter:
         arguments: Sequence[ir.Type] = (),
         *,
         segments: Sequence[int] | None = None,
-        **attributes: object,
+        **attributes: Any,
     ) -> Iterator[ir.Block]:
         """An operation with one region of one block, whose body is emitted inside the `with`."""
         made = self.op(name, operands=operands, segments=segments, regions=1, **attributes)

@@ -30,16 +30,19 @@ class FuseEpilogue:
         %c = scale.map(read %t, %v, read %bias)
                ({ ^(%x, %s, %y): %p = mulf %x, %s; %q = addf %p, %y; %z = truncf %q; yield %z })
 
-    What cannot be merged (another access, a ragged range on the inner map) stays as it is.
+    What cannot be merged (another access, a ragged range on the inner map) stays as it is, and so does a program that
+    reads an index from memory: an op's symbols are its own, so maps over them cannot move from one op to another.
     """
 
     name = "fuse-epilogue"
 
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
+            block = function.body.blocks[0]
+            if any(op.operation.name == "scale.index" for op in block.operations):
+                continue
             for contract in contractions(function):
                 self._hoist(contract)
-            block = function.body.blocks[0]
             while any(self._merge(op) for op in block.operations if op.operation.name == "scale.map"):
                 pass
             erase_unused(block)

@@ -290,9 +290,9 @@ class _Reader:
         order = self.results_of(where)
         if order == [k.name, rows.name]:
             raise UnsupportedError(
-                f"{name}[{', '.join(order)}] is contiguous along {rows.name}",
+                f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {self.no_mn_major(element_of(value, name))}",
                 expected=f"{name}[{rows.name}, {k.name}]: contiguous along {k.name}",
-                fix=f"store {name} transposed",
+                fix=f"store {name} as [{rows.name}, {k.name}]: {name}.t().contiguous()",
             )
         if order != [rows.name, k.name]:
             raise UnsupportedError(
@@ -305,6 +305,13 @@ class _Reader:
             )
         scales = tuple(self.scale(op, name, rows, k, side) for op in levels)
         return Operand(index, name, element_of(value, name), rows.name, "k", scales)
+
+    def no_mn_major(self, element: ElementType) -> str:
+        """Why an operand of this type cannot be stored with K outermost."""
+        family = self.target.mma_for(element.name, element.name)
+        if family is not None and family.reads_mn_major:
+            return f"the tensor core could read {element.name} so, but there is no kernel for it yet"
+        return f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
 
     def scale(self, op: Any, operand: str, rows: Dim, k: Dim, side: str) -> Scale:
         index, name, _ = self.argument(op.scales, f"the scale of {operand}")

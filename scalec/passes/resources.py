@@ -112,6 +112,10 @@ class SharedPlan:
         """The buffer of that name, None where the kernel has none."""
         return next((b for b in self.buffers if b.name == name), None)
 
+    def __getitem__(self, name: str) -> Buffer:
+        """The buffer of that name, which must be there."""
+        return {b.name: b for b in self.buffers}[name]
+
     def __str__(self) -> str:
         return " + ".join(f"{b.name} {b.bytes}" for b in self.buffers) + f" = {self.total} bytes"
 

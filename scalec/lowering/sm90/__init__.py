@@ -26,8 +26,8 @@ def _parameter(t: ir.Type) -> str:
 def lower(kernel: ir.OpView) -> ir.Module:
     """An nvvm/llvm module with one kernel function, from a verified `tile.kernel`."""
     body = kernel.body.blocks[0]
-    threads, cluster = tile.int_of(kernel.threads), tile.ints_of(kernel.cluster)
-    ctas = cluster[0] * cluster[1]
+    threads, (cluster_m, cluster_n) = tile.int_of(kernel.threads), tile.ints_of(kernel.cluster)
+    ctas = cluster_m * cluster_n
     name = tile.str_of(kernel.sym_name)
     parameters = ", ".join(f"%p{i}: {_parameter(a.type)}" for i, a in enumerate(body.arguments))
     dimensions = f", nvvm.cluster_dim = array<i32: {ctas}, 1, 1>" if ctas > 1 else ""
@@ -42,7 +42,7 @@ module attributes {{llvm.target_triple = "nvptx64-nvidia-cuda"}} {{
     function = next(o for o in module.body.operations if o.operation.name == "llvm.func")
     entry = function.regions[0].blocks[0]
     with ir.InsertionPoint(entry.operations[0]):
-        state = _prologue(Builder(entry), threads, cluster)
+        state = _prologue(Builder(entry), threads, (cluster_m, cluster_n))
         for mine, theirs in zip(entry.arguments, body.arguments, strict=True):
             state.values[theirs] = mine
         _prefetch(state, body)

@@ -164,10 +164,13 @@ def uniform_factors(s: State, op: ir.OpView) -> None:
     )
 
 
+Factors = RowFactors | ColumnFactors | UniformFactors
+
+
 class _Product:
     """Factor of each of a group's four accumulators (rows r, r, r + 8, r + 8; columns c, c + 1, c, c + 1)."""
 
-    def __init__(self, s: State, sides: list[object]) -> None:
+    def __init__(self, s: State, sides: list[Factors]) -> None:
         self._s, self._sides, self._cache = s, sides, {}
 
     def group(self, g: int) -> list[ir.Value] | None:
@@ -181,14 +184,14 @@ class _Product:
         return self._cache[key]
 
     @staticmethod
-    def _key(side: object, g: int) -> int:
+    def _key(side: Factors, g: int) -> int:
         if isinstance(side, RowFactors):
             return 0
         if isinstance(side, UniformFactors):
             return 8 * g // side.span if side.span else 0
         return g
 
-    def _factors(self, side: object, g: int) -> list[ir.Value]:
+    def _factors(self, side: Factors, g: int) -> list[ir.Value]:
         b = self._s.b
         if isinstance(side, RowFactors):
             return [side.rows[0], side.rows[0], side.rows[1], side.rows[1]]

@@ -143,6 +143,11 @@ def steps(s: State, op: ir.OpView) -> None:
         for _ in range(unroll):
             body()
 
+    if not isinstance(k, int) and unroll == 1:
+        # K is never 0 (the runtime sees to it): tested at the end, so that no path reads an accumulator that no wgmma
+        # has written, which ptxas answers by serialising them (C7514)
+        b.loop_once(body, lambda: b.compare("lt", at.get(), k))
+        return
     if unroll > 1:
         b.loop(lambda: b.compare("lt", b.add(at.get(), (unroll - 1) * step), k), bodies)
         if isinstance(k, int) and -(-k // step) % unroll == 0:

@@ -98,41 +98,22 @@ def row_scales(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.load_rows")
 def load_rows(s: State, op: ir.OpView) -> None:
+    """Predicated loads: a register keeps its value where its row or block does not exist."""
     b = s.b
-    k0, step, block = s.get(op.k0), tile.int_of(op.step), tile.int_of(op.block)
+    step, block = tile.int_of(op.step), tile.int_of(op.block)
     last = b.sub(s.get(op.rows), 1)
     for row, is_row, registers in s.get(op.into).mine(s):
         clamped = b.min(b.add(s.get(op.row0), row), last)
         at_row = b.offset(s.get(op.source), _scaled(s, clamped, s.get(op.row_stride)), b.f32)
-        if tile.int_of(op.vector):
-            _load(s, at_row, op, k0, block, is_row, registers)
-        else:
-            for j, register in enumerate(registers):
-                _load(s, at_row, op, b.add(k0, j * step), block, is_row, [register])
-
-
-def _load(
-    s: State,
-    at_row: ir.Value,
-    op: ir.OpView,
-    k0: ir.Value | int,
-    block: int,
-    is_row: ir.Value | None,
-    registers: list[Variable],
-) -> None:
-    """One predicated load of one or four adjacent scales; registers keep their values where it does not happen."""
-    b, n = s.b, len(registers)
-    inside = b.compare("lt", k0, s.get(op.k))
-    if is_row is not None:
-        inside = b.and_(inside, is_row)
-    address = b.offset(at_row, _scaled(s, b.div(k0, block), s.get(op.k_stride)), b.f32)
-    pointer = b.op("llvm.ptrtoint", [b.i64], [address])
-    operands = [pointer, inside, *(r.get() for r in registers)]
-    into = "$0" if n == 1 else "{" + ", ".join(f"${i}" for i in range(n)) + "}"
-    form = "" if n == 1 else f".v{n}"
-    loaded = b.asm(f"@${n + 1} ld.global.nc{form}.f32 {into}, [${n}];", [b.f32] * n, operands, tied=n)
-    for register, value in zip(registers, loaded, strict=True):
-        register.set(value)
+        for j, register in enumerate(registers):
+            at = b.add(s.get(op.k0), j * step)
+            inside = b.compare("lt", at, s.get(op.k))
+            if is_row is not None:
+                inside = b.and_(inside, is_row)
+            address = b.offset(at_row, _scaled(s, b.div(at, block), s.get(op.k_stride)), b.f32)
+            pointer = b.op("llvm.ptrtoint", [b.i64], [address])
+            loaded = b.asm("@$2 ld.global.nc.f32 $0, [$1];", [b.f32], [pointer, inside, register.get()], tied=1)
+            register.set(loaded[0])
 
 
 @TABLE.lowers("tile.store_rows")

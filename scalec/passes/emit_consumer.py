@@ -1,0 +1,153 @@
+"""The consumer role: products, promotion by scale factors, hand-over of stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.formats import WHOLE
+from scalec.ir.mlir import ir
+from scalec.passes.emit_epilogue import Epilogue
+from scalec.passes.emit_frame import WAVE, Handles, Side
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where a consumer is: in the ring of stages and, if there is one, in the ring of windows."""
+
+    cursor: ir.Value
+    window: ir.Value | None
+
+
+class Consumer(Epilogue):
+    """Empties the stages."""
+
+    def consumer(self, h: Handles) -> None:
+        """Multiplies, promotes, and writes results."""
+        e, s = self.e, self.schedule
+        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        accumulator = e.op("tile.fragment", [e.accumulator(self.waves * WAVE, s.tile[1])]).result
+        partial = None
+        if s.promote:
+            partial = e.op("tile.fragment", [e.accumulator(WAVE, s.tile[1])]).result
+        window = self.window()
+        with self.over_tiles(h) as (m0, n0):
+            e.op("tile.clear", operands=[accumulator])
+            if partial is None:
+                self.accumulate(h, cursor, accumulator)
+            else:
+                self.promoted(h, Positions(cursor, window), accumulator, partial, {"A": m0, "B": n0})
+            self.epilogue(h, accumulator, m0, n0)
+        if s.epilogue == "bulk":
+            e.op("tile.drain")
+
+    def accumulate(self, h: Handles, cursor: ir.Value, accumulator: ir.Value) -> None:
+        """Sums in the tensor core: one K block in flight while the next is issued; stages handed back one later."""
+        e = self.e
+        with self.over_k(h, self.schedule.unroll) as k0:
+            first = e.compare("eq", k0, e.i32(0))
+            e.op("tile.wait", operands=[h.ring, cursor])
+            for wave in range(self.waves):
+                self.mma(h, accumulator, cursor, wave, wave, accumulate=1)
+            e.op("tile.mma_wait", operands=[accumulator], pending=self.waves)
+            self.release(h, cursor, lag=1, unless=first)
+            e.op("tile.advance", operands=[cursor])
+        e.op("tile.mma_wait", operands=[accumulator], pending=0)
+        self.release(h, cursor, lag=1)
+
+    def mma(self, h: Handles, accumulator: ir.Value, cursor: ir.Value, a_wave: int, wave: int, accumulate: int) -> None:
+        operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
+        self.e.op("tile.mma", operands=operands, a_wave=a_wave, wave=wave, waves=self.waves, accumulate=accumulate)
+
+    def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
+        extra = [] if unless is None else [unless]
+        self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)
+
+    def promoted(
+        self, h: Handles, at: Positions, accumulator: ir.Value, partial: ir.Value, row0: dict[str, ir.Value]
+    ) -> None:
+        """Each K block's product is scaled and added into FP32 registers, wave by wave."""
+        e, s, cursor = self.e, self.schedule, at.cursor
+        if at.window is not None:
+            e.op("tile.open_window", operands=[at.window])
+        fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
+        for side in self.sides:
+            self.fetch(h, side, fetched, row0, e.i32(0))
+        late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
+        with self.over_k(h, s.unroll) as k0:
+            e.op("tile.wait", operands=[h.ring, cursor])
+            factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
+            following = e.arith("arith.addi", k0, e.i32(s.tile[2]))
+            for wave in range(self.waves):
+                self.mma(h, partial, cursor, wave, 0, accumulate=0)
+                if wave == 0:
+                    for side in self.sides:
+                        self.fetch(h, side, fetched, row0, following)
+                e.op("tile.mma_wait", operands=[partial], pending=0)
+                last = wave == self.waves - 1
+                if last and not late:
+                    self.hand_over(h, at)
+                sides = [f for f in factors[wave] if f is not None]
+                segments = (1, 1, *(int(f is not None) for f in factors[wave]))
+                e.op("tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave)
+                if last and late:
+                    self.hand_over(h, at)
+
+    def hand_over(self, h: Handles, at: Positions) -> None:
+        cursor = at.cursor
+        self.release(h, cursor)
+        self.e.op("tile.advance", operands=[cursor])
+        if at.window is not None:
+            self.e.op("tile.next_block", operands=[at.window])
+        if self.schedule.early_wait:
+            self.e.op("tile.peek", operands=[h.ring, cursor])
+
+    def scalars(self, side: Side) -> ir.Value:
+        """Room for the side's block scales: one a wave of A, one for each block of columns of B."""
+        return self.e.op("tile.scalars", [self.e.type("registers")], count=self.fetch_shape(side)[0]).result
+
+    def fetch_shape(self, side: Side) -> tuple[int, int, int]:
+        """(count, rows between them, rows between warpgroups) of the side's block scales in a tile."""
+        rows = self.block_scale(side).rows
+        if rows == WHOLE:
+            return 1, 0, 0
+        if side.label == "A":
+            return self.waves, WAVE, self.waves * WAVE
+        return max(1, side.rows // rows), rows, 0
+
+    def fetch(
+        self, h: Handles, side: Side, fetched: dict[str, ir.Value], row0: dict[str, ir.Value], k0: ir.Value
+    ) -> None:
+        scale = self.block_scale(side)
+        if scale is None:
+            return
+        _, spacing, own = self.fetch_shape(side)
+        rows = h.m if side.label == "A" else h.n
+        source = self.pointer(scale.name, scale.argument_index)
+        strides = self.strides(scale.name, scale.layout)
+        operands = [fetched[side.label], source, *strides, row0[side.label], rows, k0, h.k]
+        row_block = (1 << 30) if scale.rows == WHOLE else scale.rows
+        self.e.op("tile.fetch", operands=operands, row_block=row_block, k_block=scale.k, own=own, spacing=spacing)
+
+    def factors(
+        self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int
+    ) -> tuple[ir.Value | None, ir.Value | None]:
+        """The two sides' scale factors for a wave."""
+        e = self.e
+        made: list[ir.Value | None] = []
+        for side in self.sides:
+            scale = self.block_scale(side)
+            position = at.window if self.copy_of(side) == "window" else at.cursor
+            if side.label in h.scale_tiles and side.label == "A":
+                operands = [h.scale_tiles["A"], position]
+                made.append(e.op("tile.row_factors", [e.type("factors")], operands, wave=wave, waves=self.waves).result)
+            elif side.label in h.scale_tiles:
+                made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], position]).result)
+            elif scale is not None:
+                count, spacing, own = self.fetch_shape(side)
+                first, number, span = (wave, 1, 0) if own else (0, count, spacing if count > 1 else 0)
+                operands = [fetched[side.label]]
+                result = [e.type("factors")]
+                made.append(e.op("tile.uniform_factors", result, operands, first=first, count=number, span=span).result)
+            else:
+                made.append(None)
+        return made[0], made[1]

@@ -1,0 +1,106 @@
+"""From accumulators to the result: the elementwise body and its inputs, and the store."""
+
+from __future__ import annotations
+
+from scalec.errors import UnsupportedError
+from scalec.ir.mlir import ir
+from scalec.passes.emit import Source
+from scalec.passes.emit_frame import WAVE, Frame, Handles
+from scalec.passes.problem import EpilogueInput
+
+
+class Epilogue(Frame):
+    """Writes the result."""
+
+    def epilogue(self, h: Handles, accumulator: ir.Value, m0: ir.Value, n0: ir.Value) -> None:
+        """The elementwise body, then the store."""
+        e, p, s = self.e, self.problem, self.schedule
+        place = [m0, n0, h.m, h.n]
+        if p.epilogue is not None and not self.is_conversion():
+            inputs = [self.input(x) for x in p.inputs]
+            segments = (1, 1, 1, 1, 1, len(inputs))
+            f32 = ir.F32Type.get()
+            operands = [accumulator, *place, *inputs]
+            arguments = (f32,) * (1 + len(inputs))
+            with e.region("tile.epilogue", operands, arguments, segments=segments) as block:
+                self.body_of(block)
+        result = p.result
+        element = ir.Type.parse(result.element.mlir)
+        if s.epilogue == "bulk":
+            columns = s.swizzle_c * 8 // self.result_bits
+            box = (columns, WAVE)
+            source = Source("tensor_map", result.name, box=box, swizzle=s.swizzle_c, align=16)
+            target = e.parameter(self.body, e.descriptor(box, element, s.swizzle_c), source)
+            e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0])
+        else:
+            pair = self.even_columns()
+            size = self.result_bits // 8
+            memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
+            source = Source("pointer", result.name, align=size * (1 + pair))
+            target = e.parameter(self.body, memory, source)
+            stride = e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", result.name, axis=0))
+            e.op("tile.store_direct", operands=[accumulator, target, stride, *place], pair=pair)
+
+    def even_columns(self) -> int:
+        """1 where two adjacent columns are always both inside or both outside."""
+        return int(self.problem.n.size is not None and self.problem.n.size % 2 == 0)
+
+    def is_conversion(self) -> bool:
+        """Whether the map only converts the accumulator, which the store does anyway."""
+        ops = list(self.problem.epilogue.body.blocks[0].operations)
+        return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
+
+    def input(self, x: EpilogueInput) -> ir.Value:
+        e, i64 = self.e, ir.IntegerType.get_signless(64)
+        if x.element.name not in ("f32", "bf16", "f16"):
+            raise UnsupportedError(
+                f"{x.name} is {x.element.name} in the elementwise expression", expected="f32, bf16 or f16"
+            )
+        strides, blocks = [e.i64(0), e.i64(0)], [1, 1]
+        rank = len(x.index)
+        if isinstance(x.value.type, ir.RankedTensorType):
+            contiguous = rank - 1 if x.layout == "row" else rank - 2
+            for axis, index in enumerate(x.index):
+                if not index.dim:
+                    continue
+                which = 0 if index.dim == self.problem.m.name else 1
+                stride = (
+                    e.i64(1) if axis == contiguous else e.parameter(self.body, i64, Source("stride", x.name, axis=axis))
+                )
+                strides[which], blocks[which] = stride, index.divisor
+            by_pairs = x.kind in ("col", "both") and blocks[1] == 1 and x.index[contiguous].dim == self.problem.n.name
+            pair = int(by_pairs and self.even_columns())
+            align = x.element.bits // 8 * (1 + pair)
+            source = self.pointer(x.name, x.argument_index, align)
+        else:
+            source, pair = e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name)), 0
+        return e.op(
+            "tile.input",
+            [e.type("operand")],
+            [source, *strides],
+            kind=x.kind,
+            row_block=blocks[0],
+            column_block=blocks[1],
+            pair=pair,
+        ).result
+
+    def body_of(self, block: ir.Block) -> None:
+        """Copies the map's body, in f32 throughout: inputs come widened, the store rounds."""
+        p = self.problem
+        source = p.epilogue.body.blocks[0]
+        values = {source.arguments[i]: block.arguments[0] for i in p.accumulators}
+        for position, x in enumerate(p.inputs):
+            values[source.arguments[x.view]] = block.arguments[1 + position]
+        last = source.operations[len(source.operations) - 1]
+        for op in source.operations:
+            name = op.operation.name
+            if name == "scale.yield":
+                self.e.op("tile.yield", operands=[values[op.operands[0]]])
+            elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
+                values[op.result] = values[op.operands[0]]
+            elif name == "arith.truncf":
+                raise UnsupportedError("a rounding inside the elementwise expression", expected="only at its end")
+            else:
+                attributes = {k: op.operation.attributes[k] for k in op.operation.attributes}
+                operands = [values[v] for v in op.operands]
+                values[op.result] = ir.Operation.create(name, [op.result.type], operands, attributes).result

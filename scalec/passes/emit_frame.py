@@ -1,0 +1,179 @@
+"""What the roles of a kernel share while `emit-tile` builds it: its values, its loops, how each scale travels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir import schedule as schedules
+from scalec.ir.mlir import ir
+from scalec.passes.emit import Emitter, Source
+from scalec.passes.problem import Operand, Problem
+from scalec.passes.resources import WINDOW, SharedPlan, scale_copy
+
+WAVE = 64  # rows of one tensor-core instruction (the target's m)
+SCALE_WARPS = 3  # the producer warpgroup's warps beside the one that issues bulk copies
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B in the kernel: its operand, tile rows, swizzle, and whether the cluster shares its tile."""
+
+    label: str
+    operand: Operand
+    rows: int
+    swizzle: int
+    multicast: bool
+
+
+@dataclass
+class Handles:
+    """The kernel's values that the roles use."""
+
+    m: ir.Value
+    n: ir.Value
+    k: ir.Value
+    ring: ir.Value
+    tiles: dict[str, ir.Value] = field(default_factory=dict)
+    maps: dict[str, ir.Value] = field(default_factory=dict)
+    scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
+
+
+class Frame:
+    """One kernel being built."""
+
+    body: ir.Block
+
+    def __init__(self, problem: Problem, schedule: schedules.Schedule, plan: SharedPlan, function: ir.OpView) -> None:
+        self.problem, self.plan, self.function = problem, plan, function
+        self.schedule: Any = schedule  # check-schedule has seen to it that every field is decided
+        self.e = Emitter()
+        s = self.schedule
+        cm, cn = s.cluster
+        self.sides = (
+            Side("A", problem.lhs, s.tile[0], s.swizzle_a, cn > 1),
+            Side("B", problem.rhs, s.tile[1], s.swizzle_b, cm > 1),
+        )
+        self.waves = s.tile[0] // (WAVE * s.warpgroups)
+        self.consumers = 4 * s.warpgroups
+        self.result_bits = problem.result.element.bits
+        if problem.result.element.name not in ("f32", "bf16", "f16"):
+            raise UnsupportedError(
+                f"result {problem.result.name} is {problem.result.element.name}", expected="f32, bf16 or f16"
+            )
+
+    def dim(self, which: str) -> ir.Value:
+        """m, n or k: a constant where the size is known, else a parameter."""
+        d = getattr(self.problem, which)
+        if d.size is not None:
+            return self.e.i32(d.size)
+        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
+
+    def handles(self) -> Handles:
+        """Parameters, shared memory and barriers."""
+        e, s = self.e, self.schedule
+        h = Handles(self.dim("m"), self.dim("n"), self.dim("k"), None)
+        depth = s.tile[2]
+        for side in self.sides:
+            element = ir.Type.parse(side.operand.element.mlir)
+            box = (depth, side.rows)
+            source = Source("tensor_map", side.operand.name, box=box, swizzle=side.swizzle, align=16)
+            h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle), source)
+            h.tiles[side.label] = self.shared(side.label, (side.rows, depth), element, side.swizzle, s.stages)
+            scale = self.row_scale(side)
+            if scale is None:
+                continue
+            f32 = ir.F32Type.get()
+            name, copy = f"{side.label}_scale", self.copy_of(side)
+            shape = (side.rows, WINDOW) if copy == "window" else (1, side.rows)
+            swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
+            h.scale_tiles[side.label] = self.shared(name, shape, f32, swizzle, self.plan[name].stages)
+            if copy != "thread":
+                source = Source("tensor_map", scale.name, box=shape[::-1], swizzle=swizzle, align=16)
+                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
+        if s.epilogue == "bulk":
+            element = ir.Type.parse(self.problem.result.element.mlir)
+            h.tiles["C"] = self.shared("C", s.tile[:2], element, s.swizzle_c, 1)
+        warps = SCALE_WARPS if any(self.threaded(side) for side in self.sides) else 0
+        ctas = s.cluster[0] * s.cluster[1]
+        h.ring = e.op(
+            "tile.ring",
+            [e.type("stages")],
+            offset=self.plan["barriers"].offset,
+            depth=s.stages,
+            full=1 + warps,
+            empty=ctas * self.consumers,
+        ).result
+        return h
+
+    def shared(self, name: str, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int) -> ir.Value:
+        return self.e.op(
+            "tile.shared",
+            [self.e.buffer(shape, element, swizzle, stages)],
+            offset=self.plan[name].offset,
+        ).result
+
+    @contextmanager
+    def over_tiles(self, h: Handles) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """The persistent loop over output tiles."""
+        s, i32 = self.schedule, ir.IntegerType.get_signless(32)
+        with self.e.region(
+            "tile.tiles",
+            [h.m, h.n],
+            (i32, i32),
+            tile=s.tile[:2],
+            cluster=s.cluster,
+            order=s.order,
+            group=s.group,
+        ) as block:
+            yield tuple(block.arguments)
+
+    @contextmanager
+    def over_k(self, h: Handles, unroll: int = 1, step: int = 0) -> Iterator[ir.Value]:
+        """The loop over K, in steps of one K block unless `step` says otherwise."""
+        i32 = ir.IntegerType.get_signless(32)
+        step = step or self.schedule.tile[2]
+        with self.e.region("tile.steps", [h.k], (i32,), step=step, unroll=unroll) as block:
+            yield block.arguments[0]
+
+    # -------------------------------------------------------------------------------------------------------- scales
+
+    def row_scale(self, side: Side) -> Any:
+        """The side's `Scale` with one value a row, varying along K, or None: it travels with the stages."""
+        return next((x for x in side.operand.scales if x.rows == 1), None)
+
+    def block_scale(self, side: Side) -> Any:
+        """The side's `Scale` that is uniform over blocks of rows, varying along K, or None: it is fetched ahead."""
+        return next((x for x in side.operand.scales if x.rows != 1), None)
+
+    def copy_of(self, side: Side) -> str:
+        """How the side's row scale reaches shared memory ("vector", "window" or "thread"), "" where it has none."""
+        scale = self.row_scale(side)
+        return "" if scale is None else scale_copy(self.problem, scale, self.schedule)
+
+    def threaded(self, side: Side) -> bool:
+        """Whether lanes copy the side's row scales."""
+        return self.copy_of(side) == "thread"
+
+    def window(self) -> ir.Value | None:
+        """A position in the ring of windows, where scales come by windows."""
+        for side in self.sides:
+            if self.copy_of(side) == "window":
+                slots = self.plan[f"{side.label}_scale"].stages
+                return self.e.op("tile.windows", [self.e.type("window")], blocks=WINDOW, slots=slots).result
+        return None
+
+    def strides(self, name: str, layout: str) -> tuple[ir.Value, ir.Value]:
+        """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
+        e, i64 = self.e, ir.IntegerType.get_signless(64)
+        if layout == "row":
+            return e.parameter(self.body, i64, Source("stride", name, axis=0)), e.i64(1)
+        return e.i64(1), e.parameter(self.body, i64, Source("stride", name, axis=1))
+
+    def pointer(self, name: str, argument_index: int, align: int = 0) -> ir.Value:
+        """A tensor argument as memory that threads read or write."""
+        value = self.function.body.blocks[0].arguments[argument_index]
+        return self.e.parameter(self.body, self.e.memory(value.type), Source("pointer", name, align=align))

@@ -1,0 +1,112 @@
+"""The producer role: one thread issues all bulk copies; warps bring the scales that bulk copies cannot."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.passes.emit_frame import SCALE_WARPS, Frame, Handles, Side
+from scalec.passes.resources import WINDOW
+
+GROUP = 4  # K blocks whose scales travel together through registers, for one operand; half for each of two
+
+
+class Producer(Frame):
+    """Fills the stages."""
+
+    def producer(self, h: Handles) -> None:
+        """One elected thread issues all bulk copies; a warp copies the scales that bulk copies cannot bring."""
+        e = self.e
+        with e.region("tile.warp", index=0, count=1, elected=1):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            window = self.window()
+            with self.over_tiles(h) as (m0, n0):
+                if window is not None:
+                    e.op("tile.open_window", operands=[window])
+                with self.over_k(h) as k0:
+                    self.bulk_copies(h, cursor, window, {"A": m0, "B": n0}, k0)
+        if any(self.threaded(side) for side in self.sides):
+            with e.region("tile.warp", index=1, count=SCALE_WARPS, elected=0):
+                self.row_copies(h)
+
+    def bulk_copies(
+        self, h: Handles, cursor: ir.Value, window: ir.Value | None, row0: dict[str, ir.Value], k0: ir.Value
+    ) -> None:
+        e, depth = self.e, self.schedule.tile[2]
+        total = sum(side.rows * side.operand.element.bytes(depth) for side in self.sides)
+        vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
+        windows = [side for side in self.sides if self.copy_of(side) == "window"]
+        total += sum(4 * side.rows for side in vectors)
+        e.op("tile.acquire", operands=[h.ring, cursor])
+        if window is not None:
+            first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
+            with e.region("tile.when", [first]):
+                e.op(
+                    "tile.announce",
+                    operands=[h.ring, cursor],
+                    bytes=sum(4 * WINDOW * side.rows for side in windows),
+                )
+                block = e.arith("arith.divui", k0, e.i32(depth))
+                for side in windows:
+                    maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+                    operands = [maps, tiles, h.ring, cursor, window, block, row0[side.label]]
+                    e.op("tile.copy_window", operands=operands, multicast=int(side.multicast))
+            e.op("tile.next_block", operands=[window])
+        e.op("tile.expect", operands=[h.ring, cursor], bytes=total)
+        for side in self.sides:
+            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, k0, row0[side.label]]
+            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
+        for side in vectors:
+            block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
+            maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+            operands = [maps, tiles, h.ring, cursor, row0[side.label], block]
+            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
+        e.op("tile.advance", operands=[cursor])
+
+    def row_copies(self, h: Handles) -> None:
+        """Row scales by way of registers, a group of K blocks at a time: a sector of memory holds several of a row's.
+
+        The next group is loaded before the wait for an empty stage, which hides its latency.
+        """
+        e, step = self.e, self.schedule.tile[2]
+        sides = [side for side in self.sides if self.threaded(side)]
+        group = GROUP // len(sides)
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        rooms = {
+            side.label: e.op(
+                "tile.row_scales", [e.type("rows")], rows=side.rows, blocks=group, warps=SCALE_WARPS
+            ).result
+            for side in sides
+        }
+        k = self.problem.k.size
+        whole = k is not None and k % (group * step) == 0
+        with self.over_tiles(h) as (m0, n0):
+            row0 = {"A": m0, "B": n0}
+            for side in sides:
+                self.load_rows(h, side, rooms[side.label], row0[side.label], e.i32(0))
+            with self.over_k(h, step=group * step) as k0:
+                for j in range(group):
+                    if whole or j == 0:
+                        self.store_rows(h, sides, rooms, cursor, j)
+                    else:
+                        at = e.arith("arith.addi", k0, e.i32(j * step))
+                        with e.region("tile.when", [e.compare("lt", at, h.k)]):
+                            self.store_rows(h, sides, rooms, cursor, j)
+                following = e.arith("arith.addi", k0, e.i32(group * step))
+                for side in sides:
+                    self.load_rows(h, side, rooms[side.label], row0[side.label], following)
+
+    def load_rows(self, h: Handles, side: Side, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
+        scale = self.row_scale(side)
+        source = self.pointer(scale.name, scale.argument_index, align=4)
+        strides = self.strides(scale.name, scale.layout)
+        operands = [room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k]
+        self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
+
+    def store_rows(
+        self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int
+    ) -> None:
+        e = self.e
+        e.op("tile.acquire", operands=[h.ring, cursor])
+        for side in sides:
+            e.op("tile.store_rows", operands=[rooms[side.label], h.scale_tiles[side.label], cursor], index=index)
+        e.op("tile.commit", operands=[h.ring, cursor])
+        e.op("tile.advance", operands=[cursor])
