@@ -32,7 +32,7 @@ class Builder:
         made = ir.Operation.create(name, list(results), list(operands), attributes)
         return made.results[0] if results else made
 
-    def constant(self, value: Number, type: ir.Type | None = None) -> ir.Value:
+    def constant(self, value: Number, type: Any = None) -> ir.Value:
         """A constant; i32 for an int, f32 for a float, unless `type` says otherwise."""
         if isinstance(value, float):
             return arith.ConstantOp(self.f32, ir.FloatAttr.get(self.f32, value)).result

@@ -87,7 +87,7 @@ def spec(
     source: str,
     target: str,
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions, `schedule` is a full Schedule."""
+    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions, `schedule` a full Schedule."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
