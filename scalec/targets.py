@@ -16,12 +16,14 @@ class MmaShape:
         n: the column counts it may have (range step and limits are facts of the ISA).
         k: K extent of one instruction, in elements.
         operands: the element types that A and B may have, freely mixed within the family.
+        reads_mn_major: whether A and B may be stored with M or N contiguous in shared memory; K must be where not.
     """
 
     m: int
     n: range
     k: int
     operands: frozenset[str]
+    reads_mn_major: bool
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,12 @@ class Target:
 
 
 # wgmma: PTX ISA 9.7.15 "Asynchronous warpgroup level matrix instructions": m64nNkK, N in 8..256 by 8; K is 32 bytes.
+# Transposed operands (imm-trans-a, imm-trans-b) are for .f16 and .bf16 alone (ibid., wgmma.mma_async).
 # Shared memory 227 KB and 64 K registers: CUDA programming guide, "Technical Specifications per Compute Capability".
 _SM90_MMA = (
-    MmaShape(64, range(8, 257, 8), 32, frozenset({"e4m3", "e5m2"})),
-    MmaShape(64, range(8, 257, 8), 16, frozenset({"bf16"})),
-    MmaShape(64, range(8, 257, 8), 16, frozenset({"f16"})),
+    MmaShape(64, range(8, 257, 8), 32, frozenset({"e4m3", "e5m2"}), reads_mn_major=False),
+    MmaShape(64, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
+    MmaShape(64, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
 )
 
 TARGETS: dict[str, Target] = {

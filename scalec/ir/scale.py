@@ -250,7 +250,7 @@ class ContractOp(Scale.Operation, name="contract"):
     group `g` only), or in the result alone (`for k in off[g]:off[g+1]`: one product for each `g`).
 
     A scaled operand is the result of `scale.dequantize`. `roles`, once inferred, is a dictionary attribute
-    {batch, m, n, k} of arrays of dimension names.
+    {batch, group, m, n, k} of arrays of dimension names (scalec.passes.infer_roles).
     """
 
     lhs: ext.Operand[Any]

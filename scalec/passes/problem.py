@@ -289,8 +289,9 @@ class _Reader:
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where)
         if order == [k.name, rows.name]:
+            reason = self.no_mn_major(element_of(value, name))
             raise UnsupportedError(
-                f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {self.no_mn_major(element_of(value, name))}",
+                f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
                 expected=f"{name}[{rows.name}, {k.name}]: contiguous along {k.name}",
                 fix=f"store {name} as [{rows.name}, {k.name}]: {name}.t().contiguous()",
             )

@@ -94,7 +94,13 @@ REFUSED = {
     ),
     "k outermost": (
         contraction(maps("m, n, k", "m, k", "k, n", "m, n"), A, "tensor<256x512xbf16>", C),
-        r"B\[k, n\] is contiguous along n\n.*\n  fix: store B transposed",
+        r"B\[k, n\] is contiguous along n: the tensor core could read bf16 so, but there is no kernel for it yet\n"
+        r".*\n  fix: store B as \[n, k\]: B.t\(\).contiguous\(\)",
+    ),
+    "k outermost of 8 bits": (
+        contraction(maps("m, n, k", "k, m", "n, k", "m, n"), "tensor<256x?xf8E5M2>", B.replace("bf16", "f8E4M3FN"), C),
+        r"A\[k, m\] is contiguous along m: the tensor core of sm_90a reads e5m2 contiguous along K only\n"
+        r".*\n  fix: store A as \[m, k\]: A.t\(\).contiguous\(\)",
     ),
     "transposed result": (
         contraction(maps("m, n, k", "m, k", "n, k", "n, m"), A, B, "tensor<512x?xf32>"),

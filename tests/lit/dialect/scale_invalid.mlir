@@ -280,3 +280,21 @@ func.func @p() attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale
 
   return
 }
+
+// -----
+
+// an attribute that the verifier reads is not there
+// EXPECT: 'scale.read' op lacks attribute map
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x256xbf16>) -> !scale.view
+  return
+}
+
+// -----
+
+// an attribute of another kind
+// EXPECT: 'scale.read' op has an attribute of another kind than expected
+func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = "mk"} : (tensor<?x256xbf16>) -> !scale.view
+  return
+}
