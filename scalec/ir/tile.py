@@ -113,6 +113,138 @@ def bits_of(t: ir.Type) -> int:
     return t.width
 
 
+# ------------------------------------------------------------------------------------------- what the verifiers share
+
+
+def _at_least(op: ir.OpView, low: int, *names: str) -> bool:
+    """Refuses an integer attribute below `low`."""
+    for name in names:
+        value = int_of(op.operation.attributes[name])
+        if value < low:
+            return fail(op, f"{name} is {value}, expected at least {low}")
+    return True
+
+
+def _flag(op: ir.OpView, *names: str) -> bool:
+    """Refuses an integer attribute that is neither 0 nor 1."""
+    for name in names:
+        value = int_of(op.operation.attributes[name])
+        if value not in (0, 1):
+            return fail(op, f"{name} is {value}, expected 0 or 1")
+    return True
+
+
+def _extents(op: ir.OpView, *names: str) -> bool:
+    """Refuses an attribute that is not two positive integers, along M and N."""
+    for name in names:
+        values = ints_of(op.operation.attributes[name])
+        if len(values) != 2 or min(values) < 1:
+            return fail(op, f"{name} is {list(values)}, expected two positive integers (M, N)")
+    return True
+
+
+def _takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> bool:
+    """Refuses a body that is not one block of these arguments."""
+    blocks = list(op.body.blocks)
+    if len(blocks) != 1:
+        return fail(op, f"body has {len(blocks)} blocks, expected 1")
+    got = [str(a.type) for a in blocks[0].arguments]
+    if got != [str(w) for w in wanted]:
+        return fail(op, f"body takes ({', '.join(got)}), expected ({', '.join(map(str, wanted))})")
+    return True
+
+
+def _maker(value: ir.Value, name: str) -> Any:
+    """The op `name` that made a handle, None where another did (a block argument)."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != name else owner.opview
+
+
+def _in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
+    """Refuses a cursor of another depth than its ring or the buffers whose stages it picks."""
+    cursor = _maker(op.cursor, "tile.cursor")
+    if cursor is None:
+        return True
+    depth, of = int_of(cursor.depth), [("buffer", int_of(v.type.stages)) for v in buffers]
+    if ring is not None and (made := _maker(ring, "tile.ring")) is not None:
+        of.insert(0, ("ring", int_of(made.depth)))
+    for what, stages in of:
+        if stages != depth:
+            return fail(op, f"the cursor goes through {depth} stages, the {what} has {stages}")
+    return True
+
+
+WAVE_ROWS = 64
+"""Rows of a wave: those of one warpgroup instruction (PTX ISA 9.7.15: wgmma is m64nNkK)."""
+
+MAX_BOX = 256
+"""Elements of a box along each dimension (CUDA driver API, cuTensorMapEncodeTiled, boxDim)."""
+
+MAX_TRANSACTION = (1 << 20) - 1
+"""Bytes that a barrier can expect (PTX ISA 9.7.13.15, mbarrier: range of the tx-count)."""
+
+
+def _copies(op: ir.OpView) -> bool:
+    """Refuses a bulk copy whose box is not the tile, in shape, element and swizzle."""
+    box, tile = shape_of(op.source.type), shape_of(op.target.type)
+    if box[::-1] != tile:
+        return fail(op, f"box {list(box)} (innermost first) does not fill a tile of {list(tile)}")
+    if max(box) > MAX_BOX:
+        return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")
+    if element_of(op.source.type) != element_of(op.target.type):
+        return fail(op, f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
+    if int_of(op.source.type.swizzle) != int_of(op.target.type.swizzle):
+        return fail(op, f"swizzles differ: {op.source.type.swizzle} and {op.target.type.swizzle}")
+    return _flag(op, "multicast")
+
+
+def _positive_tile(op: ir.OpView, t: ir.Type) -> bool:
+    """Refuses a shared tile without extents or stages."""
+    if len(shape_of(t)) != 2 or min(shape_of(t)) < 1 or int_of(t.stages) < 1:
+        return fail(op, f"has {t.stages} stages of {list(shape_of(t))}, expected positive rows, columns and stages")
+    return True
+
+
+def _announces(op: ir.OpView) -> bool:
+    """Refuses a number of bytes that a barrier cannot expect."""
+    count = int_of(op.bytes)
+    if not 0 < count <= MAX_TRANSACTION:
+        return fail(op, f"announces {count} bytes, expected 1 to {MAX_TRANSACTION}")
+    return _in_step(op, op.ring)
+
+
+def _reads_f32(op: ir.OpView) -> bool:
+    """Refuses scales in memory that are not f32."""
+    t = op.source.type
+    if not isinstance(t, ir.MemRefType) or str(t.element_type) != "f32":
+        return fail(op, f"reads scales from {t}, expected a memref of f32")
+    return True
+
+
+def _holds_factors(op: ir.OpView) -> int:
+    """Rows whose factors `source` holds, one f32 each at `position`; 0 once it has refused the op."""
+    rows, blocks = shape_of(op.source.type)
+    if str(element_of(op.source.type)) != "f32":
+        fail(op, f"reads factors of {element_of(op.source.type)}, expected f32")
+        return 0
+    stages = int_of(op.source.type.stages)
+    if isinstance(op.position.type, WindowType):
+        window = _maker(op.position, "tile.windows")
+        if window is not None and (blocks, stages) != (int_of(window.blocks), int_of(window.slots)):
+            wanted = f"{window.slots} slots of {window.blocks} K blocks"
+            fail(op, f"the buffer has {stages} slots of {blocks} K blocks, the window goes through {wanted}")
+            return 0
+        return rows
+    cursor = _maker(op.position, "tile.cursor")
+    if rows != 1:
+        fail(op, f"a stage of factors is one row, got a tile of [{rows}, {blocks}]")
+        return 0
+    if cursor is not None and int_of(cursor.depth) != stages:
+        fail(op, f"the cursor goes through {cursor.depth} stages, the buffer has {stages}")
+        return 0
+    return blocks
+
+
 # ---------------------------------------------------------------------------------------------- kernel and its roles
 
 
@@ -136,6 +268,10 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
             return fail(op, f"body has {len(blocks)} blocks, expected 1")
         if len(blocks[0].arguments) != len(op.arguments):
             return fail(op, f"has {len(blocks[0].arguments)} parameters but {len(op.arguments)} sources in `arguments`")
+        if int_of(op.threads) % 32 or not 32 <= int_of(op.threads) <= 1024:
+            return fail(op, f"threads is {op.threads}, expected a multiple of 32 from 32 to 1024")
+        if not _extents(op, "cluster"):
+            return False
         end = max((_end(o) for o in blocks[0].operations), default=0)
         if end > int_of(op.shared_bytes):
             return fail(op, f"buffers and rings end at byte {end}, beyond the shared memory of {op.shared_bytes} bytes")
@@ -205,11 +341,30 @@ class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
     elected: ir.IntegerAttr
     body: ext.Region
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (_at_least(op, 0, "index") and _at_least(op, 1, "count") and _flag(op, "elected")):
+            return False
+        role = op.operation.parent
+        if role is None or role.name != "tile.role":
+            return fail(op, "is not in a tile.role")
+        low, high = ints_of(role.opview.warps)
+        end = int_of(op.index) + int_of(op.count)
+        if end > high - low:
+            return fail(op, f"has warps {op.index}..{end} of a role of {high - low} warps")
+        return True
+
 
 class SyncOp(Tile.Operation, name="sync"):
     """All threads of the `scope` ("cta" or "cluster") meet."""
 
     scope: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.scope) not in ("cta", "cluster"):
+            return fail(op, f"scope is {op.scope}, expected cta or cluster")
+        return True
 
 
 # ------------------------------------------------------------------------------------------------------------ loops
@@ -229,6 +384,13 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     group: ir.IntegerAttr
     body: ext.Region
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.order) not in ("n", "m"):
+            return fail(op, f"order is {op.order}, expected n or m")
+        i32 = ir.IntegerType.get_signless(32)
+        return _extents(op, "tile", "cluster") and _at_least(op, 1, "group") and _takes(op, [i32, i32])
+
 
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     """Walks K in steps of `step` elements: body(k0). `unroll` bodies stand in one iteration."""
@@ -237,6 +399,10 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     step: ir.IntegerAttr
     unroll: ir.IntegerAttr
     body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _at_least(op, 1, "step", "unroll") and _takes(op, [ir.IntegerType.get_signless(32)])
 
 
 # ----------------------------------------------------------------------------------------------- storage and barriers
@@ -254,9 +420,9 @@ class SharedOp(Tile.Operation, name="shared"):
         align = {0: 128, 32: 256, 64: 512, 128: 1024}.get(swizzle)
         if align is None:
             return fail(op, f"swizzle of {swizzle} bytes, expected 0, 32, 64 or 128")
-        if int_of(op.offset) % align:
+        if int_of(op.offset) % align or int_of(op.offset) < 0:
             return fail(op, f"offset {op.offset} is not a multiple of {align} (the period of a {swizzle}-byte swizzle)")
-        return True
+        return _positive_tile(op, op.result.type)
 
 
 class RingOp(Tile.Operation, name="ring"):
@@ -268,6 +434,12 @@ class RingOp(Tile.Operation, name="ring"):
     full: ir.IntegerAttr
     empty: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if int_of(op.offset) % 8:
+            return fail(op, f"offset {op.offset} is not a multiple of 8, the size of a barrier")
+        return _at_least(op, 0, "offset") and _at_least(op, 1, "depth", "full", "empty")
+
 
 class CursorOp(Tile.Operation, name="cursor"):
     """A position in a ring of `depth` stages, at its first stage."""
@@ -275,12 +447,20 @@ class CursorOp(Tile.Operation, name="cursor"):
     result: ext.Result[CursorType]
     depth: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _at_least(op, 1, "depth")
+
 
 class AcquireOp(Tile.Operation, name="acquire"):
     """Producer: waits until the stage is empty."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _in_step(op, op.ring)
 
 
 class ExpectOp(Tile.Operation, name="expect"):
@@ -290,12 +470,20 @@ class ExpectOp(Tile.Operation, name="expect"):
     cursor: ext.Operand[CursorType]
     bytes: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _announces(op)
+
 
 class CommitOp(Tile.Operation, name="commit"):
     """Producer: this warp arrives at the full barrier; what its threads stored before is visible to who waits."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _in_step(op, op.ring)
 
 
 class WaitOp(Tile.Operation, name="wait"):
@@ -304,6 +492,10 @@ class WaitOp(Tile.Operation, name="wait"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _in_step(op, op.ring)
+
 
 class PeekOp(Tile.Operation, name="peek"):
     """Consumer: tests whether the stage is full, without waiting; the next `wait` uses the answer."""
@@ -311,9 +503,13 @@ class PeekOp(Tile.Operation, name="peek"):
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _in_step(op, op.ring)
+
 
 class ReleaseOp(Tile.Operation, name="release"):
-    """Consumer: hands the stage `lag` before the cursor's back to every CTA whose copies fill it.
+    """Consumer: hands the stage `lag` (0 or 1) before the cursor's back to every CTA whose copies fill it.
 
     `unless`, where given, is a condition under which nothing is handed back.
     """
@@ -322,6 +518,10 @@ class ReleaseOp(Tile.Operation, name="release"):
     cursor: ext.Operand[CursorType]
     unless: ext.Operand[I1] | None
     lag: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _flag(op, "lag") and _in_step(op, op.ring)
 
 
 class AdvanceOp(Tile.Operation, name="advance"):
@@ -349,14 +549,7 @@ class CopyOp(Tile.Operation, name="copy"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        box, tile = shape_of(op.source.type), shape_of(op.target.type)
-        if box[::-1] != tile:
-            return fail(op, f"box {list(box)} (innermost first) does not fill a tile of {list(tile)}")
-        if element_of(op.source.type) != element_of(op.target.type):
-            return fail(op, f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
-        if int_of(op.source.type.swizzle) != int_of(op.target.type.swizzle):
-            return fail(op, f"swizzles differ: {op.source.type.swizzle} and {op.target.type.swizzle}")
-        return True
+        return _copies(op) and _in_step(op, op.ring, op.target)
 
 
 class WindowOp(Tile.Operation, name="windows"):
@@ -365,6 +558,14 @@ class WindowOp(Tile.Operation, name="windows"):
     result: ext.Result[WindowType]
     blocks: ir.IntegerAttr
     slots: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        for name in ("blocks", "slots"):
+            value = int_of(op.operation.attributes[name])
+            if value < 1 or value & (value - 1):
+                return fail(op, f"{name} is {value}, expected a power of two")
+        return True
 
 
 class OpenWindowOp(Tile.Operation, name="open_window"):
@@ -386,6 +587,10 @@ class AnnounceOp(Tile.Operation, name="announce"):
     cursor: ext.Operand[CursorType]
     bytes: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _announces(op)
+
 
 class CopyWindowOp(Tile.Operation, name="copy_window"):
     """Bulk copy of the box at (x, y) into the window's slot; completes on the ring's full barrier at `cursor`."""
@@ -399,6 +604,16 @@ class CopyWindowOp(Tile.Operation, name="copy_window"):
     y: ext.Operand[I32]
     multicast: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not _copies(op) or not _in_step(op, op.ring):
+            return False
+        window, (_, blocks), slots = _maker(op.window, "tile.windows"), shape_of(op.target.type), op.target.type.stages
+        if window is not None and (blocks, int_of(slots)) != (int_of(window.blocks), int_of(window.slots)):
+            wanted = f"{window.slots} slots of {window.blocks} K blocks"
+            return fail(op, f"the buffer has {slots} slots of {blocks} K blocks, the window goes through {wanted}")
+        return True
+
 
 class RowScalesOp(Tile.Operation, name="row_scales"):
     """Registers for the scales of `rows` rows and `blocks` blocks of K, spread over the threads of `warps` warps."""
@@ -407,6 +622,10 @@ class RowScalesOp(Tile.Operation, name="row_scales"):
     rows: ir.IntegerAttr
     blocks: ir.IntegerAttr
     warps: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _at_least(op, 1, "rows", "blocks", "warps")
 
 
 class LoadRowsOp(Tile.Operation, name="load_rows"):
@@ -426,6 +645,10 @@ class LoadRowsOp(Tile.Operation, name="load_rows"):
     step: ir.IntegerAttr
     block: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _at_least(op, 1, "step", "block") and _reads_f32(op)
+
 
 class StoreRowsOp(Tile.Operation, name="store_rows"):
     """Stores block `index` of the rows' scales into the cursor's stage of a shared vector."""
@@ -435,12 +658,28 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
     cursor: ext.Operand[CursorType]
     index: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        room, shape = _maker(op.source, "tile.row_scales"), shape_of(op.target.type)
+        if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks):
+            return fail(op, f"stores block {op.index} of {room.blocks}")
+        if str(element_of(op.target.type)) != "f32" or (room is not None and shape != (1, int_of(room.rows))):
+            wanted = int_of(room.rows) if room is not None else shape[1]
+            return fail(
+                op, f"stores into {element_of(op.target.type)} tiles of {list(shape)}, expected f32, [1, {wanted}]"
+            )
+        return _in_step(op, None, op.target)
+
 
 class ScalarsOp(Tile.Operation, name="scalars"):
     """Room for `count` f32, uniform over the warpgroup."""
 
     result: ext.Result[ScalarsType]
     count: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _at_least(op, 1, "count")
 
 
 class FetchOp(Tile.Operation, name="fetch"):
@@ -462,6 +701,10 @@ class FetchOp(Tile.Operation, name="fetch"):
     own: ir.IntegerAttr
     spacing: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _at_least(op, 1, "row_block", "k_block") and _at_least(op, 0, "own", "spacing") and _reads_f32(op)
+
 
 # ---------------------------------------------------------------------------------------------------------- compute
 
@@ -470,6 +713,15 @@ class FragmentOp(Tile.Operation, name="fragment"):
     """An accumulator of this warpgroup."""
 
     result: ext.Result[FragmentType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        shape, space = shape_of(op.result.type), str_of(op.result.type.space)
+        if len(shape) != 2 or min(shape) < 1 or shape[0] % WAVE_ROWS or shape[1] % 8:
+            return fail(op, f"an accumulator of {list(shape)}, expected rows by {WAVE_ROWS} and columns by 8")
+        if space not in ("registers", "tensor"):
+            return fail(op, f"an accumulator in {space}, expected registers or tensor")
+        return True
 
 
 class ClearOp(Tile.Operation, name="clear"):
@@ -500,9 +752,16 @@ class MmaOp(Tile.Operation, name="mma"):
             return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
         if c[1] != b[0]:
             return fail(op, f"the accumulator has {c[1]} columns, B {b[0]} rows")
-        if c[0] <= int_of(op.wave) * 64 or int_of(op.a_wave) >= int_of(op.waves):
+        if not (_at_least(op, 0, "wave", "a_wave") and _at_least(op, 1, "waves") and _flag(op, "accumulate")):
+            return False
+        if c[0] <= int_of(op.wave) * WAVE_ROWS or int_of(op.a_wave) >= int_of(op.waves):
             return fail(op, f"wave {op.wave} of A's wave {op.a_wave} is outside an accumulator of {c[0]} rows")
-        return True
+        if a[0] % (WAVE_ROWS * int_of(op.waves)):
+            return fail(op, f"A has {a[0]} rows, expected a multiple of {op.waves} waves of {WAVE_ROWS} rows")
+        widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
+        if widths[0] != widths[1]:
+            return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
+        return _in_step(op, None, op.a, op.b)
 
 
 class MmaWaitOp(Tile.Operation, name="mma_wait"):
@@ -510,6 +769,10 @@ class MmaWaitOp(Tile.Operation, name="mma_wait"):
 
     accumulator: ext.Operand[FragmentType]
     pending: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _at_least(op, 0, "pending")
 
 
 class RowFactorsOp(Tile.Operation, name="row_factors"):
@@ -521,6 +784,16 @@ class RowFactorsOp(Tile.Operation, name="row_factors"):
     wave: ir.IntegerAttr
     waves: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        wave, waves = int_of(op.wave), int_of(op.waves)
+        if not 0 <= wave < waves:
+            return fail(op, f"wave {wave} of {waves}")
+        rows = _holds_factors(op)
+        if rows % (WAVE_ROWS * waves):
+            return fail(op, f"factors of {rows} rows, expected a multiple of {waves} waves of {WAVE_ROWS} rows")
+        return rows > 0
+
 
 class ColumnFactorsOp(Tile.Operation, name="column_factors"):
     """Scale factors of the tile's columns, found likewise; read where they are used, so release after."""
@@ -528,6 +801,10 @@ class ColumnFactorsOp(Tile.Operation, name="column_factors"):
     source: ext.Operand[SharedType]
     position: ext.Operand[CursorType | WindowType]
     result: ext.Result[ScalesType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _holds_factors(op) > 0
 
 
 class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
@@ -539,6 +816,19 @@ class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
     count: ir.IntegerAttr
     span: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (_at_least(op, 0, "first", "span") and _at_least(op, 1, "count")):
+            return False
+        end, span, room = int_of(op.first) + int_of(op.count), int_of(op.span), _maker(op.source, "tile.scalars")
+        if room is not None and end > int_of(room.count):
+            return fail(op, f"takes scalars {op.first}..{end} of {room.count}")
+        if span % 8 or (not span and int_of(op.count) > 1):
+            return fail(
+                op, f"{op.count} factors of {span} columns each, expected a multiple of 8 (0: one factor for all)"
+            )
+        return True
+
 
 class PromoteOp(Tile.Operation, name="promote"):
     """accumulator[wave] += partial * a_factors * b_factors, in FP32 registers."""
@@ -548,6 +838,15 @@ class PromoteOp(Tile.Operation, name="promote"):
     a_factors: ext.Operand[ScalesType] | None
     b_factors: ext.Operand[ScalesType] | None
     wave: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (rows, columns), (_, partial) = shape_of(op.accumulator.type), shape_of(op.partial.type)
+        if columns != partial:
+            return fail(op, f"the accumulator has {columns} columns, the partial sums {partial}")
+        if not 0 <= int_of(op.wave) * WAVE_ROWS < rows:
+            return fail(op, f"wave {op.wave} is outside an accumulator of {rows} rows")
+        return True
 
 
 # --------------------------------------------------------------------------------------------------------- epilogue
@@ -569,6 +868,12 @@ class InputOp(Tile.Operation, name="input"):
     column_block: ir.IntegerAttr
     pair: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.kind) not in ("row", "col", "both", "scalar"):
+            return fail(op, f"kind is {op.kind}, expected row, col, both or scalar")
+        return _at_least(op, 1, "row_block", "column_block") and _flag(op, "pair")
+
 
 class EpilogueOp(Tile.Operation, name="epilogue"):
     """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`)."""
@@ -580,6 +885,15 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
     n: ext.Operand[I32]
     inputs: Sequence[ext.Operand[InputType]]
     body: ext.Region
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        if not _takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))):
+            return False
+        last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
+        if last.operation.name != "tile.yield":
+            return fail(op, f"body ends in {last.operation.name}, expected tile.yield")
+        return True
 
 
 class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
@@ -597,6 +911,20 @@ class StoreOp(Tile.Operation, name="store"):
     m0: ext.Operand[I32]
     n0: ext.Operand[I32]
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
+        box, element, swizzle = shape_of(target), element_of(target), int_of(target.swizzle)
+        if element != element_of(staging) or swizzle != int_of(staging.swizzle):
+            return fail(op, f"stages {element_of(staging)} with swizzle {staging.swizzle}, stores {element}, {swizzle}")
+        if box[1] != WAVE_ROWS or box[0] * bits_of(element) != 8 * swizzle:
+            return fail(op, f"box {list(box)} of {element}, expected {WAVE_ROWS} rows of {swizzle} bytes (the swizzle)")
+        if shape_of(staging)[0] % rows or shape_of(staging)[1] != columns or columns % box[0]:
+            return fail(
+                op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"
+            )
+        return True
+
 
 class StoreDirectOp(Tile.Operation, name="store_direct"):
     """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once."""
@@ -609,6 +937,12 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     m: ext.Operand[I32]
     n: ext.Operand[I32]
     pair: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        return _flag(op, "pair")
 
 
 class DrainOp(Tile.Operation, name="drain"):
