@@ -36,24 +36,24 @@ class Producer(Frame):
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows for side in vectors)
         e.op("tile.acquire", operands=[h.ring, cursor])
+        first = None
         if window is not None:
             first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
             with e.region("tile.when", [first]):
-                e.op(
-                    "tile.announce",
-                    operands=[h.ring, cursor],
-                    bytes=sum(4 * WINDOW * side.rows for side in windows),
-                )
+                size = sum(4 * WINDOW * side.rows for side in windows)
+                e.op("tile.announce", operands=[h.ring, cursor], bytes=size)
+        e.op("tile.expect", operands=[h.ring, cursor], bytes=total)
+        for side in self.sides:
+            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, k0, row0[side.label]]
+            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
+        if window is not None:
+            with e.region("tile.when", [first]):
                 block = e.arith("arith.divui", k0, e.i32(depth))
                 for side in windows:
                     maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
                     operands = [maps, tiles, h.ring, cursor, window, block, row0[side.label]]
                     e.op("tile.copy_window", operands=operands, multicast=int(side.multicast))
             e.op("tile.next_block", operands=[window])
-        e.op("tile.expect", operands=[h.ring, cursor], bytes=total)
-        for side in self.sides:
-            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, k0, row0[side.label]]
-            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
             maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]

@@ -82,7 +82,7 @@ def test_program(torch, guarded, name: str, given: str) -> None:
             values = reference.make(module, dims, seed=m)
             (expected,) = reference.run(module, values, dims=dims, exact=True).values()
         operands = [
-            as_stored(torch, s, to_torch(torch, values[s.name])) if not s.scalar else values[s.name]
+            as_stored(torch, s, to_torch(torch, values[s.name])) if not s.scalar else float(values[s.name])
             for s in kernel.spec.operands
         ]
         (result,) = kernel.spec.results
