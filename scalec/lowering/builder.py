@@ -250,3 +250,6 @@ class Variable:
     def set(self, value: ir.Value | Number) -> None:
         b = self._builder
         b.op("llvm.store", [], [b.value(value, self.type), self._slot])
+
+    def get_plus(self, number: int) -> ir.Value:
+        return arith.addi(self.get(), self._builder.constant(number, self.type))

@@ -75,11 +75,11 @@ class Consumer(Epilogue):
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
         with self.over_k(h, s.unroll) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
-            factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
             following = e.arith("arith.addi", k0, e.i32(s.tile[2]))
             for wave in range(self.waves):
                 self.mma(h, partial, cursor, wave, 0, accumulate=0)
                 if wave == 0:
+                    factors = [self.factors(h, at, fetched, w) for w in range(self.waves)]
                     for side in self.sides:
                         self.fetch(h, side, fetched, row0, following)
                 e.op("tile.mma_wait", operands=[partial], pending=0)

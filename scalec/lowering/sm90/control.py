@@ -140,8 +140,10 @@ def steps(s: State, op: ir.OpView) -> None:
         at.set(b.add(at.get(), step))
 
     def bodies() -> None:
+        s.unrolled = unroll
         for _ in range(unroll):
             body()
+        s.unrolled = 1
 
     if not isinstance(k, int) and unroll == 1:
         # K is never 0 (the runtime sees to it): tested at the end, so that no path reads an accumulator that no wgmma

@@ -67,7 +67,9 @@ def open_window(s: State, op: ir.OpView) -> None:
 @TABLE.lowers("tile.next_block")
 def next_block(s: State, op: ir.OpView) -> None:
     w = s.get(op.window)
-    w.at.set(s.b.add(w.at.get(), 1))
+    w.ahead += 1
+    if w.blocks % s.unrolled or w.ahead == s.unrolled:
+        w.flush()
 
 
 @dataclass(frozen=True)

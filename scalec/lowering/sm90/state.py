@@ -29,11 +29,22 @@ class Cursor:
 
 @dataclass
 class Window:
-    """A position in a ring of `slots` windows of `blocks` K blocks, both powers of two: `at` counts blocks (i32)."""
+    """A position in a ring of `slots` windows of `blocks` K blocks, both powers of two.
+
+    The position is `at` (i32, counts blocks) + `ahead`. Within an iteration of an unrolled loop `at` stays, a multiple
+    of the iteration's blocks, and `ahead` is known: all blocks of the iteration share one address computation.
+    """
 
     blocks: int
     slots: int
     at: Variable
+    ahead: int = 0
+
+    def flush(self) -> None:
+        """Moves what `ahead` counts into `at`."""
+        if self.ahead:
+            self.at.set(self.at.get_plus(self.ahead))
+            self.ahead = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class Buffer:
         size = tile.stage_bytes(self.type)
         slot = b.mul(b.and_(b.shr(at, window.blocks.bit_length() - 1), window.slots - 1), size)
         block = b.and_(b.shl(at, 2), 4 * (window.blocks - 1))
-        return b.add(b.add(first, slot), b.xor(block, swizzle))
+        return b.add(b.add(b.add(first, slot), b.xor(block, swizzle)), 4 * window.ahead)
 
 
 def row_swizzle(b: Builder, row: ir.Value) -> ir.Value:
@@ -102,6 +113,7 @@ class State:
     shared: ir.Value
     remote_empty: dict[Any, ir.Value] = field(default_factory=dict)
     first_warp: int = 0
+    unrolled: int = 1
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 
