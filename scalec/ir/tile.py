@@ -194,14 +194,16 @@ def _copies(op: ir.OpView) -> bool:
     if element_of(op.source.type) != element_of(op.target.type):
         return fail(op, f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
     if int_of(op.source.type.swizzle) != int_of(op.target.type.swizzle):
-        return fail(op, f"swizzles differ: {op.source.type.swizzle} and {op.target.type.swizzle}")
+        return fail(op, f"swizzles differ: {int_of(op.source.type.swizzle)} and {int_of(op.target.type.swizzle)}")
     return _flag(op, "multicast")
 
 
 def _positive_tile(op: ir.OpView, t: ir.Type) -> bool:
     """Refuses a shared tile without extents or stages."""
     if len(shape_of(t)) != 2 or min(shape_of(t)) < 1 or int_of(t.stages) < 1:
-        return fail(op, f"has {t.stages} stages of {list(shape_of(t))}, expected positive rows, columns and stages")
+        return fail(
+            op, f"has {int_of(t.stages)} stages of {list(shape_of(t))}, expected positive rows, columns and stages"
+        )
     return True
 
 
@@ -231,7 +233,7 @@ def _holds_factors(op: ir.OpView) -> int:
     if isinstance(op.position.type, WindowType):
         window = _maker(op.position, "tile.windows")
         if window is not None and (blocks, stages) != (int_of(window.blocks), int_of(window.slots)):
-            wanted = f"{window.slots} slots of {window.blocks} K blocks"
+            wanted = f"{int_of(window.slots)} slots of {int_of(window.blocks)} K blocks"
             fail(op, f"the buffer has {stages} slots of {blocks} K blocks, the window goes through {wanted}")
             return 0
         return rows
@@ -240,7 +242,7 @@ def _holds_factors(op: ir.OpView) -> int:
         fail(op, f"a stage of factors is one row, got a tile of [{rows}, {blocks}]")
         return 0
     if cursor is not None and int_of(cursor.depth) != stages:
-        fail(op, f"the cursor goes through {cursor.depth} stages, the buffer has {stages}")
+        fail(op, f"the cursor goes through {int_of(cursor.depth)} stages, the buffer has {stages}")
         return 0
     return blocks
 
@@ -269,19 +271,22 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
         if len(blocks[0].arguments) != len(op.arguments):
             return fail(op, f"has {len(blocks[0].arguments)} parameters but {len(op.arguments)} sources in `arguments`")
         if int_of(op.threads) % 32 or not 32 <= int_of(op.threads) <= 1024:
-            return fail(op, f"threads is {op.threads}, expected a multiple of 32 from 32 to 1024")
+            return fail(op, f"threads is {int_of(op.threads)}, expected a multiple of 32 from 32 to 1024")
         if not _extents(op, "cluster"):
             return False
         end = max((_end(o) for o in blocks[0].operations), default=0)
         if end > int_of(op.shared_bytes):
-            return fail(op, f"buffers and rings end at byte {end}, beyond the shared memory of {op.shared_bytes} bytes")
+            return fail(
+                op, f"buffers and rings end at byte {end}, beyond the shared memory of {int_of(op.shared_bytes)} bytes"
+            )
         warps = [ints_of(o.attributes["warps"]) for o in blocks[0].operations if o.operation.name == "tile.role"]
         taken = [w for low, high in warps for w in range(low, high)]
         if len(taken) != len(set(taken)):
             return fail(op, f"roles share warps: {warps}")
         if taken and max(taken) >= int_of(op.threads) // 32:
             return fail(
-                op, f"a role has warp {max(taken)}, but {op.threads} threads are {int_of(op.threads) // 32} warps"
+                op,
+                f"a role has warp {max(taken)}, but {int_of(op.threads)} threads are {int_of(op.threads) // 32} warps",
             )
         return True
 
@@ -322,7 +327,7 @@ class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
         if low % 4 or high % 4 or high <= low:
             return fail(op, f"warps {low}..{high} are not whole warpgroups (multiples of 4)")
         if int_of(op.registers) % 8 or not 24 <= int_of(op.registers) <= 240:
-            return fail(op, f"registers {op.registers} must be a multiple of 8 from 24 to 240")
+            return fail(op, f"registers {int_of(op.registers)} must be a multiple of 8 from 24 to 240")
         return True
 
 
@@ -351,7 +356,7 @@ class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
         low, high = ints_of(role.opview.warps)
         end = int_of(op.index) + int_of(op.count)
         if end > high - low:
-            return fail(op, f"has warps {op.index}..{end} of a role of {high - low} warps")
+            return fail(op, f"has warps {int_of(op.index)}..{end} of a role of {high - low} warps")
         return True
 
 
@@ -421,7 +426,9 @@ class SharedOp(Tile.Operation, name="shared"):
         if align is None:
             return fail(op, f"swizzle of {swizzle} bytes, expected 0, 32, 64 or 128")
         if int_of(op.offset) % align or int_of(op.offset) < 0:
-            return fail(op, f"offset {op.offset} is not a multiple of {align} (the period of a {swizzle}-byte swizzle)")
+            return fail(
+                op, f"offset {int_of(op.offset)} is not a multiple of {align} (the period of a {swizzle}-byte swizzle)"
+            )
         return _positive_tile(op, op.result.type)
 
 
@@ -437,7 +444,7 @@ class RingOp(Tile.Operation, name="ring"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if int_of(op.offset) % 8:
-            return fail(op, f"offset {op.offset} is not a multiple of 8, the size of a barrier")
+            return fail(op, f"offset {int_of(op.offset)} is not a multiple of 8, the size of a barrier")
         return _at_least(op, 0, "offset") and _at_least(op, 1, "depth", "full", "empty")
 
 
@@ -610,8 +617,10 @@ class CopyWindowOp(Tile.Operation, name="copy_window"):
             return False
         window, (_, blocks), slots = _maker(op.window, "tile.windows"), shape_of(op.target.type), op.target.type.stages
         if window is not None and (blocks, int_of(slots)) != (int_of(window.blocks), int_of(window.slots)):
-            wanted = f"{window.slots} slots of {window.blocks} K blocks"
-            return fail(op, f"the buffer has {slots} slots of {blocks} K blocks, the window goes through {wanted}")
+            wanted = f"{int_of(window.slots)} slots of {int_of(window.blocks)} K blocks"
+            return fail(
+                op, f"the buffer has {int_of(slots)} slots of {blocks} K blocks, the window goes through {wanted}"
+            )
         return True
 
 
@@ -662,7 +671,7 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
     def verify_invariants(op: ir.OpView) -> bool:
         room, shape = _maker(op.source, "tile.row_scales"), shape_of(op.target.type)
         if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks):
-            return fail(op, f"stores block {op.index} of {room.blocks}")
+            return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks)}")
         if str(element_of(op.target.type)) != "f32" or (room is not None and shape != (1, int_of(room.rows))):
             wanted = int_of(room.rows) if room is not None else shape[1]
             return fail(
@@ -755,9 +764,11 @@ class MmaOp(Tile.Operation, name="mma"):
         if not (_at_least(op, 0, "wave", "a_wave") and _at_least(op, 1, "waves") and _flag(op, "accumulate")):
             return False
         if c[0] <= int_of(op.wave) * WAVE_ROWS or int_of(op.a_wave) >= int_of(op.waves):
-            return fail(op, f"wave {op.wave} of A's wave {op.a_wave} is outside an accumulator of {c[0]} rows")
+            return fail(
+                op, f"wave {int_of(op.wave)} of A's wave {int_of(op.a_wave)} is outside an accumulator of {c[0]} rows"
+            )
         if a[0] % (WAVE_ROWS * int_of(op.waves)):
-            return fail(op, f"A has {a[0]} rows, expected a multiple of {op.waves} waves of {WAVE_ROWS} rows")
+            return fail(op, f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {WAVE_ROWS} rows")
         widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
         if widths[0] != widths[1]:
             return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
@@ -822,10 +833,11 @@ class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
             return False
         end, span, room = int_of(op.first) + int_of(op.count), int_of(op.span), _maker(op.source, "tile.scalars")
         if room is not None and end > int_of(room.count):
-            return fail(op, f"takes scalars {op.first}..{end} of {room.count}")
+            return fail(op, f"takes scalars {int_of(op.first)}..{end} of {int_of(room.count)}")
         if span % 8 or (not span and int_of(op.count) > 1):
             return fail(
-                op, f"{op.count} factors of {span} columns each, expected a multiple of 8 (0: one factor for all)"
+                op,
+                f"{int_of(op.count)} factors of {span} columns each, expected a multiple of 8 (0: one factor for all)",
             )
         return True
 
@@ -845,7 +857,7 @@ class PromoteOp(Tile.Operation, name="promote"):
         if columns != partial:
             return fail(op, f"the accumulator has {columns} columns, the partial sums {partial}")
         if not 0 <= int_of(op.wave) * WAVE_ROWS < rows:
-            return fail(op, f"wave {op.wave} is outside an accumulator of {rows} rows")
+            return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
         return True
 
 
@@ -916,7 +928,9 @@ class StoreOp(Tile.Operation, name="store"):
         staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
         box, element, swizzle = shape_of(target), element_of(target), int_of(target.swizzle)
         if element != element_of(staging) or swizzle != int_of(staging.swizzle):
-            return fail(op, f"stages {element_of(staging)} with swizzle {staging.swizzle}, stores {element}, {swizzle}")
+            return fail(
+                op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
+            )
         if box[1] != WAVE_ROWS or box[0] * bits_of(element) != 8 * swizzle:
             return fail(op, f"box {list(box)} of {element}, expected {WAVE_ROWS} rows of {swizzle} bytes (the swizzle)")
         if shape_of(staging)[0] % rows or shape_of(staging)[1] != columns or columns % box[0]:

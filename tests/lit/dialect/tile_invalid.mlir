@@ -1,0 +1,417 @@
+// RUN: %invalid none %s
+
+// kernel: parameters and their sources
+// EXPECT: has 1 parameters but 2 sources in `arguments`
+"tile.kernel"() ({
+^bb0(%m: i32):
+  "tile.drain"() : () -> ()
+}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = [{}, {}]} : () -> ()
+
+// -----
+
+// kernel: shared memory
+// EXPECT: buffers and rings end at byte 4160, beyond the shared memory of 4096 bytes
+"tile.kernel"() ({
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 4096 : i64} : () -> !tile.stages
+}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// kernel: buffers count too
+// EXPECT: buffers and rings end at byte 8192, beyond the shared memory of 4096 bytes
+"tile.kernel"() ({
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// kernel: roles
+// EXPECT: roles share warps: [(0, 8), (4, 12)]
+"tile.kernel"() ({
+  "tile.role"() ({
+    "tile.drain"() : () -> ()
+  }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>} : () -> ()
+  "tile.role"() ({
+    "tile.drain"() : () -> ()
+  }) {label = "consumer", registers = 40 : i64, warps = array<i64: 4, 12>} : () -> ()
+}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// kernel: warps
+// EXPECT: a role has warp 15, but 384 threads are 12 warps
+"tile.kernel"() ({
+  "tile.role"() ({
+    "tile.drain"() : () -> ()
+  }) {label = "consumer", registers = 232 : i64, warps = array<i64: 8, 16>} : () -> ()
+}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// kernel: threads
+// EXPECT: threads is 100, expected a multiple of 32 from 32 to 1024
+"tile.kernel"() ({
+  "tile.drain"() : () -> ()
+}) {sym_name = "p", threads = 100 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// kernel: cluster
+// EXPECT: cluster is [1, 2, 1], expected two positive integers (M, N)
+"tile.kernel"() ({
+  "tile.drain"() : () -> ()
+}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 2, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// kernel: an attribute is not there
+// EXPECT: 'tile.kernel' op attribute "threads" is expected but not provided
+"tile.kernel"() ({
+  "tile.drain"() : () -> ()
+}) {sym_name = "p", cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// shared: an attribute is not there
+// EXPECT: 'tile.shared' op lacks attribute offset
+%a = "tile.shared"() : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+
+// -----
+
+// role: warpgroups
+// EXPECT: warps 2..6 are not whole warpgroups (multiples of 4)
+"tile.role"() ({
+  "tile.drain"() : () -> ()
+}) {label = "consumer", registers = 232 : i64, warps = array<i64: 2, 6>} : () -> ()
+
+// -----
+
+// role: no warps
+// EXPECT: warps 4..4 are not whole warpgroups
+"tile.role"() ({
+  "tile.drain"() : () -> ()
+}) {label = "consumer", registers = 232 : i64, warps = array<i64: 4, 4>} : () -> ()
+
+// -----
+
+// role: registers
+// EXPECT: registers 100 must be a multiple of 8 from 24 to 240
+"tile.role"() ({
+  "tile.drain"() : () -> ()
+}) {label = "consumer", registers = 100 : i64, warps = array<i64: 0, 8>} : () -> ()
+
+// -----
+
+// role: too many registers
+// EXPECT: registers 248 must be a multiple of 8 from 24 to 240
+"tile.role"() ({
+  "tile.drain"() : () -> ()
+}) {label = "consumer", registers = 248 : i64, warps = array<i64: 0, 8>} : () -> ()
+
+// -----
+
+// role: one number for warps
+// EXPECT: 'tile.role' op has an attribute of another kind than expected
+"tile.role"() ({
+  "tile.drain"() : () -> ()
+}) {label = "consumer", registers = 232 : i64, warps = array<i64: 4>} : () -> ()
+
+// -----
+
+// warp: beyond its role
+// EXPECT: has warps 1..5 of a role of 4 warps
+"tile.role"() ({
+  "tile.warp"() ({
+    "tile.drain"() : () -> ()
+  }) {count = 4 : i64, elected = 0 : i64, index = 1 : i64} : () -> ()
+}) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>} : () -> ()
+
+// -----
+
+// warp: count
+// EXPECT: count is 0, expected at least 1
+"tile.role"() ({
+  "tile.warp"() ({
+    "tile.drain"() : () -> ()
+  }) {count = 0 : i64, elected = 0 : i64, index = 1 : i64} : () -> ()
+}) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>} : () -> ()
+
+// -----
+
+// warp: elected
+// EXPECT: elected is 2, expected 0 or 1
+"tile.role"() ({
+  "tile.warp"() ({
+    "tile.drain"() : () -> ()
+  }) {count = 1 : i64, elected = 2 : i64, index = 0 : i64} : () -> ()
+}) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>} : () -> ()
+
+// -----
+
+// warp: outside of a role
+// EXPECT: 'tile.warp' op is not in a tile.role
+"tile.kernel"() ({
+  "tile.warp"() ({
+    "tile.drain"() : () -> ()
+  }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64} : () -> ()
+}) {sym_name = "p", threads = 384 : i64, cluster = array<i64: 1, 1>, shared_bytes = 4096 : i64, arguments = []} : () -> ()
+
+// -----
+
+// sync: scope
+// EXPECT: scope is "grid", expected cta or cluster
+"tile.sync"() {scope = "grid"} : () -> ()
+
+// -----
+
+// tiles: order
+// EXPECT: order is "k", expected n or m
+func.func @p(%m: i32, %n: i32) {
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32):
+    "tile.drain"() : () -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "k", tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// tiles: tile
+// EXPECT: tile is [128, 64, 128], expected two positive integers (M, N)
+func.func @p(%m: i32, %n: i32) {
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32):
+    "tile.drain"() : () -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", tile = array<i64: 128, 64, 128>} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// tiles: cluster
+// EXPECT: cluster is [0, 1], expected two positive integers (M, N)
+func.func @p(%m: i32, %n: i32) {
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32):
+    "tile.drain"() : () -> ()
+  }) {cluster = array<i64: 0, 1>, group = 8 : i64, order = "n", tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// tiles: group
+// EXPECT: group is 0, expected at least 1
+func.func @p(%m: i32, %n: i32) {
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32):
+    "tile.drain"() : () -> ()
+  }) {cluster = array<i64: 1, 1>, group = 0 : i64, order = "n", tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// tiles: body
+// EXPECT: body takes (i32), expected (i32, i32)
+func.func @p(%m: i32, %n: i32) {
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32):
+    "tile.drain"() : () -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// steps: step
+// EXPECT: step is 0, expected at least 1
+func.func @p(%k: i32) {
+  "tile.steps"(%k) ({
+  ^bb0(%k0: i32):
+    "tile.drain"() : () -> ()
+  }) {step = 0 : i64, unroll = 1 : i64} : (i32) -> ()
+  return
+}
+
+// -----
+
+// steps: unroll
+// EXPECT: unroll is 0, expected at least 1
+func.func @p(%k: i32) {
+  "tile.steps"(%k) ({
+  ^bb0(%k0: i32):
+    "tile.drain"() : () -> ()
+  }) {step = 128 : i64, unroll = 0 : i64} : (i32) -> ()
+  return
+}
+
+// -----
+
+// steps: body
+// EXPECT: body takes (i64), expected (i32)
+func.func @p(%k: i32) {
+  "tile.steps"(%k) ({
+  ^bb0(%k0: i64):
+    "tile.drain"() : () -> ()
+  }) {step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
+  return
+}
+
+// -----
+
+// shared: swizzle
+// EXPECT: swizzle of 96 bytes, expected 0, 32, 64 or 128
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 96 : i64, 2 : i64>
+
+// -----
+
+// shared: alignment
+// EXPECT: offset 512 is not a multiple of 1024 (the period of a 128-byte swizzle)
+%a = "tile.shared"() {offset = 512 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+
+// -----
+
+// shared: alignment of a plain buffer
+// EXPECT: offset 64 is not a multiple of 128
+%a = "tile.shared"() {offset = 64 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 0 : i64, 2 : i64>
+
+// -----
+
+// shared: stages
+// EXPECT: has 0 stages of [64, 128], expected positive rows, columns and stages
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 0 : i64>
+
+// -----
+
+// shared: extents
+// EXPECT: stages of [0, 128], expected positive
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 0, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+
+// -----
+
+// ring: depth
+// EXPECT: depth is 0, expected at least 1
+%r = "tile.ring"() {depth = 0 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+
+// -----
+
+// ring: arrivals
+// EXPECT: full is 0, expected at least 1
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 0 : i64, offset = 0 : i64} : () -> !tile.stages
+
+// -----
+
+// ring: alignment
+// EXPECT: offset 4 is not a multiple of 8, the size of a barrier
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 4 : i64} : () -> !tile.stages
+
+// -----
+
+// cursor: depth
+// EXPECT: depth is 0, expected at least 1
+%c = "tile.cursor"() {depth = 0 : i64} : () -> !tile.position
+
+// -----
+
+// acquire: a cursor of another ring
+// EXPECT: 'tile.acquire' op the cursor goes through 3 stages, the ring has 4
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.acquire"(%r, %c) : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// commit: a cursor of another ring
+// EXPECT: 'tile.commit' op the cursor goes through 3 stages, the ring has 4
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.commit"(%r, %c) : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// wait: a cursor of another ring
+// EXPECT: 'tile.wait' op the cursor goes through 3 stages, the ring has 4
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.wait"(%r, %c) : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// peek: a cursor of another ring
+// EXPECT: 'tile.peek' op the cursor goes through 3 stages, the ring has 4
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.peek"(%r, %c) : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// expect: a cursor of another ring
+// EXPECT: 'tile.expect' op the cursor goes through 3 stages, the ring has 4
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.expect"(%r, %c) {bytes = 128 : i64} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// announce: a cursor of another ring
+// EXPECT: 'tile.announce' op the cursor goes through 3 stages, the ring has 4
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.announce"(%r, %c) {bytes = 128 : i64} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// release: a cursor of another ring
+// EXPECT: 'tile.release' op the cursor goes through 3 stages, the ring has 4
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.release"(%r, %c) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// expect: nothing
+// EXPECT: announces 0 bytes, expected 1 to 1048575
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.expect"(%r, %c) {bytes = 0 : i64} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// expect: more than a barrier counts
+// EXPECT: announces 1048576 bytes, expected 1 to 1048575
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.expect"(%r, %c) {bytes = 1048576 : i64} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// announce: nothing
+// EXPECT: announces 0 bytes, expected 1 to 1048575
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.announce"(%r, %c) {bytes = 0 : i64} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// announce: more than a barrier counts
+// EXPECT: announces 1048576 bytes, expected 1 to 1048575
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.announce"(%r, %c) {bytes = 1048576 : i64} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// release: lag
+// EXPECT: lag is 2, expected 0 or 1
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.release"(%r, %c) {lag = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// release: no segment sizes
+// EXPECT: 'tile.release' op needs operandSegmentSizes
+%r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.release"(%r, %c) {lag = 0 : i64} : (!tile.stages, !tile.position) -> ()

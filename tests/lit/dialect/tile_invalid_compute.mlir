@@ -1,0 +1,414 @@
+// RUN: %invalid none %s
+
+// fragment: rows
+// EXPECT: an accumulator of [96, 64], expected rows by 64 and columns by 8
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 96, 64>, "registers">
+
+// -----
+
+// fragment: columns
+// EXPECT: an accumulator of [64, 12], expected rows by 64 and columns by 8
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 12>, "registers">
+
+// -----
+
+// fragment: space
+// EXPECT: an accumulator in shared, expected registers or tensor
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "shared">
+
+// -----
+
+// mma: K
+// EXPECT: A has 128 columns of K, B 64
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: columns
+// EXPECT: the accumulator has 64 columns, B 32 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: wave of the accumulator
+// EXPECT: wave 1 of A's wave 0 is outside an accumulator of 64 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 1 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: wave of A
+// EXPECT: wave 0 of A's wave 2 is outside an accumulator of 64 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 2 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: a negative wave
+// EXPECT: wave is -1, expected at least 0
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = -1 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: rows of A
+// EXPECT: A has 64 rows, expected a multiple of 2 waves of 64 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: widths
+// EXPECT: A's elements have 8 bits, B's 16
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: accumulate
+// EXPECT: accumulate is 2, expected 0 or 1
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 2 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: stages
+// EXPECT: the cursor goes through 4 stages, the buffer has 3
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma_wait: pending
+// EXPECT: pending is -1, expected at least 0
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+"tile.mma_wait"(%t) {pending = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">) -> ()
+
+// -----
+
+// row_factors: wave
+// EXPECT: wave 2 of 2
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.row_factors"(%a, %c) {wave = 2 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
+
+// -----
+
+// row_factors: element
+// EXPECT: reads factors of bf16, expected f32
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
+
+// -----
+
+// row_factors: rows
+// EXPECT: factors of 64 rows, expected a multiple of 2 waves of 64 rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
+
+// -----
+
+// row_factors: a window by stages
+// EXPECT: a stage of factors is one row, got a tile of [128, 8]
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
+
+// -----
+
+// row_factors: cursor
+// EXPECT: the cursor goes through 4 stages, the buffer has 3
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 3 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 3 : i64>, !tile.position) -> !tile.factors
+
+// -----
+
+// row_factors: slots
+// EXPECT: the buffer has 4 slots of 8 K blocks, the window goes through 2 slots of 8 K blocks
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>
+%w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+%f = "tile.row_factors"(%a, %w) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>, !tile.window) -> !tile.factors
+
+// -----
+
+// row_factors: rows of a window
+// EXPECT: factors of 64 rows, expected a multiple of 2 waves of 64 rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 0 : i64, 2 : i64>
+%w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+%f = "tile.row_factors"(%a, %w) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 64, 8>, f32, 0 : i64, 2 : i64>, !tile.window) -> !tile.factors
+
+// -----
+
+// column_factors: element
+// EXPECT: reads factors of bf16, expected f32
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.column_factors"(%a, %c) : (!tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
+
+// -----
+
+// column_factors: cursor
+// EXPECT: the cursor goes through 4 stages, the buffer has 2
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 2 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.column_factors"(%a, %c) : (!tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 2 : i64>, !tile.position) -> !tile.factors
+
+// -----
+
+// column_factors: blocks
+// EXPECT: the buffer has 2 slots of 4 K blocks, the window goes through 2 slots of 8 K blocks
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 4>, f32, 0 : i64, 2 : i64>
+%w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+%f = "tile.column_factors"(%a, %w) : (!tile.buffer<array<i64: 128, 4>, f32, 0 : i64, 2 : i64>, !tile.window) -> !tile.factors
+
+// -----
+
+// uniform_factors: beyond the scalars
+// EXPECT: takes scalars 1..3 of 2
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%u = "tile.uniform_factors"(%f) {count = 2 : i64, first = 1 : i64, span = 64 : i64} : (!tile.registers) -> !tile.factors
+
+// -----
+
+// uniform_factors: none
+// EXPECT: count is 0, expected at least 1
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%u = "tile.uniform_factors"(%f) {count = 0 : i64, first = 0 : i64, span = 0 : i64} : (!tile.registers) -> !tile.factors
+
+// -----
+
+// uniform_factors: first
+// EXPECT: first is -1, expected at least 0
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%u = "tile.uniform_factors"(%f) {count = 1 : i64, first = -1 : i64, span = 0 : i64} : (!tile.registers) -> !tile.factors
+
+// -----
+
+// uniform_factors: span
+// EXPECT: 2 factors of 12 columns each, expected a multiple of 8
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%u = "tile.uniform_factors"(%f) {count = 2 : i64, first = 0 : i64, span = 12 : i64} : (!tile.registers) -> !tile.factors
+
+// -----
+
+// uniform_factors: two for all
+// EXPECT: 2 factors of 0 columns each, expected a multiple of 8 (0: one factor for all)
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%u = "tile.uniform_factors"(%f) {count = 2 : i64, first = 0 : i64, span = 0 : i64} : (!tile.registers) -> !tile.factors
+
+// -----
+
+// promote: columns
+// EXPECT: the accumulator has 64 columns, the partial sums 32
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 64>, "registers">
+%q = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
+"tile.promote"(%t, %q) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 0 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 32>, "registers">) -> ()
+
+// -----
+
+// promote: wave
+// EXPECT: wave 2 is outside an accumulator of 128 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 64>, "registers">
+%q = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+"tile.promote"(%t, %q) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 2 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 64>, "registers">) -> ()
+
+// -----
+
+// input: kind
+// EXPECT: kind is "rows", expected row, col, both or scalar
+func.func @p(%A: memref<?xf32>, %i: i64) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "rows", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  return
+}
+
+// -----
+
+// input: block
+// EXPECT: row_block is 0, expected at least 1
+func.func @p(%A: memref<?xf32>, %i: i64) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  return
+}
+
+// -----
+
+// input: pair
+// EXPECT: pair is 2, expected 0 or 1
+func.func @p(%A: memref<?xf32>, %i: i64) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 2 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  return
+}
+
+// -----
+
+// epilogue: body
+// EXPECT: body takes (f32), expected (f32, f32)
+func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, !tile.operand) -> ()
+  return
+}
+
+// -----
+
+// epilogue: types
+// EXPECT: body takes (f32, bf16), expected (f32, f32)
+func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
+  ^bb0(%x: f32, %y: bf16):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, !tile.operand) -> ()
+  return
+}
+
+// -----
+
+// epilogue: end
+// EXPECT: block with no terminator, has "tile.drain"() : () -> ()
+func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
+  ^bb0(%x: f32, %y: f32):
+    "tile.drain"() : () -> ()
+  }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, !tile.operand) -> ()
+  return
+}
+
+// -----
+
+// epilogue: another terminator
+// EXPECT: body ends in scale.yield, expected tile.yield
+func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
+  ^bb0(%x: f32, %y: f32):
+    "scale.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, !tile.operand) -> ()
+  return
+}
+
+// -----
+
+// store: element
+// EXPECT: stages f16 with swizzle 128, stores bf16, 128
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, f16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: swizzle
+// EXPECT: stages bf16 with swizzle 64, stores bf16, 128
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 64 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 64 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: rows of the box
+// EXPECT: box [64, 128] of bf16, expected 64 rows of 128 bytes (the swizzle)
+func.func @p(%C: !tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: row of the box
+// EXPECT: box [32, 64] of bf16, expected 64 rows of 128 bytes (the swizzle)
+func.func @p(%C: !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: staged columns
+// EXPECT: stages [64, 64] by boxes of 64 columns in tiles of [128, 128]
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: boxes
+// EXPECT: stages [64, 96] by boxes of 64 columns in tiles of [128, 96]
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 96>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 96>, "registers">, !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_direct: target
+// EXPECT: stores into f32, expected a memref
+func.func @p(%C: f32, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {pair = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, f32, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_direct: pair
+// EXPECT: pair is 2, expected 0 or 1
+func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {pair = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}

@@ -1,0 +1,310 @@
+// RUN: %invalid none %s
+
+// copy: shape
+// EXPECT: box [128, 32] (innermost first) does not fill a tile of [64, 128]
+func.func @p(%A: !tile.descriptor<array<i64: 128, 32>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 32>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: size of a box
+// EXPECT: box [128, 512] is larger than 256 elements along a dimension
+func.func @p(%A: !tile.descriptor<array<i64: 128, 512>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 512, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 512>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 512, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: element
+// EXPECT: copies f8E5M2 into a tile of f8E4M3FN
+func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E5M2, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 64>, f8E5M2, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: swizzle
+// EXPECT: swizzles differ: 64 and 128
+func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 64 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 64 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: multicast
+// EXPECT: multicast is 3, expected 0 or 1
+func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 3 : i64} : (!tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: stages of the buffer
+// EXPECT: the cursor goes through 4 stages, the buffer has 3
+func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: cursor
+// EXPECT: the cursor goes through 3 stages, the ring has 4
+func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// windows: blocks
+// EXPECT: blocks is 6, expected a power of two
+%w = "tile.windows"() {blocks = 6 : i64, slots = 2 : i64} : () -> !tile.window
+
+// -----
+
+// windows: slots
+// EXPECT: slots is 0, expected a power of two
+%w = "tile.windows"() {blocks = 8 : i64, slots = 0 : i64} : () -> !tile.window
+
+// -----
+
+// copy_window: shape
+// EXPECT: box [8, 32] (innermost first) does not fill a tile of [64, 8]
+func.func @p(%A: !tile.descriptor<array<i64: 8, 32>, f32, 32 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 8, 32>, f32, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_window: element
+// EXPECT: copies bf16 into a tile of f32
+func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, bf16, 32 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 8, 64>, bf16, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_window: swizzle
+// EXPECT: swizzles differ: 0 and 32
+func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 0 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 8, 64>, f32, 0 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_window: multicast
+// EXPECT: multicast is 2, expected 0 or 1
+func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 2 : i64} : (!tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_window: slots
+// EXPECT: the buffer has 2 slots of 8 K blocks, the window goes through 4 slots of 8 K blocks
+func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %w = "tile.windows"() {blocks = 8 : i64, slots = 4 : i64} : () -> !tile.window
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_window: blocks
+// EXPECT: the buffer has 2 slots of 8 K blocks, the window goes through 2 slots of 4 K blocks
+func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %w = "tile.windows"() {blocks = 4 : i64, slots = 2 : i64} : () -> !tile.window
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_window: cursor
+// EXPECT: the cursor goes through 3 stages, the ring has 4
+func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// row_scales: blocks
+// EXPECT: blocks is 0, expected at least 1
+%s = "tile.row_scales"() {blocks = 0 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+
+// -----
+
+// row_scales: warps
+// EXPECT: warps is 0, expected at least 1
+%s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 0 : i64} : () -> !tile.rows
+
+// -----
+
+// load_rows: step
+// EXPECT: step is 0, expected at least 1
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, step = 0 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_rows: block
+// EXPECT: block is 0, expected at least 1
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 0 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_rows: element
+// EXPECT: reads scales from memref<?x?xbf16>, expected a memref of f32
+func.func @p(%A: memref<?x?xbf16>, %i: i64, %x: i32) {
+  %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xbf16>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_rows: index
+// EXPECT: stores block 4 of 4
+%s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.store_rows"(%s, %a, %c) {index = 4 : i64} : (!tile.rows, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// store_rows: shape
+// EXPECT: stores into f32 tiles of [1, 128], expected f32, [1, 64]
+%s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.store_rows"(%s, %a, %c) {index = 0 : i64} : (!tile.rows, !tile.buffer<array<i64: 1, 128>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// store_rows: element
+// EXPECT: stores into bf16 tiles of [1, 64], expected f32, [1, 64]
+%s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, bf16, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.store_rows"(%s, %a, %c) {index = 0 : i64} : (!tile.rows, !tile.buffer<array<i64: 1, 64>, bf16, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// store_rows: cursor
+// EXPECT: the cursor goes through 3 stages, the buffer has 4
+%s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.store_rows"(%s, %a, %c) {index = 0 : i64} : (!tile.rows, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// scalars: count
+// EXPECT: count is 0, expected at least 1
+%f = "tile.scalars"() {count = 0 : i64} : () -> !tile.registers
+
+// -----
+
+// fetch: row_block
+// EXPECT: row_block is 0, expected at least 1
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = 128 : i64, own = 0 : i64, row_block = 0 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// fetch: k_block
+// EXPECT: k_block is -1, expected at least 1
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = -1 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// fetch: own
+// EXPECT: own is -64, expected at least 0
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = 128 : i64, own = -64 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// fetch: element
+// EXPECT: reads scales from f32, expected a memref of f32
+func.func @p(%A: f32, %i: i64, %x: i32) {
+  %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, f32, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
