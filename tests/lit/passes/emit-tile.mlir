@@ -1,0 +1,146 @@
+// The kernel's outline, for each way that scales travel and sums leave the tensor core. The programs are given as text:
+// emit-tile needs a whole schedule, which the passes before it decide (a field is fixed here where the outline hangs
+// on it).
+
+// FP8 with a scale for each row and 128 of K, row-major: windows of eight K blocks; promotion into FP32 registers.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=WINDOW
+// WINDOW: "tile.kernel"
+// WINDOW-DAG: "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 256, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+// WINDOW-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 256, 8>, f32, 32 : i64, 2 : i64>
+// WINDOW-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+// WINDOW-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 256, 128>, bf16, 128 : i64, 1 : i64>
+// WINDOW: "tile.ring"() {depth = 3 : i64, empty = 16 : i64, full = 1 : i64
+// WINDOW: "tile.sync"() {scope = "cluster"}
+// WINDOW: "tile.role"
+// WINDOW: %[[SUM:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 128>, "registers">
+// WINDOW-NEXT: %[[PART:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+// WINDOW: %[[W:.*]] = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64}
+// WINDOW: "tile.tiles"
+// WINDOW: "tile.clear"(%[[SUM]])
+// WINDOW: "tile.open_window"(%[[W]])
+// WINDOW: "tile.scalars"() {count = 1 : i64}
+// WINDOW: "tile.fetch"
+// WINDOW: "tile.steps"
+// WINDOW: "tile.wait"
+// WINDOW: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64}
+// scale factors are read under the first product; the next block's uniform ones are fetched after that
+// WINDOW: %[[R0:.*]] = "tile.row_factors"(%{{.*}}, %[[W]]) {wave = 0 : i64, waves = 2 : i64}
+// WINDOW: "tile.uniform_factors"
+// WINDOW: %[[R1:.*]] = "tile.row_factors"(%{{.*}}, %[[W]]) {wave = 1 : i64, waves = 2 : i64}
+// WINDOW: "tile.uniform_factors"
+// WINDOW: "tile.fetch"
+// WINDOW-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
+// WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R0]], {{.*}}) {{.*}}wave = 0 : i64}
+// WINDOW-NEXT: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 1 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64}
+// WINDOW-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
+// the stage is handed back before the promotion, and the next one asked for
+// WINDOW-NEXT: "tile.release"{{.*}} {lag = 0 : i64
+// WINDOW-NEXT: "tile.advance"
+// WINDOW-NEXT: "tile.next_block"(%[[W]])
+// WINDOW-NEXT: "tile.peek"
+// WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R1]], {{.*}}) {{.*}}wave = 1 : i64}
+// WINDOW-NEXT: }) {step = 128 : i64, unroll = 2 : i64}
+// WINDOW-NEXT: "tile.store"(%[[SUM]]
+// WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", tile = array<i64: 256, 128>}
+// WINDOW-NEXT: "tile.drain"
+// WINDOW-NEXT: }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>}
+// WINDOW: "tile.warp"
+// WINDOW: "tile.open_window"
+// WINDOW: "tile.acquire"
+// WINDOW: "tile.announce"{{.*}} {bytes = 8192 : i64}
+// WINDOW: "tile.expect"{{.*}} {bytes = 49152 : i64}
+// the A tile and its scales are the cluster's, B is this CTA's own
+// WINDOW: "tile.copy"({{.*}}) {multicast = 1 : i64} : (!tile.descriptor<array<i64: 128, 256>
+// WINDOW-NEXT: "tile.copy"({{.*}}) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 128>
+// WINDOW: "tile.next_block"
+// WINDOW: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
+// WINDOW: }) {label = "producer", registers = 40 : i64, warps = array<i64: 8, 12>}
+// WINDOW-NEXT: "tile.sync"() {scope = "cluster"}
+// WINDOW: cluster = array<i64: 1, 2>, shared_bytes = {{.*}}, sym_name = "C", threads = 384 : i64}
+
+// The windows' own copies: once for eight K blocks, for the cluster.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=ONCE
+// ONCE: "tile.warp"
+// ONCE: %[[FIRST:.*]] = arith.cmpi eq
+// ONCE: "tile.when"(%[[FIRST]])
+// ONCE: "tile.copy_window"({{.*}}) {multicast = 1 : i64} : (!tile.descriptor<array<i64: 8, 256>, f32, 32 : i64>
+// ONCE-NOT: "tile.copy_window"
+
+// The same with scales column by column: a vector of them comes with each stage.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128:f32@col,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=VECTOR
+// VECTOR: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 1, 256>, f32, 0 : i64, 3 : i64>
+// VECTOR: "tile.ring"() {depth = 3 : i64, empty = 16 : i64, full = 1 : i64
+// VECTOR-NOT: "tile.windows"
+// VECTOR: "tile.row_factors"({{.*}}, !tile.position) -> !tile.factors
+// VECTOR: "tile.expect"{{.*}} {bytes = 50176 : i64}
+// VECTOR-COUNT-3: "tile.copy"(
+// VECTOR-NOT: "tile.copy"(
+// VECTOR-NOT: "tile.warp"
+
+// K not known: lanes of three warps load scales and store them into the stage; each warp arrives too.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=THREAD
+// THREAD: ^bb0(%[[M:.*]]: i32, %[[N:.*]]: i32, %[[K:.*]]: i32,
+// THREAD: "tile.ring"() {{.*}}full = 4 : i64
+// THREAD-NOT: "tile.windows"
+// THREAD: "tile.steps"(%[[K]])
+// THREAD: }) {step = 128 : i64, unroll = 1 : i64}
+// THREAD: "tile.store_direct"({{.*}}) {pair = 0 : i64}
+// THREAD: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
+// THREAD-NEXT: "tile.warp"
+// THREAD: %[[ROWS:.*]] = "tile.row_scales"() {blocks = 4 : i64, rows = 256 : i64, warps = 3 : i64}
+// THREAD: "tile.tiles"
+// THREAD: "tile.load_rows"(%[[ROWS]], {{.*}}) {block = 128 : i64, step = 128 : i64}
+// THREAD: "tile.steps"(%[[K]])
+// THREAD: "tile.acquire"
+// THREAD-NEXT: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 0 : i64}
+// THREAD-NEXT: "tile.commit"
+// THREAD-NEXT: "tile.advance"
+// THREAD: "tile.when"
+// THREAD: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 1 : i64}
+// THREAD: "tile.when"
+// THREAD: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 3 : i64}
+// THREAD: "tile.load_rows"(%[[ROWS]]
+// THREAD-NEXT: }) {step = 512 : i64, unroll = 1 : i64}
+// THREAD: }) {count = 3 : i64, elected = 0 : i64, index = 1 : i64}
+
+// 16-bit operands: sums stay in the tensor core, one K block in flight while the next is issued, stages one later.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]' --dim m=4096,n=4096,k=4096 --schedule tile=128x128x64 --emit tile | filecheck %s --check-prefix=PLAIN
+// PLAIN: %[[SUM:.*]] = "tile.fragment"
+// PLAIN-NOT: "tile.fragment"
+// PLAIN: "tile.steps"
+// PLAIN: %[[FIRST:.*]] = arith.cmpi eq
+// PLAIN: "tile.wait"
+// PLAIN-NEXT: "tile.mma"(%[[SUM]], {{.*}}) {a_wave = 0 : i64, accumulate = 1 : i64, wave = 0 : i64, waves = 1 : i64}
+// PLAIN-NEXT: "tile.mma_wait"(%[[SUM]]) {pending = 1 : i64}
+// PLAIN-NEXT: "tile.release"(%{{.*}}, %{{.*}}, %[[FIRST]]) {lag = 1 : i64
+// PLAIN-NEXT: "tile.advance"
+// PLAIN-NEXT: })
+// PLAIN-NEXT: "tile.mma_wait"(%[[SUM]]) {pending = 0 : i64}
+// PLAIN-NEXT: "tile.release"(%{{.*}}, %{{.*}}) {lag = 1 : i64
+// PLAIN-NOT: "tile.promote"
+// PLAIN: "tile.store"
+
+// Bias, activation and += : one body over the accumulator and its inputs; the old C is one of them.
+// RUN: scalec compile 'C[m,n] += relu(A[m,k]@B[n,k] + bias[n])' --dim m=4096,n=4096,k=4096 --emit tile | filecheck %s --check-prefix=BODY
+// BODY-DAG: %[[BIAS:.*]] = "tile.input"({{.*}}) {column_block = 1 : i64, kind = "col", pair = 1 : i64, row_block = 1 : i64} : (memref<4096xbf16>
+// BODY-DAG: %[[OLD:.*]] = "tile.input"({{.*}}) {column_block = 1 : i64, kind = "both", pair = 1 : i64, row_block = 1 : i64} : (memref<4096x4096xbf16>
+// BODY: "tile.epilogue"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[BIAS]], %[[OLD]])
+// BODY-NEXT: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32, %[[Z:.*]]: f32):
+// BODY-NEXT: %[[S:.*]] = arith.addf %[[X]], %[[Y]] : f32
+// BODY: arith.maximumf %[[S]]
+// BODY: arith.addf
+// BODY-NEXT: "tile.yield"
+// BODY: "tile.store
+
+// Factors of columns are read from shared memory during the promotion: the stage is handed back after it.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,1x128)' --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128 --emit tile | filecheck %s --check-prefix=COLUMN
+// COLUMN: "tile.wait"
+// COLUMN: %[[ROW:.*]] = "tile.row_factors"
+// COLUMN-NEXT: %[[COL:.*]] = "tile.column_factors"
+// COLUMN: "tile.mma_wait"
+// COLUMN-NEXT: "tile.promote"(%{{.*}}, %{{.*}}, %[[ROW]], %[[COL]])
+// COLUMN-NEXT: "tile.release"
+// COLUMN-NEXT: "tile.advance"
+// COLUMN: "tile.announce"{{.*}} {bytes = 8192 : i64}
+// COLUMN: "tile.copy_window"({{.*}}) {multicast = 1 : i64}
+// COLUMN-NEXT: "tile.copy_window"({{.*}}) {multicast = 0 : i64}
