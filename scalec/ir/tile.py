@@ -326,8 +326,8 @@ class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
         low, high = ints_of(op.warps)
         if low % 4 or high % 4 or high <= low:
             return fail(op, f"warps {low}..{high} are not whole warpgroups (multiples of 4)")
-        if int_of(op.registers) % 8 or not 24 <= int_of(op.registers) <= 240:
-            return fail(op, f"registers {int_of(op.registers)} must be a multiple of 8 from 24 to 240")
+        if int_of(op.registers) % 8 or not 24 <= int_of(op.registers) <= 256:
+            return fail(op, f"registers {int_of(op.registers)} must be a multiple of 8 from 24 to 256")
         return True
 
 

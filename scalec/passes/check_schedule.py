@@ -38,6 +38,10 @@ class CheckSchedule:
         return schedule
 
 
+MAX_BOX = 256
+"""Elements of a bulk copy's box along one dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
+
+
 def _tile_rows(problem: Problem, schedule: Any) -> None:
     rows, step = schedule.tile[0], WAVE * schedule.warpgroups
     if rows % step:
@@ -45,6 +49,14 @@ def _tile_rows(problem: Problem, schedule: Any) -> None:
             f"tile M = {rows} is not a multiple of {step} ({WAVE} rows for each of {schedule.warpgroups} warpgroups)",
             fix=f"tile M = {-(-rows // step) * step}, or other warpgroups",
         )
+
+
+def _box(problem: Problem, schedule: Any) -> None:
+    for axis, extent in zip(("M", "N"), schedule.tile[:2], strict=True):
+        if extent > MAX_BOX:
+            raise ScheduleError(
+                f"tile {axis} = {extent} is more rows than one bulk copy brings", expected=f"at most {MAX_BOX}"
+            )
 
 
 def _tile_columns(problem: Problem, schedule: Any) -> None:
@@ -85,6 +97,12 @@ def _cluster(problem: Problem, schedule: Any) -> None:
             f"a cluster of {along_m}x{along_n} is {along_m * along_n} CTAs",
             expected=f"at most {problem.target.max_cluster} on {problem.target.name}",
         )
+    size = along_m * along_n
+    if min(along_m, along_n) > 1 or size & (size - 1):
+        raise ScheduleError(
+            f"a cluster of {along_m}x{along_n} shares tiles in two directions or is no power of two",
+            expected="1x1, 1x2, 2x1, 1x4, 4x1, ...: one operand's tile is multicast to all its CTAs",
+        )
 
 
 def _promotion(problem: Problem, schedule: Any) -> None:
@@ -94,8 +112,11 @@ def _promotion(problem: Problem, schedule: Any) -> None:
             f"promote = {promote} with tile K = {k}",
             expected=f"{PROMOTION_BLOCK} for both: scales change along {problem.k.name}",
         )
-    if promote % k:
-        raise ScheduleError(f"promote = {promote} is not a multiple of tile K = {k}", expected=f"0, {k}, {2 * k}, ...")
+    if promote not in (0, k):
+        raise ScheduleError(
+            f"promote = {promote} with tile K = {k}",
+            expected=f"0 (sums stay in the tensor core) or {k} (they leave it with every tile)",
+        )
 
 
 def _scale_blocks(problem: Problem, schedule: Any) -> None:
@@ -168,6 +189,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _tile_rows,
     _tile_columns,
     _tile_k,
+    _box,
     _cluster,
     _promotion,
     _scale_blocks,

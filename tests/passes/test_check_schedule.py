@@ -29,7 +29,10 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "cluster": (text(), {"cluster": (4, 4)}, "a cluster of 4x4 is 16 CTAs\n  expected: at most 8 on sm_90a"),
     "promotion of scales": (text(), {"promote": 0}, "promote = 0 with tile K = 128\n  expected: 128 for both"),
     "tile K of scales": (text(), {"tile": (128, 128, 64)}, "promote = 128 with tile K = 64"),
-    "promotion": (PLAIN, {"promote": 192}, "promote = 192 is not a multiple of tile K = 128"),
+    "promotion": (PLAIN, {"promote": 256}, "promote = 256 with tile K = 128\n.*0 .* or 128"),
+    "cluster in two directions": (PLAIN, {"cluster": (2, 2)}, "a cluster of 2x2 shares tiles in two directions"),
+    "cluster of three": (PLAIN, {"cluster": (1, 3)}, "a cluster of 1x3 .* no power of two"),
+    "box": (PLAIN, {"tile": (320, 64, 128)}, "tile M = 320 is more rows than one bulk copy brings\n.*256"),
     "scale blocks": (
         text(),
         {"tile": (128, 176, 128)},

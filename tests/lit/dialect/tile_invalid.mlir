@@ -95,7 +95,7 @@
 // -----
 
 // role: registers
-// EXPECT: registers 100 must be a multiple of 8 from 24 to 240
+// EXPECT: registers 100 must be a multiple of 8 from 24 to 256
 "tile.role"() ({
   "tile.drain"() : () -> ()
 }) {label = "consumer", registers = 100 : i64, warps = array<i64: 0, 8>} : () -> ()
@@ -103,10 +103,10 @@
 // -----
 
 // role: too many registers
-// EXPECT: registers 248 must be a multiple of 8 from 24 to 240
+// EXPECT: registers 264 must be a multiple of 8 from 24 to 256
 "tile.role"() ({
   "tile.drain"() : () -> ()
-}) {label = "consumer", registers = 248 : i64, warps = array<i64: 0, 8>} : () -> ()
+}) {label = "consumer", registers = 264 : i64, warps = array<i64: 0, 8>} : () -> ()
 
 // -----
 
