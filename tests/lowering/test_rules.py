@@ -1,4 +1,4 @@
-"""The rules of wgmma through LLVM (each cost 20 to 60 % where it was broken; H200, 2026-11-21), in what is generated."""
+"""The rules of wgmma through LLVM, in what is generated (each broken one cost 20 to 60 %; H200, 2026-11-21)."""
 
 from __future__ import annotations
 
