@@ -66,9 +66,10 @@ def open_window(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.next_block")
 def next_block(s: State, op: ir.OpView) -> None:
+    """Four blocks are 16 bytes, the swizzle's unit: up to there an offset may be added after the XOR."""
     w = s.get(op.window)
     w.ahead += 1
-    if w.blocks % s.unrolled or w.ahead == s.unrolled:
+    if 4 % s.unrolled or w.ahead == s.unrolled:
         w.flush()
 
 
