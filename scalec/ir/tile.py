@@ -483,7 +483,7 @@ class ExpectOp(Tile.Operation, name="expect"):
 
 
 class CommitOp(Tile.Operation, name="commit"):
-    """Producer: this warp arrives at the full barrier; what its threads stored before is visible to who waits."""
+    """Producer: this thread arrives at the full barrier; what it stored before is visible to who waits."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]

@@ -97,14 +97,14 @@ class Frame:
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
             h.tiles["C"] = self.shared("C", s.tile[:2], element, s.swizzle_c, 1)
-        warps = SCALE_WARPS if any(self.threaded(side) for side in self.sides) else 0
+        threads = 32 * SCALE_WARPS if any(self.threaded(side) for side in self.sides) else 0
         ctas = s.cluster[0] * s.cluster[1]
         h.ring = e.op(
             "tile.ring",
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
-            full=1 + warps,
+            full=1 + threads,
             empty=ctas * self.consumers,
         ).result
         return h

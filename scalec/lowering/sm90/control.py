@@ -245,12 +245,8 @@ def announce(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.commit")
 def commit(s: State, op: ir.OpView) -> None:
-    """bar.warp.sync orders the warp's stores before its first lane's arrive, which releases them (PTX ISA 8.8)."""
-    b = s.b
-    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    first_lane = b.compare("eq", s.lane, 0)
-    barrier = _barrier(s, s.get(op.ring).full, s.get(op.cursor))
-    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, first_lane])
+    """Each thread arrives for itself: an arrive releases its own thread's stores (PTX ISA 9.7.13.15.13)."""
+    s.b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [_barrier(s, s.get(op.ring).full, s.get(op.cursor))])
 
 
 @TABLE.lowers("tile.release")

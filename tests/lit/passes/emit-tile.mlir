@@ -80,7 +80,7 @@
 // K not known: lanes of three warps load scales and store them into the stage; each warp arrives too.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=THREAD
 // THREAD: ^bb0(%[[M:.*]]: i32, %[[N:.*]]: i32, %[[K:.*]]: i32,
-// THREAD: "tile.ring"() {{.*}}full = 4 : i64
+// THREAD: "tile.ring"() {{.*}}full = 97 : i64
 // THREAD-NOT: "tile.windows"
 // THREAD: "tile.steps"(%[[K]])
 // THREAD: }) {step = 128 : i64, unroll = 1 : i64}
