@@ -168,6 +168,15 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _unroll(problem: Problem, schedule: Any) -> None:
+    if schedule.unroll > 1 and problem.k.size is None:
+        raise ScheduleError(
+            f"unroll = {schedule.unroll} and {problem.k.name} is not known",
+            expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",
+            fix=f"give {problem.k.name} in dims",
+        )
+
+
 def _scale_path(problem: Problem, schedule: Any) -> None:
     reason = no_bulk_scales(problem)
     if schedule.scale_path == "bulk" and reason:
@@ -195,6 +204,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _scale_blocks,
     _registers,
     _staged_epilogue,
+    _unroll,
     _scale_path,
     _shared_memory,
 )

@@ -76,9 +76,10 @@ class Consumer(Epilogue):
         with self.over_k(h, s.unroll) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
             following = e.arith("arith.addi", k0, e.i32(s.tile[2]))
+            factors: list[tuple[ir.Value | None, ir.Value | None]] = []
             for wave in range(self.waves):
                 self.mma(h, partial, cursor, wave, 0, accumulate=0)
-                if wave == 0:
+                if wave == 0:  # the rest is read and fetched under the first product
                     factors = [self.factors(h, at, fetched, w) for w in range(self.waves)]
                     for side in self.sides:
                         self.fetch(h, side, fetched, row0, following)

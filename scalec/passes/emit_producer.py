@@ -6,7 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit_frame import SCALE_WARPS, Frame, Handles, Side
 from scalec.passes.resources import WINDOW
 
-GROUP = 4  # K blocks whose scales travel together through registers, for one operand; half for each of two
+GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
 
 class Producer(Frame):

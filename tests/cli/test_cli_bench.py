@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_programs import FP8
 
 from scalec.bench import method, provenance, report
 from scalec.bench.result import OURS, Row, Timing
 from scalec.bench.suites import SUITES, get_suite
 from scalec.commands import bench
 from scalec.errors import DeviceError, ScalecError
+from tests.cli.cli_programs import FP8
 
 OTHER = "torch"
 

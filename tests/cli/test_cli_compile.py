@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from cli_programs import FP8
 
 from scalec.commands.compile import SUFFIXES, stage_of
+from tests.cli.cli_programs import FP8
 
 SIZES = ("--dim", "n=7168,k=2048")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_programs import FP8
+
+from tests.cli.cli_programs import FP8
 
 pytestmark = pytest.mark.gpu
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from cli_programs import FP8
 
 from scalec import env
 from scalec.targets import TARGETS
+from tests.cli.cli_programs import FP8
 
 
 def test_targets(invoke):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cli_programs import FP8
+
+from tests.cli.cli_programs import FP8
 
 
 @pytest.fixture

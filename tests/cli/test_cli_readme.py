@@ -8,9 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from cli_programs import FP8
 
 from scalec.cli import main
+from tests.cli.cli_programs import FP8
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,12 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cli_programs import FP8
 
 from scalec.abi import Extent, TensorSpec
 from scalec.commands import run
 from scalec.errors import DeviceError
 from scalec.runtime.kernel import Kernel
+from tests.cli.cli_programs import FP8
 
 SIZES = ("--dim", "m=200,n=512", "--dim", "k=256")
 

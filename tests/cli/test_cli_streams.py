@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from cli_programs import FP8
+from tests.cli.cli_programs import FP8
 
 SCALEC = [sys.executable, "-m", "scalec.cli"]
 

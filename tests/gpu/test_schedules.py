@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from test_dense import FP8, diff, quantised, run_twice
 
 import scalec
+from tests.gpu.test_dense import FP8, diff, quantised, run_twice
 
 pytestmark = pytest.mark.gpu
 

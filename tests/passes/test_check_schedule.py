@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from scale_programs import text
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
+from tests.passes.scale_programs import text
 
 PLAIN = text(a_block=None, b_block=None)
 
@@ -33,6 +33,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "cluster in two directions": (PLAIN, {"cluster": (2, 2)}, "a cluster of 2x2 shares tiles in two directions"),
     "cluster of three": (PLAIN, {"cluster": (1, 3)}, "a cluster of 1x3 .* no power of two"),
     "box": (PLAIN, {"tile": (320, 64, 128)}, "tile M = 320 is more rows than one bulk copy brings\n.*256"),
+    "unroll": (text(k="?"), {"unroll": 2}, "unroll = 2 and k is not known\n.*unroll = 1"),
     "scale blocks": (
         text(),
         {"tile": (128, 176, 128)},

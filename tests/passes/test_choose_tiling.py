@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from scale_programs import text
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
+from tests.passes.scale_programs import text
 
 
 @pytest.mark.parametrize(

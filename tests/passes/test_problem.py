@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 
 import pytest
-from scale_programs import MAPS, text
 
 from scalec.errors import UnsupportedError
 from scalec.formats import WHOLE
 from scalec.passes.problem import Index, Problem
+from tests.passes.scale_programs import MAPS, text
 
 
 def test_facts(problem_of: Callable[[str], Problem]) -> None:

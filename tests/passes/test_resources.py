@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from scale_programs import text
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
@@ -19,6 +18,7 @@ from scalec.passes.resources import (
     window_slots,
 )
 from scalec.targets import Target
+from tests.passes.scale_programs import text
 
 SCHEDULE = Schedule(tile=(256, 128, 128), stages=3, epilogue="bulk")
 

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from fake import gemm_spec
+from tests.runtime.fake import gemm_spec
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import gc
 
 import numpy as np
 import pytest
-from fake import FakeDevice, Tensor, simple_spec
+from tests.runtime.fake import FakeDevice, Tensor, simple_spec
 from hypothesis import given
 from hypothesis import strategies as st
 

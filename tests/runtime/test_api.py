@@ -7,7 +7,7 @@ import sys
 import types
 
 import pytest
-from fake import gemm_spec
+from tests.runtime.fake import gemm_spec
 
 import scalec
 from scalec import api, env

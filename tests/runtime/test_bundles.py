@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake import FakeDevice, gemm_spec, gemm_tensors, simple_spec
+from tests.runtime.fake import FakeDevice, gemm_spec, gemm_tensors, simple_spec
 
 import scalec
 from scalec.errors import ArgumentError, ScalecError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fake import FakeDevice, K, M, N, Tensor, gemm_spec, gemm_tensors, simple_spec
+from tests.runtime.fake import FakeDevice, K, M, N, Tensor, gemm_spec, gemm_tensors, simple_spec
 
 from scalec.abi import Argument, Extent, TensorSpec
 from scalec.errors import ArgumentError, DeviceError, UnsupportedError

@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from fake import gemm_spec
+from tests.runtime.fake import gemm_spec
 
 from scalec.runtime import cache
 from scalec.runtime.cache import Compiled

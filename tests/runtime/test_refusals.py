@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, simple_spec
+from tests.runtime.fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, simple_spec
 
 from scalec.errors import ArgumentError
 from scalec.runtime.kernel import Kernel

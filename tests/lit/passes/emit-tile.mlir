@@ -87,7 +87,7 @@
 // THREAD: "tile.store_direct"({{.*}}) {pair = 0 : i64}
 // THREAD: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
 // THREAD-NEXT: "tile.warp"
-// THREAD: %[[ROWS:.*]] = "tile.row_scales"() {blocks = 4 : i64, rows = 256 : i64, warps = 3 : i64}
+// THREAD: %[[ROWS:.*]] = "tile.row_scales"() {blocks = 2 : i64, rows = 256 : i64, warps = 3 : i64}
 // THREAD: "tile.tiles"
 // THREAD: "tile.load_rows"(%[[ROWS]], {{.*}}) {block = 128 : i64, step = 128 : i64}
 // THREAD: "tile.steps"(%[[K]])
@@ -97,10 +97,8 @@
 // THREAD-NEXT: "tile.advance"
 // THREAD: "tile.when"
 // THREAD: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 1 : i64}
-// THREAD: "tile.when"
-// THREAD: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 3 : i64}
 // THREAD: "tile.load_rows"(%[[ROWS]]
-// THREAD-NEXT: }) {step = 512 : i64, unroll = 1 : i64}
+// THREAD-NEXT: }) {step = 256 : i64, unroll = 1 : i64}
 // THREAD: }) {count = 3 : i64, elected = 0 : i64, index = 1 : i64}
 
 // 16-bit operands: sums stay in the tensor core, one K block in flight while the next is issued, stages one later.
