@@ -164,13 +164,18 @@ class _Run:
 
     def space(self, used: set[int]) -> Space:
         """All points of the `used` dimensions; the others do not vary."""
-        for d in used:
-            if self.sizes[d] is None:
+        points = []
+        for d, (name, size) in enumerate(zip(self.names, self.sizes, strict=True)):
+            if d not in used:
+                points.append(np.arange(1))
+            elif size is not None:
+                points.append(np.arange(size))
+            else:
                 raise ScalecError(
-                    f"the size of dimension {self.names[d]} is in no argument's shape",
-                    fix=f"pass dims={{'{self.names[d]}': ...}} or the result buffer as results_in",
+                    f"the size of dimension {name} is in no argument's shape",
+                    fix=f"pass dims={{'{name}': ...}} or the result buffer as results_in",
                 )
-        return Space(tuple(np.arange(self.sizes[d] if d in used else 1) for d in range(len(self.names))))
+        return Space(tuple(points))
 
     def extents(self, value: ir.Value, target: Access, space: Space) -> tuple[int, ...]:
         """Extents of an op's result: from its type, a result buffer, or the largest index that is written."""

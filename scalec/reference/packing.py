@@ -37,7 +37,7 @@ def pack4(codes: Array) -> NDArray[np.uint8]:
     raw = codes.view(np.uint8) & 0xF
     if raw.shape[-1] % 2:
         raw = np.concatenate([raw, np.zeros((*raw.shape[:-1], 1), np.uint8)], axis=-1)
-    return raw[..., 0::2] | (raw[..., 1::2] << 4)
+    return np.asarray(raw[..., 0::2] | (raw[..., 1::2] << 4), np.uint8)
 
 
 def unpack4(packed: Array, count: int | None = None) -> Array:

@@ -181,10 +181,13 @@ class Access:
             bad = bad & ~s
         if bad.any():
             at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-            found = [int(np.broadcast_to(i, bad.shape)[at]) for i in self.indices(space)]
+            found = [
+                int(i[tuple(min(a, n - 1) for a, n in zip(at, i.shape, strict=True))]) for i in self.indices(space)
+            ]
+            point = [int(p[a]) for p, a in zip(space.points, at, strict=True)]
             raise ScalecError(
                 f"{self.tensor.name} is read outside its bounds",
-                got=f"index {found} at the point {[int(p) for p in at]}",
+                got=f"index {found} at the point {point} of the iteration space",
                 expected=f"an index inside {list(self.tensor.data.shape)}",
             )
 

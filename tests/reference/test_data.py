@@ -1,0 +1,150 @@
+"""Made data: valid, deterministic, and such that a wrong scale index shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scalec.errors import ScalecError
+from scalec.reference import diff, make, run
+from tests.reference.reference_programs import EXAMPLES, program
+
+SIZES = {"m": 256, "n": 256, "k": 384, "g": 4, "b": 3, "h": 4, "d": 128, "r": 128, "q": 9, "t": 200, "s": 5}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_every_example_runs(path: Path) -> None:
+    with program(path.read_text()) as module:
+        names = str(module.body.operations[0].attributes["scale.dims"])
+        dims = {k: v for k, v in SIZES.items() if f'"{k}"' in names}
+        first, second = make(module, dims, 7), make(module, dims, 7)
+        assert all((a.view(np.uint8) == second[k].view(np.uint8)).all() for k, a in first.items() if a.ndim)
+        results = run(module, first, dims=dims)
+        for name, r in results.items():
+            written = results.written[name]
+            assert written.any()
+            assert not np.isnan(r.astype(np.float64)[written]).any()
+        exact = make(module, dims, 7, exact=True)
+        for a in exact.values():
+            if a.dtype != np.int32:
+                v = a.astype(np.float64)
+                assert (np.abs(v) <= 2).all()
+                assert (v * 2 == np.rint(v * 2)).all()
+
+
+SCALED = [
+    ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", {"m": 200, "n": 300, "k": 640}),
+    ("C[m,n] = A[m,k]@B[n,k] scale(1x128,1x128)", {"m": 130, "n": 140, "k": 512}),
+    ("C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp4", {"m": 70, "n": 40, "k": 256}),
+    ("C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"m": 70, "n": 40, "k": 128}),
+    ("C[m,n] = A[m,k] @ B[e[m/16],n,k] scale(1x128,1x128x128)", {"m": 64, "n": 300, "k": 512, "B_0": 3}),
+]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(SCALED), st.sampled_from(["A_scale", "B_scale"]), st.data())
+def test_a_swap_of_two_different_scales_shows(case: tuple[str, dict[str, int]], name: str, data: st.DataObject) -> None:
+    text, dims = case
+    with program(text) as module:
+        arguments = make(module, dims, 11)
+        if "e" in arguments:
+            arguments["e"] = np.array([0, 1, 2, 1], np.int32)
+        right = run(module, arguments, exact=True)["C"]
+        scales = arguments[name].copy()
+        flat = scales.reshape(-1)
+        i, j = (data.draw(st.integers(0, flat.size - 1)) for _ in range(2))
+        if flat[i] == flat[j]:
+            return
+        flat[i], flat[j] = flat[j], flat[i]
+        wrong = run(module, arguments | {name: scales}, exact=True)["C"]
+    # seen in the rows or columns that the swapped blocks reach, far above bf16's rounding
+    changed = (wrong != right) & np.isfinite(right)
+    assert diff(wrong[changed], right[changed]) > 1e-5
+
+
+@pytest.mark.parametrize("text", ["C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "C[m,n] = A[m,k]:mxfp8@B[n,k]:mxfp8"])
+def test_neighbouring_scales_differ(text: str) -> None:
+    with program(text) as module:
+        a = make(module, {"m": 512, "n": 1024, "k": 2048}, 0)
+    for name in ("A_scale", "B_scale"):
+        s = a[name].astype(np.float64)
+        assert np.log2(s.max() / s.min()) >= 3
+        for axis in (0, 1):
+            for step in (1, 2, 4):  # next block, and the strides that a wrong tile or stage is off by
+                same = np.take(s, range(step, s.shape[axis]), axis) == np.take(s, range(s.shape[axis] - step), axis)
+                assert same.mean() < 0.35
+    rows = a["A_scale"].astype(np.float64)
+    for step in (8, 16, 32, 64, 128):
+        assert (rows[step:] == rows[:-step]).mean() < 0.35
+
+
+def test_shifted_scale_slices_show_everywhere() -> None:
+    dims = {"m": 256, "n": 256, "k": 1024}
+    with program("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)") as module:
+        a = make(module, dims, 2)
+        right = run(module, a, exact=True)["C"]
+        for name, axis in (("A_scale", 0), ("A_scale", 1), ("B_scale", 0), ("B_scale", 1)):
+            wrong = run(module, a | {name: np.roll(a[name], 1, axis)}, exact=True)["C"]
+            assert diff(wrong, right) > 0.05
+            assert min(diff(x, y) for x, y in zip(wrong, right, strict=True)) > 1e-4  # every row
+
+
+def test_exact_data_makes_exact_sums() -> None:
+    with program("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)") as module:
+        a = make(module, {"m": 64, "n": 128, "k": 4096}, 0, exact=True)
+        x = run(module, a, exact=True)["C"]
+    assert (x == x.astype(np.float32)).all()
+    assert (x * 4 == np.rint(x * 4)).all()
+    scales = a["A_scale"].astype(np.float64)
+    assert set(np.unique(scales)) == {0.5, 1.0, 2.0}
+    # f32 in another order gives the same bits
+    f32 = np.zeros((64, 128), np.float32)
+    for k in range(4095, -1, -1):
+        left = a["A"][:, k].astype(np.float32) * a["A_scale"][:, k // 128]
+        right = a["B"][:, k].astype(np.float32) * a["B_scale"][0, k // 128]
+        f32 += left[:, None] * right
+    assert (f32 == x).all()
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 1000), st.integers(1, 9), st.integers(1, 300))
+def test_offsets_are_sorted_and_in_range(seed: int, g: int, m: int) -> None:
+    with program("C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]") as module:
+        off = make(module, {"m": m, "n": 4, "k": 8, "g": g}, seed)["off"]
+        aligned = make(module, {"m": 256, "n": 4, "k": 8, "g": g}, seed, align={"m": 64})["off"]
+    assert off.shape == (g + 1,)
+    assert off[0] == 0
+    assert (np.diff(off) >= 0).all()
+    assert off[-1] <= m
+    assert (aligned % 64 == 0).all()
+    if g >= 3:
+        assert (np.diff(off) == 0).any()
+
+
+def test_index_tensors_fit_their_role() -> None:
+    with program("C[idx[m],n] = A[m,k] @ B[e[m/16],n,k]") as module:
+        a = make(module, {"m": 200, "n": 4, "k": 8, "B_0": 5, "C_0": 220}, 0)
+    rows = a["idx"][a["idx"] >= 0]
+    assert len(set(rows.tolist())) == len(rows)
+    assert (a["idx"] < 0).any()
+    assert rows.max() < 220
+    assert set(a["e"].tolist()) <= {-1, 0, 1, 2, 3, 4}
+    assert (a["e"] < 0).any()
+    text = "L[q,t]:f32 = sum[h](Q[q,h,d]@K[table[q,t/8],t%8,d]) for t in lo[q]:hi[q] else -inf"
+    with program(text) as module:
+        a = make(module, {"q": 6, "t": 60, "h": 2, "d": 8}, 3)
+    assert (a["lo"] <= a["hi"]).all()
+    assert a["hi"].max() == 60
+    pages = a["table"][a["table"] >= 0]
+    assert len(set(pages.tolist())) == len(pages)
+    assert a["K"].shape == (48, 8, 8)
+
+
+def test_a_missing_size_is_named() -> None:
+    with program("C[m,n] = A[m,k] @ B[n,k]") as module, pytest.raises(ScalecError, match="shape of B needs") as e:
+        make(module, {"m": 4, "k": 8})
+    assert "none for n" in str(e.value)
