@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from itertools import pairwise, product
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
