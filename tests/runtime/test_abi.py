@@ -6,12 +6,12 @@ import json
 import math
 
 import pytest
-from tests.runtime.fake import gemm_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
 from scalec.formats import ELEMENT_TYPES
+from tests.runtime.fake import gemm_spec
 
 names = st.text(max_size=8)
 sizes = st.integers(0, 2**40)

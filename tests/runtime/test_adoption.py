@@ -7,7 +7,6 @@ import gc
 
 import numpy as np
 import pytest
-from tests.runtime.fake import FakeDevice, Tensor, simple_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from scalec.runtime import dlpack
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.tensors import TensorView, adopt, stream_handle
+from tests.runtime.fake import FakeDevice, Tensor, simple_spec
 
 GPU = ("cuda", 0)
 

@@ -7,12 +7,12 @@ import sys
 import types
 
 import pytest
-from tests.runtime.fake import gemm_spec
 
 import scalec
 from scalec import api, env
 from scalec.errors import ArgumentError, DeviceError, ScalecError, UnsupportedError
 from scalec.runtime import driver
+from tests.runtime.fake import gemm_spec
 
 
 @pytest.fixture

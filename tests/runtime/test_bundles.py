@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.runtime.fake import FakeDevice, gemm_spec, gemm_tensors, simple_spec
 
 import scalec
 from scalec.errors import ArgumentError, ScalecError
 from scalec.runtime import bundle
 from scalec.runtime.kernel import Kernel
+from tests.runtime.fake import FakeDevice, gemm_spec, gemm_tensors, simple_spec
 
 
 def kernel(cubin: bytes = b"cubin", **dims: int) -> Kernel:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.runtime.fake import FakeDevice, K, M, N, Tensor, gemm_spec, gemm_tensors, simple_spec
 
 from scalec.abi import Argument, Extent, TensorSpec
 from scalec.errors import ArgumentError, DeviceError, UnsupportedError
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
+from tests.runtime.fake import FakeDevice, K, M, N, Tensor, gemm_spec, gemm_tensors, simple_spec
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tests.runtime.fake import gemm_spec
 
 from scalec.runtime import cache
 from scalec.runtime.cache import Compiled
+from tests.runtime.fake import gemm_spec
 
 KEY = "ab" + "0" * 62
 MADE = Compiled(gemm_spec(), b"\x7fELF" + bytes(range(256)) * 40, "// PTX of C\n.visible .entry C() { ret; }\n")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.runtime.fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, simple_spec
 
 from scalec.errors import ArgumentError
 from scalec.runtime.kernel import Kernel
+from tests.runtime.fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, simple_spec
 
 GB = 1 << 30
 
