@@ -1,0 +1,101 @@
+"""docs/language.md is true: its programs build, its refusals read as shown, its last section is what sm_90a does.
+
+A fenced block is one program a line, unless its info string says `scale program` or `scale refused`: then it is one
+program, and the rest of a `scale refused` block its message. Programs within a sentence are built too.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scalec import compiler
+from scalec.errors import ScalecError, SourceError, UnsupportedError
+from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS
+from scalec.frontend import build
+from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
+from scalec.ir import schedule
+from scalec.ir.context import context, parse
+
+PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
+BLOCKS = re.findall(r"^```(\w[^\n]*)\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
+PROSE = re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
+SENTENCES = re.findall(r"`(\w+\[[^`]*\](?::\w+)? \+?= [^`]*@[^`]*)`", PROSE)
+
+
+def programs(info: str) -> list[str]:
+    """The programs of the blocks with this info string, one a line."""
+    return [line for kind, text in BLOCKS if kind == info for line in text.splitlines()]
+
+
+WHOLE = [text for kind, text in BLOCKS if kind == "scale program"]
+REFUSED = [re.split(r"\n(?=program:)", text, maxsplit=1) for kind, text in BLOCKS if kind == "scale refused"]
+RUNS, NO_KERNEL = programs("scale sm_90a"), programs("scale sm_90a refused")
+
+
+def test_every_block_is_of_a_kind_that_is_tested() -> None:
+    kinds = {"scale", "scale program", "scale refused", "scale sm_90a", "scale sm_90a refused"}
+    assert {kind for kind, _ in BLOCKS} == kinds
+    assert PAGE.count("```") == 2 * len(BLOCKS)
+    assert not re.search(r"^    ", PROSE, re.MULTILINE), "an indented block is not tested"
+    assert len(SENTENCES) == 6
+
+
+@pytest.mark.parametrize("text", [*programs("scale"), *WHOLE, *SENTENCES, *RUNS, *NO_KERNEL])
+def test_the_front_end_accepts(text: str) -> None:
+    with context():
+        module = build(text)
+        assert str(parse(str(module))) == str(module)
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_the_front_end_refuses(text: str, message: str) -> None:
+    with context(), pytest.raises(SourceError) as caught:
+        build(text, name="program")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", RUNS)
+def test_sm_90a_compiles(text: str) -> None:
+    assert compiler.compile_source(text, "sm_90a").cubin
+
+
+@pytest.mark.parametrize("text", NO_KERNEL)
+def test_sm_90a_refuses(text: str) -> None:
+    with pytest.raises(UnsupportedError):
+        compiler.compile_source(text, "sm_90a")
+
+
+def test_a_row_must_be_a_multiple_of_16_bytes() -> None:
+    with pytest.raises(ScalecError, match="k = 7169 is not a multiple of 16 bytes"):
+        compiler.compile_source("C[m,n] = A[m,k] @ B[n,k]", "sm_90a", {"k": 7169})
+
+
+def test_every_word_of_the_language_is_there() -> None:
+    words = set(re.findall(r"\w+", PAGE))
+    named = [*ELEMENT_TYPES, *FORMATS, *LAYOUTS, *FUNCTIONS, *REDUCTIONS, *KEYWORDS, *schedule.FIELDS]
+    assert [w for w in named if w not in words] == []
+
+
+def test_every_example_of_a_schedule_field_parses() -> None:
+    table = PROSE.partition("## The schedule")[2]
+    rows = re.findall(r"^\| ((?:`\w+` ?)+)\| [^|]* \| (`[^|]*`) \|$", table, re.MULTILINE)
+    seen = []
+    for names, values in rows:
+        fields, examples = re.findall(r"\w+", names), re.findall(r"\w+", values)
+        examples *= len(fields) if len(examples) == 1 else 1
+        for field, example in zip(fields, examples, strict=True):
+            schedule.parse_field(field, example)
+            seen.append(field)
+    assert sorted(seen) == sorted(schedule.FIELDS)
+
+
+def test_the_argument_order_that_the_page_gives() -> None:
+    text = "C[m,n] = alpha * A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]"
+    assert text.partition(" = ")[2] in PAGE
+    with context():
+        function = build(text).body.operations[0]
+        names = [a["scale.name"].value for a in function.attributes["arg_attrs"]]
+    assert f"`{', '.join(names)}`" in PAGE
