@@ -1,0 +1,141 @@
+"""What several verifiers of the `tile` dialect ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalec.ir.mlir import ir
+from scalec.ir.tile_types import WindowType, element_of, int_of, ints_of, shape_of
+from scalec.ir.verify import fail
+
+
+def at_least(op: ir.OpView, low: int, *names: str) -> bool:
+    """Refuses an integer attribute below `low`."""
+    for name in names:
+        value = int_of(op.operation.attributes[name])
+        if value < low:
+            return fail(op, f"{name} is {value}, expected at least {low}")
+    return True
+
+
+def flag(op: ir.OpView, *names: str) -> bool:
+    """Refuses an integer attribute that is neither 0 nor 1."""
+    for name in names:
+        value = int_of(op.operation.attributes[name])
+        if value not in (0, 1):
+            return fail(op, f"{name} is {value}, expected 0 or 1")
+    return True
+
+
+def extents(op: ir.OpView, *names: str) -> bool:
+    """Refuses an attribute that is not two positive integers, along M and N."""
+    for name in names:
+        values = ints_of(op.operation.attributes[name])
+        if len(values) != 2 or min(values) < 1:
+            return fail(op, f"{name} is {list(values)}, expected two positive integers (M, N)")
+    return True
+
+
+def takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> bool:
+    """Refuses a body that is not one block of these arguments."""
+    blocks = list(op.body.blocks)
+    if len(blocks) != 1:
+        return fail(op, f"body has {len(blocks)} blocks, expected 1")
+    got = [str(a.type) for a in blocks[0].arguments]
+    if got != [str(w) for w in wanted]:
+        return fail(op, f"body takes ({', '.join(got)}), expected ({', '.join(map(str, wanted))})")
+    return True
+
+
+def maker(value: ir.Value, name: str) -> Any:
+    """The op `name` that made a handle, None where another did (a block argument)."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != name else owner.opview
+
+
+def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
+    """Refuses a cursor of another depth than its ring or the buffers whose stages it picks."""
+    cursor = maker(op.cursor, "tile.cursor")
+    if cursor is None:
+        return True
+    depth, of = int_of(cursor.depth), [("buffer", int_of(v.type.stages)) for v in buffers]
+    if ring is not None and (made := maker(ring, "tile.ring")) is not None:
+        of.insert(0, ("ring", int_of(made.depth)))
+    for what, stages in of:
+        if stages != depth:
+            return fail(op, f"the cursor goes through {depth} stages, the {what} has {stages}")
+    return True
+
+
+WAVE_ROWS = 64
+"""Rows of a wave: those of one warpgroup instruction (PTX ISA 9.7.15: wgmma is m64nNkK)."""
+
+MAX_BOX = 256
+"""Elements of a box along each dimension (CUDA driver API, cuTensorMapEncodeTiled, boxDim)."""
+
+MAX_TRANSACTION = (1 << 20) - 1
+"""Bytes that a barrier can expect (PTX ISA 9.7.13.15, mbarrier: range of the tx-count)."""
+
+
+def copies(op: ir.OpView) -> bool:
+    """Refuses a bulk copy whose box is not the tile, in shape, element and swizzle."""
+    box, tile = shape_of(op.source.type), shape_of(op.target.type)
+    if box[::-1] != tile:
+        return fail(op, f"box {list(box)} (innermost first) does not fill a tile of {list(tile)}")
+    if max(box) > MAX_BOX:
+        return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")
+    if element_of(op.source.type) != element_of(op.target.type):
+        return fail(op, f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
+    if int_of(op.source.type.swizzle) != int_of(op.target.type.swizzle):
+        return fail(op, f"swizzles differ: {int_of(op.source.type.swizzle)} and {int_of(op.target.type.swizzle)}")
+    return flag(op, "multicast")
+
+
+def positive_tile(op: ir.OpView, t: ir.Type) -> bool:
+    """Refuses a shared tile without extents or stages."""
+    if len(shape_of(t)) != 2 or min(shape_of(t)) < 1 or int_of(t.stages) < 1:
+        return fail(
+            op, f"has {int_of(t.stages)} stages of {list(shape_of(t))}, expected positive rows, columns and stages"
+        )
+    return True
+
+
+def announces(op: ir.OpView) -> bool:
+    """Refuses a number of bytes that a barrier cannot expect."""
+    count = int_of(op.bytes)
+    if not 0 < count <= MAX_TRANSACTION:
+        return fail(op, f"announces {count} bytes, expected 1 to {MAX_TRANSACTION}")
+    return in_step(op, op.ring)
+
+
+def reads_f32(op: ir.OpView) -> bool:
+    """Refuses scales in memory that are not f32."""
+    t = op.source.type
+    if not isinstance(t, ir.MemRefType) or str(t.element_type) != "f32":
+        return fail(op, f"reads scales from {t}, expected a memref of f32")
+    return True
+
+
+def holds_factors(op: ir.OpView) -> int:
+    """Rows whose factors `source` holds, one f32 each at `position`; 0 once it has refused the op."""
+    rows, blocks = shape_of(op.source.type)
+    if str(element_of(op.source.type)) != "f32":
+        fail(op, f"reads factors of {element_of(op.source.type)}, expected f32")
+        return 0
+    stages = int_of(op.source.type.stages)
+    if isinstance(op.position.type, WindowType):
+        window = maker(op.position, "tile.windows")
+        if window is not None and (blocks, stages) != (int_of(window.blocks), int_of(window.slots)):
+            wanted = f"{int_of(window.slots)} slots of {int_of(window.blocks)} K blocks"
+            fail(op, f"the buffer has {stages} slots of {blocks} K blocks, the window goes through {wanted}")
+            return 0
+        return rows
+    cursor = maker(op.position, "tile.cursor")
+    if rows != 1:
+        fail(op, f"a stage of factors is one row, got a tile of [{rows}, {blocks}]")
+        return 0
+    if cursor is not None and int_of(cursor.depth) != stages:
+        fail(op, f"the cursor goes through {int_of(cursor.depth)} stages, the buffer has {stages}")
+        return 0
+    return blocks

@@ -1,0 +1,274 @@
+"""Ops of `tile` that multiply, promote, and write results."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import WAVE_ROWS, at_least, flag, holds_factors, in_step, maker, takes
+from scalec.ir.tile_types import (
+    I32,
+    CursorType,
+    DescriptorType,
+    FragmentType,
+    InputType,
+    ScalarsType,
+    ScalesType,
+    SharedType,
+    Tile,
+    WindowType,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+)
+from scalec.ir.verify import fail, verifier
+
+# ---------------------------------------------------------------------------------------------------------- compute
+
+
+class FragmentOp(Tile.Operation, name="fragment"):
+    """An accumulator of this warpgroup."""
+
+    result: ext.Result[FragmentType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        shape, space = shape_of(op.result.type), str_of(op.result.type.space)
+        if len(shape) != 2 or min(shape) < 1 or shape[0] % WAVE_ROWS or shape[1] % 8:
+            return fail(op, f"an accumulator of {list(shape)}, expected rows by {WAVE_ROWS} and columns by 8")
+        if space not in ("registers", "tensor"):
+            return fail(op, f"an accumulator in {space}, expected registers or tensor")
+        return True
+
+
+class ClearOp(Tile.Operation, name="clear"):
+    """Sets an accumulator to zero."""
+
+    accumulator: ext.Operand[FragmentType]
+
+
+class MmaOp(Tile.Operation, name="mma"):
+    """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
+
+    A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    a: ext.Operand[SharedType]
+    b: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    a_wave: ir.IntegerAttr
+    wave: ir.IntegerAttr
+    waves: ir.IntegerAttr
+    accumulate: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        a, b, c = (shape_of(v.type) for v in (op.a, op.b, op.accumulator))
+        if a[1] != b[1]:
+            return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
+        if c[1] != b[0]:
+            return fail(op, f"the accumulator has {c[1]} columns, B {b[0]} rows")
+        if not (at_least(op, 0, "wave", "a_wave") and at_least(op, 1, "waves") and flag(op, "accumulate")):
+            return False
+        if c[0] <= int_of(op.wave) * WAVE_ROWS or int_of(op.a_wave) >= int_of(op.waves):
+            return fail(
+                op, f"wave {int_of(op.wave)} of A's wave {int_of(op.a_wave)} is outside an accumulator of {c[0]} rows"
+            )
+        if a[0] % (WAVE_ROWS * int_of(op.waves)):
+            return fail(op, f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {WAVE_ROWS} rows")
+        widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
+        if widths[0] != widths[1]:
+            return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
+        return in_step(op, None, op.a, op.b)
+
+
+class MmaWaitOp(Tile.Operation, name="mma_wait"):
+    """Waits until at most `pending` groups of products are in flight; the accumulator may then be read."""
+
+    accumulator: ext.Operand[FragmentType]
+    pending: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 0, "pending")
+
+
+class RowFactorsOp(Tile.Operation, name="row_factors"):
+    """Scale factors of the rows of a wave: from the cursor's stage of a shared vector, or from a window's block."""
+
+    source: ext.Operand[SharedType]
+    position: ext.Operand[CursorType | WindowType]
+    result: ext.Result[ScalesType]
+    wave: ir.IntegerAttr
+    waves: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        wave, waves = int_of(op.wave), int_of(op.waves)
+        if not 0 <= wave < waves:
+            return fail(op, f"wave {wave} of {waves}")
+        rows = holds_factors(op)
+        if rows % (WAVE_ROWS * waves):
+            return fail(op, f"factors of {rows} rows, expected a multiple of {waves} waves of {WAVE_ROWS} rows")
+        return rows > 0
+
+
+class ColumnFactorsOp(Tile.Operation, name="column_factors"):
+    """Scale factors of the tile's columns, found likewise; read where they are used, so release after."""
+
+    source: ext.Operand[SharedType]
+    position: ext.Operand[CursorType | WindowType]
+    result: ext.Result[ScalesType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return holds_factors(op) > 0
+
+
+class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
+    """What `fetch` brought: scalars [first, first + count), each for `span` columns (0: for all)."""
+
+    source: ext.Operand[ScalarsType]
+    result: ext.Result[ScalesType]
+    first: ir.IntegerAttr
+    count: ir.IntegerAttr
+    span: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (at_least(op, 0, "first", "span") and at_least(op, 1, "count")):
+            return False
+        end, span, room = int_of(op.first) + int_of(op.count), int_of(op.span), maker(op.source, "tile.scalars")
+        if room is not None and end > int_of(room.count):
+            return fail(op, f"takes scalars {int_of(op.first)}..{end} of {int_of(room.count)}")
+        if span % 8 or (not span and int_of(op.count) > 1):
+            return fail(
+                op,
+                f"{int_of(op.count)} factors of {span} columns each, expected a multiple of 8 (0: one factor for all)",
+            )
+        return True
+
+
+class PromoteOp(Tile.Operation, name="promote"):
+    """accumulator[wave] += partial * a_factors * b_factors, in FP32 registers."""
+
+    accumulator: ext.Operand[FragmentType]
+    partial: ext.Operand[FragmentType]
+    a_factors: ext.Operand[ScalesType] | None
+    b_factors: ext.Operand[ScalesType] | None
+    wave: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (rows, columns), (_, partial) = shape_of(op.accumulator.type), shape_of(op.partial.type)
+        if columns != partial:
+            return fail(op, f"the accumulator has {columns} columns, the partial sums {partial}")
+        if not 0 <= int_of(op.wave) * WAVE_ROWS < rows:
+            return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
+        return True
+
+
+# --------------------------------------------------------------------------------------------------------- epilogue
+
+
+class InputOp(Tile.Operation, name="input"):
+    """An epilogue input: source[row / row_block * row_stride + column / column_block * column_stride].
+
+    kind: "row" (one value a row), "col", "both" or "scalar"; strides in elements. `pair` 1: two adjacent columns may
+    be loaded at once.
+    """
+
+    source: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    column_stride: ext.Operand[ir.IntegerType[64]]
+    result: ext.Result[InputType]
+    kind: ir.StringAttr
+    row_block: ir.IntegerAttr
+    column_block: ir.IntegerAttr
+    pair: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.kind) not in ("row", "col", "both", "scalar"):
+            return fail(op, f"kind is {op.kind}, expected row, col, both or scalar")
+        return at_least(op, 1, "row_block", "column_block") and flag(op, "pair")
+
+
+class EpilogueOp(Tile.Operation, name="epilogue"):
+    """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`)."""
+
+    accumulator: ext.Operand[FragmentType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    inputs: Sequence[ext.Operand[InputType]]
+    body: ext.Region
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        if not takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))):
+            return False
+        last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
+        if last.operation.name != "tile.yield":
+            return fail(op, f"body ends in {last.operation.name}, expected tile.yield")
+        return True
+
+
+class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
+    """Ends the body of `tile.epilogue`."""
+
+    value: ext.Operand[ir.F32Type]
+
+
+class StoreOp(Tile.Operation, name="store"):
+    """Rounds the accumulator to the element type and stores it at (m0, n0) through shared memory, by bulk copies."""
+
+    accumulator: ext.Operand[FragmentType]
+    staging: ext.Operand[SharedType]
+    target: ext.Operand[DescriptorType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
+        box, element, swizzle = shape_of(target), element_of(target), int_of(target.swizzle)
+        if element != element_of(staging) or swizzle != int_of(staging.swizzle):
+            return fail(
+                op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
+            )
+        if box[1] != WAVE_ROWS or box[0] * bits_of(element) != 8 * swizzle:
+            return fail(op, f"box {list(box)} of {element}, expected {WAVE_ROWS} rows of {swizzle} bytes (the swizzle)")
+        if shape_of(staging)[0] % rows or shape_of(staging)[1] != columns or columns % box[0]:
+            return fail(
+                op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"
+            )
+        return True
+
+
+class StoreDirectOp(Tile.Operation, name="store_direct"):
+    """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once."""
+
+    accumulator: ext.Operand[FragmentType]
+    target: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    pair: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        return flag(op, "pair")
+
+
+class DrainOp(Tile.Operation, name="drain"):
+    """Waits until this role's bulk stores are complete."""

@@ -1,0 +1,287 @@
+"""Ops of `tile` that say who does what when: the kernel, its roles, loops, stages and their barriers."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import announces, at_least, extents, flag, in_step, positive_tile, takes
+from scalec.ir.tile_types import I1, I32, CursorType, RingType, SharedType, Tile, int_of, ints_of, shared_bytes, str_of
+from scalec.ir.verify import fail, verifier
+
+# ---------------------------------------------------------------------------------------------- kernel and its roles
+
+
+class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
+    """One kernel. Block arguments are its parameters; `arguments` says, for each, where its value comes from.
+
+    cluster = CTAs along (M, N); `shared_bytes` is the dynamic shared memory; offsets of buffers and rings are into it.
+    """
+
+    sym_name: ir.StringAttr
+    threads: ir.IntegerAttr
+    cluster: Any
+    shared_bytes: ir.IntegerAttr
+    arguments: ir.ArrayAttr
+    body: ext.Region
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        blocks = list(op.body.blocks)
+        if len(blocks) != 1:
+            return fail(op, f"body has {len(blocks)} blocks, expected 1")
+        if len(blocks[0].arguments) != len(op.arguments):
+            return fail(op, f"has {len(blocks[0].arguments)} parameters but {len(op.arguments)} sources in `arguments`")
+        if int_of(op.threads) % 32 or not 32 <= int_of(op.threads) <= 1024:
+            return fail(op, f"threads is {int_of(op.threads)}, expected a multiple of 32 from 32 to 1024")
+        if not extents(op, "cluster"):
+            return False
+        end = max((_end(o) for o in blocks[0].operations), default=0)
+        if end > int_of(op.shared_bytes):
+            return fail(
+                op, f"buffers and rings end at byte {end}, beyond the shared memory of {int_of(op.shared_bytes)} bytes"
+            )
+        warps = [ints_of(o.attributes["warps"]) for o in blocks[0].operations if o.operation.name == "tile.role"]
+        taken = [w for low, high in warps for w in range(low, high)]
+        if len(taken) != len(set(taken)):
+            return fail(op, f"roles share warps: {warps}")
+        if taken and max(taken) >= int_of(op.threads) // 32:
+            return fail(
+                op,
+                f"a role has warp {max(taken)}, but {int_of(op.threads)} threads are {int_of(op.threads) // 32} warps",
+            )
+        return True
+
+
+def _end(op: ir.OpView) -> int:
+    """First byte after a buffer or ring, 0 for other ops."""
+    o = op.operation
+    if o.name == "tile.shared":
+        return int_of(o.attributes["offset"]) + shared_bytes(o.results[0].type)
+    if o.name == "tile.ring":
+        return int_of(o.attributes["offset"]) + 16 * int_of(o.attributes["depth"])
+    return 0
+
+
+class RoleOp(Tile.Operation, name="role", traits=[ir.NoTerminatorTrait]):
+    """What the warps [warps[0], warps[1]) do, with `registers` for each thread."""
+
+    label: ir.StringAttr
+    warps: Any
+    registers: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        low, high = ints_of(op.warps)
+        if low % 4 or high % 4 or high <= low:
+            return fail(op, f"warps {low}..{high} are not whole warpgroups (multiples of 4)")
+        if int_of(op.registers) % 8 or not 24 <= int_of(op.registers) <= 256:
+            return fail(op, f"registers {int_of(op.registers)} must be a multiple of 8 from 24 to 256")
+        return True
+
+
+class WhenOp(Tile.Operation, name="when", traits=[ir.NoTerminatorTrait]):
+    """What happens under a condition."""
+
+    condition: ext.Operand[I1]
+    body: ext.Region
+
+
+class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
+    """What `count` warps of a role do, from the `index`-th on; with `elected`, one thread of each."""
+
+    index: ir.IntegerAttr
+    count: ir.IntegerAttr
+    elected: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (at_least(op, 0, "index") and at_least(op, 1, "count") and flag(op, "elected")):
+            return False
+        role = op.operation.parent
+        if role is None or role.name != "tile.role":
+            return fail(op, "is not in a tile.role")
+        low, high = ints_of(role.opview.warps)
+        end = int_of(op.index) + int_of(op.count)
+        if end > high - low:
+            return fail(op, f"has warps {int_of(op.index)}..{end} of a role of {high - low} warps")
+        return True
+
+
+class SyncOp(Tile.Operation, name="sync"):
+    """All threads of the `scope` ("cta" or "cluster") meet."""
+
+    scope: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.scope) not in ("cta", "cluster"):
+            return fail(op, f"scope is {op.scope}, expected cta or cluster")
+        return True
+
+
+# ------------------------------------------------------------------------------------------------------------ loops
+
+
+class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
+    """Walks the output tiles of this CTA, persistently: body(m0, n0) with the tile's first row and column.
+
+    order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
+    """
+
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    tile: Any
+    cluster: Any
+    order: ir.StringAttr
+    group: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.order) not in ("n", "m"):
+            return fail(op, f"order is {op.order}, expected n or m")
+        i32 = ir.IntegerType.get_signless(32)
+        return extents(op, "tile", "cluster") and at_least(op, 1, "group") and takes(op, [i32, i32])
+
+
+class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
+    """Walks K in steps of `step` elements: body(k0). `unroll` bodies stand in one iteration."""
+
+    k: ext.Operand[I32]
+    step: ir.IntegerAttr
+    unroll: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "step", "unroll") and takes(op, [ir.IntegerType.get_signless(32)])
+
+
+# ----------------------------------------------------------------------------------------------- storage and barriers
+
+
+class SharedOp(Tile.Operation, name="shared"):
+    """A ring of shared tiles at byte `offset`."""
+
+    result: ext.Result[SharedType]
+    offset: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        swizzle = int_of(op.result.type.swizzle)
+        align = {0: 128, 32: 256, 64: 512, 128: 1024}.get(swizzle)
+        if align is None:
+            return fail(op, f"swizzle of {swizzle} bytes, expected 0, 32, 64 or 128")
+        if int_of(op.offset) % align or int_of(op.offset) < 0:
+            return fail(
+                op, f"offset {int_of(op.offset)} is not a multiple of {align} (the period of a {swizzle}-byte swizzle)"
+            )
+        return positive_tile(op, op.result.type)
+
+
+class RingOp(Tile.Operation, name="ring"):
+    """`depth` pairs of barriers at byte `offset`: `full` arrivals fill a stage, `empty` arrivals hand it back."""
+
+    result: ext.Result[RingType]
+    offset: ir.IntegerAttr
+    depth: ir.IntegerAttr
+    full: ir.IntegerAttr
+    empty: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if int_of(op.offset) % 8:
+            return fail(op, f"offset {int_of(op.offset)} is not a multiple of 8, the size of a barrier")
+        return at_least(op, 0, "offset") and at_least(op, 1, "depth", "full", "empty")
+
+
+class CursorOp(Tile.Operation, name="cursor"):
+    """A position in a ring of `depth` stages, at its first stage."""
+
+    result: ext.Result[CursorType]
+    depth: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "depth")
+
+
+class AcquireOp(Tile.Operation, name="acquire"):
+    """Producer: waits until the stage is empty."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return in_step(op, op.ring)
+
+
+class ExpectOp(Tile.Operation, name="expect"):
+    """Producer: arrives at the stage's full barrier and announces `bytes` of bulk copies."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    bytes: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return announces(op)
+
+
+class CommitOp(Tile.Operation, name="commit"):
+    """Producer: this thread arrives at the full barrier; what it stored before is visible to who waits."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return in_step(op, op.ring)
+
+
+class WaitOp(Tile.Operation, name="wait"):
+    """Consumer: waits until the stage is full (returns at once where `peek` has seen it full)."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return in_step(op, op.ring)
+
+
+class PeekOp(Tile.Operation, name="peek"):
+    """Consumer: tests whether the stage is full, without waiting; the next `wait` uses the answer."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return in_step(op, op.ring)
+
+
+class ReleaseOp(Tile.Operation, name="release"):
+    """Consumer: hands the stage `lag` (0 or 1) before the cursor's back to every CTA whose copies fill it.
+
+    `unless`, where given, is a condition under which nothing is handed back.
+    """
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    unless: ext.Operand[I1] | None
+    lag: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return flag(op, "lag") and in_step(op, op.ring)
+
+
+class AdvanceOp(Tile.Operation, name="advance"):
+    """Moves the cursor to the next stage."""
+
+    cursor: ext.Operand[CursorType]

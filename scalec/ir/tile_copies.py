@@ -1,0 +1,198 @@
+"""Ops of `tile` that bring tiles and scales in."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import announces, at_least, copies, in_step, maker, reads_f32
+from scalec.ir.tile_types import (
+    I32,
+    CursorType,
+    DescriptorType,
+    RingType,
+    RowScalesType,
+    ScalarsType,
+    SharedType,
+    Tile,
+    WindowType,
+    element_of,
+    int_of,
+    shape_of,
+)
+from scalec.ir.verify import fail, verifier
+
+
+class CopyOp(Tile.Operation, name="copy"):
+    """Bulk copy of the box at (x, y), x innermost, into the cursor's stage; completes on the ring's full barrier.
+
+    With `multicast` 1 the cluster's first CTA issues it for all its CTAs.
+    """
+
+    source: ext.Operand[DescriptorType]
+    target: ext.Operand[SharedType]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    x: ext.Operand[I32]
+    y: ext.Operand[I32]
+    multicast: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return copies(op) and in_step(op, op.ring, op.target)
+
+
+class WindowOp(Tile.Operation, name="windows"):
+    """A position in a ring of `slots` windows of `blocks` K blocks each (a power of two), at its start."""
+
+    result: ext.Result[WindowType]
+    blocks: ir.IntegerAttr
+    slots: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        for name in ("blocks", "slots"):
+            value = int_of(op.operation.attributes[name])
+            if value < 1 or value & (value - 1):
+                return fail(op, f"{name} is {value}, expected a power of two")
+        return True
+
+
+class OpenWindowOp(Tile.Operation, name="open_window"):
+    """Moves to the first block of the next window, unless already at one: a new tile starts a new window."""
+
+    window: ext.Operand[WindowType]
+
+
+class NextBlockOp(Tile.Operation, name="next_block"):
+    """Moves to the next K block."""
+
+    window: ext.Operand[WindowType]
+
+
+class AnnounceOp(Tile.Operation, name="announce"):
+    """Producer: announces `bytes` more of bulk copies to the stage's full barrier, without arriving."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    bytes: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return announces(op)
+
+
+class CopyWindowOp(Tile.Operation, name="copy_window"):
+    """Bulk copy of the box at (x, y) into the window's slot; completes on the ring's full barrier at `cursor`."""
+
+    source: ext.Operand[DescriptorType]
+    target: ext.Operand[SharedType]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    window: ext.Operand[WindowType]
+    x: ext.Operand[I32]
+    y: ext.Operand[I32]
+    multicast: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not copies(op) or not in_step(op, op.ring):
+            return False
+        window, (_, blocks), slots = maker(op.window, "tile.windows"), shape_of(op.target.type), op.target.type.stages
+        if window is not None and (blocks, int_of(slots)) != (int_of(window.blocks), int_of(window.slots)):
+            wanted = f"{int_of(window.slots)} slots of {int_of(window.blocks)} K blocks"
+            return fail(
+                op, f"the buffer has {int_of(slots)} slots of {blocks} K blocks, the window goes through {wanted}"
+            )
+        return True
+
+
+class RowScalesOp(Tile.Operation, name="row_scales"):
+    """Registers for the scales of `rows` rows and `blocks` blocks of K, spread over the threads of `warps` warps."""
+
+    result: ext.Result[RowScalesType]
+    rows: ir.IntegerAttr
+    blocks: ir.IntegerAttr
+    warps: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "rows", "blocks", "warps")
+
+
+class LoadRowsOp(Tile.Operation, name="load_rows"):
+    """Loads source[row0 + i, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
+
+    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements.
+    """
+
+    into: ext.Operand[RowScalesType]
+    source: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    k_stride: ext.Operand[ir.IntegerType[64]]
+    row0: ext.Operand[I32]
+    rows: ext.Operand[I32]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    step: ir.IntegerAttr
+    block: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "step", "block") and reads_f32(op)
+
+
+class StoreRowsOp(Tile.Operation, name="store_rows"):
+    """Stores block `index` of the rows' scales into the cursor's stage of a shared vector."""
+
+    source: ext.Operand[RowScalesType]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    index: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        room, shape = maker(op.source, "tile.row_scales"), shape_of(op.target.type)
+        if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks):
+            return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks)}")
+        if str(element_of(op.target.type)) != "f32" or (room is not None and shape != (1, int_of(room.rows))):
+            wanted = int_of(room.rows) if room is not None else shape[1]
+            return fail(
+                op, f"stores into {element_of(op.target.type)} tiles of {list(shape)}, expected f32, [1, {wanted}]"
+            )
+        return in_step(op, None, op.target)
+
+
+class ScalarsOp(Tile.Operation, name="scalars"):
+    """Room for `count` f32, uniform over the warpgroup."""
+
+    result: ext.Result[ScalarsType]
+    count: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "count")
+
+
+class FetchOp(Tile.Operation, name="fetch"):
+    """Loads into `into` the scales source[row / row_block, k0 / k_block] of `count` rows, while k0 < k.
+
+    The rows are row0 + own * (index of the warpgroup) + i * spacing, clamped below `rows`.
+    """
+
+    into: ext.Operand[ScalarsType]
+    source: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    k_stride: ext.Operand[ir.IntegerType[64]]
+    row0: ext.Operand[I32]
+    rows: ext.Operand[I32]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    row_block: ir.IntegerAttr
+    k_block: ir.IntegerAttr
+    own: ir.IntegerAttr
+    spacing: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "row_block", "k_block") and at_least(op, 0, "own", "spacing") and reads_f32(op)

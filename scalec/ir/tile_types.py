@@ -1,0 +1,111 @@
+"""The `tile` dialect's types, and how to read them and the attributes of its ops."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+
+I32 = ir.IntegerType[32]
+I1 = ir.IntegerType[1]
+
+
+class Tile(ext.Dialect, name="tile"):
+    """Tiles, roles, rings of stages, copies, tensor-core products."""
+
+
+# ----------------------------------------------------------------------------------------------------------- types
+
+
+class DescriptorType(Tile.Type, name="descriptor"):
+    """A global tensor as bulk copies see it: box (innermost first), element type, swizzle bytes."""
+
+    box: Any
+    element: Any
+    swizzle: Any
+
+
+class SharedType(Tile.Type, name="buffer"):
+    """A ring of tiles in shared memory: shape of one tile (rows, columns), element type, swizzle bytes, stages."""
+
+    shape: Any
+    element: Any
+    swizzle: Any
+    stages: Any
+
+
+class FragmentType(Tile.Type, name="accumulator"):
+    """An FP32 accumulator of one warpgroup: shape (rows, columns), and the space it lives in: registers or tensor."""
+
+    shape: Any
+    space: ir.StringAttr
+
+
+class RingType(Tile.Type, name="stages"):
+    """The full and empty barriers of a ring of stages."""
+
+
+class CursorType(Tile.Type, name="position"):
+    """Where a role is in a ring: stage and phase."""
+
+
+class ScalarsType(Tile.Type, name="registers"):
+    """A few f32 in registers, uniform over the warpgroup, fetched ahead of their use."""
+
+
+class RowScalesType(Tile.Type, name="rows"):
+    """Scales of a tile's rows on their way from memory to a stage, in registers."""
+
+
+class WindowType(Tile.Type, name="window"):
+    """Which of a window's K blocks a role is at, and which slot of a ring of windows holds it."""
+
+
+class ScalesType(Tile.Type, name="factors"):
+    """Scale factors ready for promotion: by row, by column, or uniform over stretches of columns."""
+
+
+class InputType(Tile.Type, name="operand"):
+    """A tensor or scalar that the epilogue reads at the element's coordinates."""
+
+
+def shape_of(t: ir.Type) -> tuple[int, ...]:
+    """Shape (or box) of a tile type."""
+    return tuple(ir.DenseI64ArrayAttr(t.box if isinstance(t, DescriptorType) else t.shape))
+
+
+def element_of(t: ir.Type) -> ir.Type:
+    """Element type of a descriptor or shared tile."""
+    return ir.TypeAttr(t.element).value
+
+
+def int_of(attribute: ir.Attribute) -> int:
+    """Value of an integer attribute."""
+    return ir.IntegerAttr(attribute).value
+
+
+def ints_of(attribute: ir.Attribute) -> tuple[int, ...]:
+    """Values of an integer array attribute."""
+    return tuple(ir.DenseI64ArrayAttr(attribute))
+
+
+def str_of(attribute: ir.Attribute) -> str:
+    """Value of a string attribute."""
+    return ir.StringAttr(attribute).value
+
+
+def bits_of(t: ir.Type) -> int:
+    """Storage bits of an element type."""
+    return t.width
+
+
+def stage_bytes(t: ir.Type) -> int:
+    """Bytes of one stage of a shared tile: rows padded to 128 bytes where it is a vector."""
+    rows, columns = shape_of(t)
+    size = rows * columns * bits_of(element_of(t)) // 8
+    return -(-size // 128) * 128
+
+
+def shared_bytes(t: ir.Type) -> int:
+    """Bytes of all stages of a shared tile."""
+    return stage_bytes(t) * int_of(t.stages)
