@@ -33,13 +33,22 @@ def to_llvm_dialect(module: ir.Module) -> None:
     passmanager.PassManager.parse(_CONVERSIONS).run(module.operation)
 
 
-# MLIR's LLVM writes an f32 that has no short decimal as f0x and its own 8 digits; LLVM 22 (llvmlite) reads only the
-# older form, 0x and the 16 digits of the same number as a double.
-_SINGLE = re.compile(r"\bf0x([0-9A-Fa-f]{8})\b")
+# How MLIR's LLVM writes f32 constants: decimals that the type rounds, f0x and its own 8 digits, +inf, -inf. LLVM 22
+# (llvmlite) reads only decimals that are exact and 0x with the 16 digits of the same number as a double. All floating
+# constants of our modules are f32.
+_SINGLE = re.compile(
+    r"(?<=[ ,(\[<{])"
+    r"(?:f0x(?P<bits>[0-9A-Fa-f]{8})|(?P<decimal>-?\d+\.\d+e[+-]\d+)|(?P<infinity>[+-]inf))"
+    r"(?=[\s,)\]>}]|$)",
+    re.MULTILINE,
+)
 
 
 def _as_double(literal: re.Match[str]) -> str:
-    (value,) = struct.unpack(">f", bytes.fromhex(literal.group(1)))
+    if literal["bits"]:
+        (value,) = struct.unpack(">f", bytes.fromhex(literal["bits"]))
+    else:
+        (value,) = struct.unpack(">f", struct.pack(">f", float(literal["decimal"] or literal["infinity"])))
     return "0x" + struct.pack(">d", value).hex().upper()
 
 

@@ -181,20 +181,13 @@ class _Reader:
     def problem(self) -> Problem:
         contract = self.contraction()
         roles = self.roles(contract)
-        lhs_map, rhs_map, result_map = maps_of(contract.maps)
+        lhs_map, rhs_map, _ = maps_of(contract.maps)
         m, n, k = (self.dim(roles[role], contract) for role in ("m", "n", "k"))
         lhs = self.operand(contract.lhs, lhs_map, m, k, "left")
         rhs = self.operand(contract.rhs, rhs_map, n, k, "right")
         self.instruction(lhs, rhs)
         self.alignment(lhs, k)
         self.alignment(rhs, k)
-        if self.results_of(result_map) != [m.name, n.name]:
-            raise UnsupportedError(
-                "the contraction's result is not indexed by M then N",
-                got=f"[{', '.join(self.results_of(result_map))}]",
-                expected=f"[{m.name}, {n.name}]: the left operand's dimension first",
-                fix="swap the operands of @",
-            )
         epilogue, accumulators, inputs, result = self.epilogue(contract, m, n)
         return Problem(self.target, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
 
@@ -380,7 +373,15 @@ class _Reader:
         name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
         final = returned[0]
         result = Result(name, element_of(final, name), (m.name, n.name), "scale.inout" in facts)
-        if final == contract.result:
+        order = self.results_of(maps_of(contract.maps)[2])
+        if final == contract.result:  # read through a map, the order of its indices does not matter
+            if order != [m.name, n.name]:
+                raise UnsupportedError(
+                    "the contraction's result is not indexed by M then N",
+                    got=f"[{', '.join(order)}]",
+                    expected=f"[{m.name}, {n.name}]: the left operand's dimension first",
+                    fix="swap the operands of @",
+                )
             return None, (), (), result
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
             raise UnsupportedError(f"{name} is not computed from the contraction", expected="a map of it")
