@@ -128,9 +128,12 @@ def _magnitude(shape: Sequence[int], block: Sequence[int], rng: np.random.Genera
         cycle = cycle + (np.arange(n, dtype=np.int32) // b * step).astype(np.int8 if n // b < 30 else np.int32).reshape(
             lay
         )
+    rows = np.arange(shape[-2]) if rank > 1 else np.zeros(1, np.int64)
+    alone = rank > 1 and block[-2] == 1
+    if alone:  # a chunk moves the same cycle: a cycle of its own would cancel it at some strides
+        cycle = cycle + (rows // CHUNK_ROWS * 2)[:, None]
     exponent = np.asarray(cycle % SPREAD, np.int8) - SPREAD // 2
-    if rank > 1:
-        rows = np.arange(shape[-2])
+    if rank > 1 and not alone:  # rows that share a block's scale differ within it
         exponent = exponent + ((rows + rows // CHUNK_ROWS) % 3 - 1).astype(np.int8)[:, None]
     return np.exp2(exponent.astype(np.float32))
 

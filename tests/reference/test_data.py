@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scalec.errors import ScalecError
@@ -57,8 +57,8 @@ def test_a_swap_of_two_different_scales_shows(case: tuple[str, dict[str, int]], 
         scales = arguments[name].copy()
         flat = scales.reshape(-1)
         i, j = (data.draw(st.integers(0, flat.size - 1)) for _ in range(2))
-        if flat[i] == flat[j]:
-            return
+        low, high = sorted(float(flat[x]) for x in (i, j))
+        assume(high > 1.25 * low)  # scales of neighbours in size, by chance of the data: nothing to see
         flat[i], flat[j] = flat[j], flat[i]
         wrong = run(module, arguments | {name: scales}, exact=True)["C"]
     # seen in the rows or columns that the swapped blocks reach, far above bf16's rounding
