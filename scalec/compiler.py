@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from scalec import frontend, lowering
 from scalec.abi import KernelSpec
-from scalec.errors import ScalecError, SlowKernelError
+from scalec.errors import ScalecError, ScheduleError, SlowKernelError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
@@ -99,14 +99,21 @@ def compile_source(
             return made
         # The register estimates behind a choice are estimates; ptxas is the judge. Where it spills, what was chosen
         # here (never what the user decided) is chosen again, more modestly.
+        spilled: SlowKernelError | None = None
         for last, retry in _attempts(given):
             schedules.write(function, given.with_fields(**retry(made.schedule)))
             try:
                 _compile(made, str(module), row, until, on_pass)
                 break
-            except SlowKernelError:
+            except SlowKernelError as error:
                 if last:
                     raise
+                spilled = error
+            except ScheduleError:  # a retry that does not suit what the user decided: the first refusal counts
+                if spilled is None:
+                    raise
+                if last:
+                    raise spilled from None
     return made
 
 

@@ -6,16 +6,24 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from scalec.errors import ScalecError
+
 
 def read_source(text: str) -> str:
     """The program that a command was given: standard input for "-", a file's text if one has that name, else `text`.
 
     Raises:
         OSError: the file cannot be read.
+        ScalecError: it is not UTF-8 text.
     """
-    if text == "-":
-        return sys.stdin.read()
-    return Path(text).read_text(encoding="utf-8") if _names_a_file(text) else text
+    try:
+        if text == "-":
+            return sys.stdin.read()
+        return Path(text).read_text(encoding="utf-8") if _names_a_file(text) else text
+    except UnicodeDecodeError as error:
+        raise ScalecError(
+            f"{text} is not text", got=f"byte 0x{error.object[error.start]:02x} at {error.start}", expected="UTF-8"
+        ) from None
 
 
 def _names_a_file(text: str) -> bool:

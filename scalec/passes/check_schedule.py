@@ -139,10 +139,12 @@ def _registers(problem: Problem, schedule: Any) -> None:
                 expected=f"a multiple of {target.setmaxnreg.step} from {low} to {high}",
             )
     entry, file = entry_registers(warpgroups, target), register_file(schedule.registers, warpgroups)
-    if file > target.registers:
+    # what setmaxnreg moves between roles is what the CTA was given at entry; beyond it the last increase never returns
+    pool = entry * threads(warpgroups)
+    if file > pool:
         raise ScheduleError(
             f"{schedule.registers[0]} and {warpgroups} x {schedule.registers[1]} registers a thread are {file} a CTA",
-            expected=f"at most {target.registers}: {threads(warpgroups)} threads enter with {entry} each",
+            expected=f"at most {pool}: {threads(warpgroups)} threads enter with {entry} each",
         )
     need = Registers.of(schedule.tile, warpgroups, schedule.promote)
     if need.total > schedule.registers[1]:

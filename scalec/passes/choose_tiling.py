@@ -98,7 +98,7 @@ def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
     clusters = -(-problem.m.tiles(candidate.m, ASSUMED) // along_m) * -(
         -problem.n.tiles(candidate.n, ASSUMED) // along_n
     )
-    waves = -(-clusters // (problem.target.sms // (along_m * along_n)))
+    waves = -(-clusters // (max(1, problem.target.sms // (along_m * along_n))))
     return waves * candidate.m * candidate.n / candidate.efficiency
 
 

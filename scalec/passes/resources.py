@@ -78,11 +78,16 @@ def window_slots(problem: Problem, stages: int) -> int:
     windows between two that share a slot must make up for the rest; the last of a tile may be short.
     """
     blocks = -(-(problem.k.size or 0) // PROMOTION_BLOCK)
-    short = blocks % WINDOW or WINDOW
+    tile = [min(WINDOW, blocks - first) for first in range(0, blocks, WINDOW)]  # K blocks of each window of a tile
     slots = 2
-    while stages > short + (slots - 2) * min(WINDOW, blocks) + 1:
+    while stages > _fewest(tile, slots - 1) + 1:
         slots *= 2  # a power of two, so that a role finds its slot by masking a count
     return slots
+
+
+def _fewest(tile: list[int], count: int) -> int:
+    """The fewest K blocks that `count` consecutive windows hold, tile after tile."""
+    return min(sum(tile[(start + i) % len(tile)] for i in range(count)) for start in range(len(tile)))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from scalec.runtime.device import Device
 from scalec.runtime.tensors import CPU, TensorView
 
 _MOST = 2**31 - 1  # dimensions travel as i32
+
+F32_MAX = 3.4028234663852886e38
 
 
 def align_up(value: int, multiple: int) -> int:
@@ -125,7 +128,13 @@ def number(name: str, value: Any) -> float:
         raise ArgumentError(f"{name} is None", expected="a number")
     tensor = any(hasattr(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))
     if not tensor and hasattr(value, "__float__") and not isinstance(value, bool):
-        return float(value)
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+        if abs(found) <= F32_MAX or (isinstance(value, float) and not math.isfinite(value)) or found != found:
+            return found
+        raise ArgumentError(f"{name} is too large for f32", got=str(value)[:40], expected=f"at most {F32_MAX:.7e}")
     raise ArgumentError(
         f"{name} is not a number",
         got=type(value).__qualname__,

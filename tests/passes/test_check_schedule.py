@@ -33,6 +33,8 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "cluster in two directions": (PLAIN, {"cluster": (2, 2)}, "a cluster of 2x2 shares tiles in two directions"),
     "cluster of three": (PLAIN, {"cluster": (1, 3)}, "a cluster of 1x3 .* no power of two"),
     "box": (PLAIN, {"tile": (320, 64, 128)}, "tile M = 320 is more rows than one bulk copy brings\n.*256"),
+    "register pool": (text(), {"registers": (48, 232)}, "48 and 2 x 232 registers a thread are 65536 a CTA\n.*64512"),
+    "huge cluster": (PLAIN, {"cluster": (200, 1)}, "a cluster of 200x1 is 200 CTAs"),
     "unroll": (text(k="?"), {"unroll": 2}, "unroll = 2 and k is not known\n.*unroll = 1"),
     "scale blocks": (
         text(),
@@ -40,7 +42,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         "tile N = 176 straddles scale blocks: B_scale has one",
     ),
     "register count": (text(), {"registers": (44, 232)}, "44 registers for a producer thread\n.*multiple of 8 from 24"),
-    "register file": (text(), {"registers": (40, 240)}, "40 and 2 x 240 registers a thread are 66560 a CTA\n.*65536"),
+    "register file": (text(), {"registers": (40, 240)}, "40 and 2 x 240 registers a thread are 66560 a CTA\n.*64512"),
     "registers": (
         text(),
         {"tile": (256, 128, 128), "registers": (40, 200)},

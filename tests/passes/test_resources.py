@@ -50,7 +50,7 @@ def test_column_major_scales_come_with_their_stage(problem_of: Callable[[str], P
 
 
 @pytest.mark.parametrize("blocks", [4, 8, 12, 16, 20, 28, 64])
-@pytest.mark.parametrize("stages", range(2, 13))
+@pytest.mark.parametrize("stages", range(2, 33))
 def test_no_window_is_overwritten_while_it_is_read(
     problem_of: Callable[[str], Problem], blocks: int, stages: int
 ) -> None:
@@ -58,7 +58,7 @@ def test_no_window_is_overwritten_while_it_is_read(
     slots = window_slots(problem_of(text(k=blocks * 128)), stages)
     assert slots & (slots - 1) == 0
     windows = []  # (first K block, last K block) of each window, over a few tiles of a persistent kernel
-    for tile in range(6):
+    for tile in range(20):
         starts = range(0, blocks, 8)
         windows += [(tile * blocks + s, tile * blocks + min(s + 8, blocks) - 1) for s in starts]
     for index in range(slots, len(windows)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +46,13 @@ SCALED = [
 ]
 
 
+# diff between a bf16 result and its exact value: a relative error uniform within 2^-9, squared
+BF16_ROUNDING = 2.0**-18 / 3
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(SCALED), st.sampled_from(["A_scale", "B_scale"]), st.data())
-def test_a_swap_of_two_different_scales_shows(case: tuple[str, dict[str, int]], name: str, data: st.DataObject) -> None:
+def test_a_swap_of_two_scales_shows(case: tuple[str, dict[str, int]], name: str, data: st.DataObject) -> None:
     text, dims = case
     with program(text) as module:
         arguments = make(module, dims, 11)
@@ -61,25 +66,36 @@ def test_a_swap_of_two_different_scales_shows(case: tuple[str, dict[str, int]], 
         assume(high > 1.25 * low)  # scales of neighbours in size, by chance of the data: nothing to see
         flat[i], flat[j] = flat[j], flat[i]
         wrong = run(module, arguments | {name: scales}, exact=True)["C"]
-    # seen in the rows or columns that the swapped blocks reach, far above bf16's rounding
+    # in the rows or columns that the swapped blocks reach
     changed = (wrong != right) & np.isfinite(right)
-    assert diff(wrong[changed], right[changed]) > 1e-5
+    assert diff(wrong[changed], right[changed]) > 2 * BF16_ROUNDING
 
 
-@pytest.mark.parametrize("text", ["C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "C[m,n] = A[m,k]:mxfp8@B[n,k]:mxfp8"])
-def test_neighbouring_scales_differ(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", 0.06),
+        ("C[m,n] = A[m,k]@B[n,k] scale(1x128,1x128)", 0.06),
+        ("C[m,n] = A[m,k]:nvfp4@B[n,k]:nvfp4", 0.08),
+        # a power of two has few values to be: rounding the scale makes some neighbours meet
+        ("C[m,n] = A[m,k]:mxfp8@B[n,k]:mxfp8", 0.25),
+    ],
+)
+def test_scales_at_the_strides_of_likely_mistakes_differ(text: str, limit: float) -> None:
+    """Next row, block, 8x8 core matrix, warp, 64-row chunk, tile: few scales there are within 10 % of each other.
+
+    A row term that cycles on its own cancelled the block's cycle at a stride of 4: 28 % met.
+    """
     with program(text) as module:
         a = make(module, {"m": 512, "n": 1024, "k": 2048}, 0)
     for name in ("A_scale", "B_scale"):
         s = a[name].astype(np.float64)
         assert np.log2(s.max() / s.min()) >= 3
-        for axis in (0, 1):
-            for step in (1, 2, 4):  # next block, and the strides that a wrong tile or stage is off by
-                same = np.take(s, range(step, s.shape[axis]), axis) == np.take(s, range(s.shape[axis] - step), axis)
-                assert same.mean() < 0.35
-    rows = a["A_scale"].astype(np.float64)
-    for step in (8, 16, 32, 64, 128):
-        assert (rows[step:] == rows[:-step]).mean() < 0.35
+        for axis, step in product((0, 1), (1, 2, 4, 8, 16, 32, 64, 128)):
+            if step >= s.shape[axis] or (axis == 1 and step > 4):
+                continue
+            x, y = (np.take(s, range(first, s.shape[axis] - step + first), axis) for first in (0, step))
+            assert (np.maximum(x / y, y / x) < 1.1).mean() < limit, (name, axis, step)
 
 
 def test_shifted_scale_slices_show_everywhere() -> None:

@@ -15,9 +15,9 @@ def constant(s: State, op: ir.OpView) -> None:
 @TABLE.lowers("tile.sync")
 def sync(s: State, op: ir.OpView) -> None:
     b = s.b
+    # .aligned needs converged warps (PTX ISA 9.7.13.4): elected threads come back first
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     if tile.str_of(op.scope) == "cluster" and s.ctas > 1:
-        # .aligned needs converged warps (PTX ISA 9.7.13.4): elected threads come back first
-        b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
         b.op("nvvm.cluster.arrive", [], [], aligned=ir.UnitAttr.get())
         b.op("nvvm.cluster.wait", [], [], aligned=ir.UnitAttr.get())
     else:

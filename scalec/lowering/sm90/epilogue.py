@@ -65,19 +65,22 @@ def _places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Ite
 
 
 def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
-    """`count` elements (1, or 2 adjacent and aligned) as f32; zeros where not inside."""
+    """`count` elements (1, or 2 adjacent and aligned) as f32; zeros where not inside.
+
+    Not `.nc`: with `+=` the kernel writes what it reads here (PTX ISA 9.7.9.9 wants read-only memory for the kernel).
+    """
     b = s.b
     address = b.op("llvm.ptrtoint", [b.i64], [pointer])
     zero = [b.constant(0.0)] * count
     if element == "f32":
         if count == 2:
-            return b.asm("@$3 ld.global.nc.v2.f32 {$0, $1}, [$2];", [b.f32] * 2, [address, inside, *zero], tied=2)
-        return b.asm("@$2 ld.global.nc.f32 $0, [$1];", [b.f32], [address, inside, *zero], tied=1)
+            return b.asm("@$3 ld.global.v2.f32 {$0, $1}, [$2];", [b.f32] * 2, [address, inside, *zero], tied=2)
+        return b.asm("@$2 ld.global.f32 $0, [$1];", [b.f32], [address, inside, *zero], tied=1)
     nothing = b.constant(0)
     if count == 2:
-        raw = b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], [address, inside, nothing], tied=1)[0]
+        raw = b.asm("@$2 ld.global.b32 $0, [$1];", [b.i32], [address, inside, nothing], tied=1)[0]
     else:
-        text = "{\n.reg .b16 H;\nmov.b16 H, 0;\n@$2 ld.global.nc.b16 H, [$1];\ncvt.u32.u16 $0, H;\n}"
+        text = "{\n.reg .b16 H;\nmov.b16 H, 0;\n@$2 ld.global.b16 H, [$1];\ncvt.u32.u16 $0, H;\n}"
         raw = b.asm(text, [b.i32], [address, inside])[0]
     return [_unpack(s, raw, element, i) for i in range(count)]
 
