@@ -1,8 +1,10 @@
 """Inputs for a program, made so that a wrong scale index shows.
 
-Every row, every chunk of 64 rows and every K block has its own magnitude, spread over several powers of two, and
-neighbours always differ: public kernels passed checks on plain normal data with wrong scale slices. Operands are then
-quantised for real, by `scalec.reference.quantize`. Index tensors are valid, with empty groups and skipped entries.
+Every row, every chunk of 64 rows and every K block has its own magnitude, spread over several powers of two: public
+kernels passed checks on plain normal data with wrong scale slices. Scales at the strides of likely mistakes (next
+row, block, core matrix, chunk, tile) rarely meet; that no two of thousands nearly coincide is not promised, nor
+possible (tests/reference/test_data.py has the measured shares). Operands are then quantised for real, by
+`scalec.reference.quantize`. Index tensors are valid, with empty groups and skipped entries.
 """
 
 from __future__ import annotations
