@@ -1,0 +1,190 @@
+"""The control flow of a function: where diverged paths join again, and calls put in line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scalec.emulator.findings import NotModelled
+from scalec.emulator.program import Function, Group, Instruction, Label, Module, Operand, Reg, Symbol, Vector
+
+END = -1
+_ENDS = ("exit", "ret", "trap")
+
+
+def successors(function: Function, pc: int) -> list[int]:
+    """Where control may go after an instruction; END for the end of the function."""
+    instruction = function.code[pc]
+    after = pc + 1 if pc + 1 < len(function.code) else END
+    if instruction.opcode in _ENDS:
+        return [END, after] if instruction.guard else [END]
+    if instruction.opcode == "bra":
+        target = instruction.operands[0]
+        assert isinstance(target, Label)
+        there = target.target if target.target < len(function.code) else END
+        return [there, after] if instruction.guard else [there]
+    if instruction.opcode == "brx":
+        table = instruction.operands[-1]
+        assert isinstance(table, Symbol)
+        targets = [label.target for label in function.tables[table.name]]
+        return [*targets, after] if instruction.guard else targets
+    return [after]
+
+
+def joins(function: Function) -> list[int]:
+    """The immediate post-dominator of every instruction: where the paths that part there meet again.
+
+    The iterative algorithm of Cooper, Harvey and Kennedy ("A simple, fast dominance algorithm", 2001) on the reversed
+    graph.
+    """
+    count = len(function.code)
+    following = [successors(function, pc) for pc in range(count)]
+    before: list[list[int]] = [[] for _ in range(count + 1)]  # the last is END, which is index -1
+    for pc in range(count):
+        for to in following[pc]:
+            before[to].append(pc)
+    order: list[int] = []  # reversed graph, post-order from END
+    seen = [False] * (count + 1)
+    stack: list[tuple[int, int]] = [(END, 0)]
+    seen[END] = True
+    while stack:
+        node, i = stack.pop()
+        if i < len(before[node]):
+            stack.append((node, i + 1))
+            child = before[node][i]
+            if not seen[child]:
+                seen[child] = True
+                stack.append((child, 0))
+        else:
+            order.append(node)
+    rank = {node: i for i, node in enumerate(order)}
+    parent: dict[int, int] = {END: END}
+
+    def meet(a: int, b: int) -> int:
+        while a != b:
+            while rank[a] < rank[b]:
+                a = parent[a]
+            while rank[b] < rank[a]:
+                b = parent[b]
+        return a
+
+    changed = True
+    while changed:
+        changed = False
+        for node in reversed(order[:-1]):
+            known = [s for s in following[node] if s in parent]
+            new = known[0]
+            for other in known[1:]:
+                new = meet(new, other)
+            if parent.get(node) != new:
+                parent[node] = new
+                changed = True
+    return [parent.get(pc, END) for pc in range(count)]  # an endless loop has no way to the end
+
+
+def inline_calls(module: Module, function: Function, known: frozenset[str], depth: int = 0) -> Function:
+    """The function with the bodies of the .func that it calls in place of the calls.
+
+    Device functions in PTX that compilers emit are few and small; without calls, a warp needs no frames. Calls of the
+    functions in `known`, which have no body but a meaning (vprintf, __assertfail), stay.
+
+    Raises:
+        NotModelled: recursion, calls through pointers, functions without a body.
+    """
+    if not any(i.opcode == "call" and _callee(i) not in known for i in function.code):
+        return function
+    if depth > 16:
+        raise NotModelled("recursive calls", function.code[0].where)
+    out = replace(function, registers=list(function.registers), variables=list(function.variables), code=[], tables={})
+    moved: list[int] = []  # old index -> new index
+    serial = 0
+    calls: list[tuple[int, int, Function, Instruction, str]] = []
+    for instruction in function.code:
+        moved.append(len(out.code))
+        if instruction.opcode != "call" or _callee(instruction) in known:
+            out.code.append(instruction)
+            continue
+        name = _callee(instruction)
+        callee = module.functions.get(name)
+        if callee is None or not callee.code:
+            raise NotModelled(f"a call of {name}, which has no body", instruction.where)
+        body = inline_calls(module, callee, known, depth + 1)
+        serial += 1
+        begin = len(out.code)
+        _splice(out, body, instruction, f"{name}#{serial}")
+        calls.append((begin, len(out.code), body, instruction, name))
+    moved.append(len(out.code))
+    spliced = {pc for begin, end, *_ in calls for pc in range(begin, end)}
+    for pc, instruction in enumerate(out.code):
+        if pc not in spliced and instruction.opcode == "bra":
+            label = instruction.operands[0]
+            assert isinstance(label, Label)
+            out.code[pc] = replace(instruction, operands=(replace(label, target=moved[label.target]),))
+    out.tables |= {
+        name: tuple(replace(label, target=moved[label.target]) for label in labels)
+        for name, labels in function.tables.items()
+    }
+    return out
+
+
+def _callee(instruction: Instruction) -> str:
+    for operand in instruction.operands:
+        if isinstance(operand, Symbol):
+            return operand.name
+    raise NotModelled("calls through a pointer", instruction.where)
+
+
+def _splice(out: Function, body: Function, call: Instruction, prefix: str) -> None:
+    """Appends the body of a callee: its registers and variables under new names, parameters bound, ret as a jump."""
+    base = len(out.registers)
+    out.registers += body.registers
+    groups = [o for o in call.operands if isinstance(o, Group)]
+    names = [o for o in call.operands if isinstance(o, Symbol)]
+    at = call.operands.index(names[0])
+    results = groups[0].elements if groups and call.operands.index(groups[0]) < at else ()
+    arguments = groups[-1].elements if groups and call.operands.index(groups[-1]) > at else ()
+    bound: dict[str, Operand] = {}
+    for formal, actual in [*zip(body.params, arguments, strict=True), *zip(body.returns, results, strict=True)]:
+        bound[formal.name] = actual
+    renamed = {v.name: f"{prefix}:{v.name}" for v in body.variables}
+    out.variables += [replace(v, name=renamed[v.name]) for v in body.variables]
+    start = len(out.code)
+    # a guarded call jumps over its body
+    end = start + len(body.code) + (1 if call.guard else 0)
+
+    def place(operand: Operand | None) -> Operand | None:
+        if isinstance(operand, Reg):
+            return replace(operand, index=operand.index + base)
+        if isinstance(operand, Symbol):
+            actual = bound.get(operand.name)
+            if isinstance(actual, Symbol):
+                return Symbol(actual.name, actual.offset + operand.offset)
+            return replace(operand, name=renamed.get(operand.name, operand.name))
+        if isinstance(operand, Label):
+            return replace(operand, target=operand.target + end - len(body.code))
+        if isinstance(operand, Vector | Group):
+            return replace(operand, elements=tuple(place(e) for e in operand.elements))  # type: ignore[arg-type]
+        if operand is not None and hasattr(operand, "base"):
+            base_operand = place(operand.base)  # type: ignore[union-attr]
+            parts = tuple(place(p) for p in operand.parts)  # type: ignore[union-attr]
+            return replace(operand, base=base_operand, parts=parts)  # type: ignore[type-var]
+        if operand is not None and hasattr(operand, "first"):
+            return replace(operand, first=place(operand.first), second=place(operand.second))  # type: ignore
+        return operand
+
+    done = Label("after the call", end)
+    if call.guard:
+        flipped = replace(call.guard, negated=not call.guard.negated)
+        out.code.append(replace(call, opcode="bra", modifiers=(), guard=flipped, operands=(done,)))
+    for instruction in body.code:
+        guard = place(instruction.guard)
+        assert guard is None or isinstance(guard, Reg)
+        new = replace(instruction, guard=guard, operands=tuple(place(o) for o in instruction.operands))
+        if new.opcode == "ret":
+            new = replace(new, opcode="bra", modifiers=(), operands=(done,))
+        out.code.append(new)
+    for name, labels in body.tables.items():
+        out.tables[f"{prefix}:{name}"] = tuple(
+            replace(label, target=label.target + end - len(body.code)) for label in labels
+        )
+    if body.tables:
+        raise NotModelled("brx.idx in a called function", call.where)

@@ -1,0 +1,334 @@
+"""The table opcode -> function, and what those functions decode operands with.
+
+A function of the table takes an instruction and a Decoder and returns a step: a function of a warp that executes it for
+the active lanes (`warp.mask`). It is found by the longest dotted prefix of the instruction's name, so that
+"cp.async.bulk" and "cp.async" are two rows. It checks the modifiers when it decodes, once; its step does nothing that
+could be done there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.machine.memory import RANK_SHIFT
+from scalec.emulator.machine.signals import Signal
+from scalec.emulator.program import (
+    TYPE_BITS,
+    Address,
+    Imm,
+    Instruction,
+    Label,
+    Operand,
+    Pair,
+    Reg,
+    Special,
+    Symbol,
+    Vector,
+)
+
+if TYPE_CHECKING:
+    from scalec.emulator.machine.kernel import Kernel
+    from scalec.emulator.machine.warp import Warp
+
+Step = Callable[["Warp"], Signal | None]
+Source = Callable[["Warp"], np.ndarray]
+Sink = Callable[["Warp", np.ndarray], None]
+Decode = Callable[[Instruction, "Decoder"], Step]
+
+_TABLE: dict[str, tuple[Decode, bool]] = {}
+_SPECIALS: dict[str, Callable[[Warp], np.ndarray | int]] = {}
+_FUNCTIONS: dict[str, Step] = {}
+
+DTYPES: dict[str, np.dtype] = {
+    "pred": np.dtype(bool),
+    **{f"{k}{bits}": np.dtype(f"{'i' if k == 's' else 'u'}{bits // 8}") for k in "bus" for bits in (8, 16, 32, 64)},
+    "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f16x2": np.dtype("u4"), "bf16x2": np.dtype("u4"), "u16x2": np.dtype("u4"), "s16x2": np.dtype("u4"),
+    "f32x2": np.dtype("u8"), "tf32": np.dtype("f4"),
+    **{t: np.dtype("u1") for t in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "ue8m0", "e2m1x2")},
+    **{t: np.dtype("u2") for t in ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "ue8m0x2", "e2m1x4")},
+    **{t: np.dtype("u4") for t in ("e4m3x4", "e5m2x4", "e3m2x4", "e2m3x4")},
+}  # fmt: skip
+
+
+def op(*names: str, own_guard: bool = False) -> Callable[[Decode], Decode]:
+    """Puts a decoding function into the table under dotted prefixes; `own_guard`: it handles @p by itself."""
+
+    def add(function: Decode) -> Decode:
+        for name in names:
+            if name in _TABLE:
+                raise ValueError(f"two functions for {name}")
+            _TABLE[name] = (function, own_guard)
+        return function
+
+    return add
+
+
+def special(*names: str) -> Callable[[Callable], Callable]:
+    """Puts a function of the warp (-> lanes, or one number for all) into the table of predefined registers."""
+
+    def add(function: Callable) -> Callable:
+        for name in names:
+            _SPECIALS[name] = function
+        return function
+
+    return add
+
+
+def known_functions() -> frozenset[str]:
+    """Names of the functions without a body whose meaning is known."""
+    return frozenset(_FUNCTIONS)
+
+
+def functions() -> dict[str, Step]:
+    return _FUNCTIONS
+
+
+def lookup(instruction: Instruction) -> tuple[Decode, bool]:
+    """The row of an instruction.
+
+    Raises:
+        NotModelled: there is none.
+    """
+    words = [instruction.opcode, *instruction.modifiers]
+    for count in range(len(words), 0, -1):
+        found = _TABLE.get(".".join(words[:count]))
+        if found:
+            return found
+    raise NotModelled(instruction.name, instruction.where)
+
+
+def decode(instruction: Instruction, decoder: Decoder) -> Step:
+    """The step of an instruction, with its guard.
+
+    Raises:
+        EmulatorError: it cannot be executed; `where` is set.
+    """
+    try:
+        function, own_guard = lookup(instruction)
+        step = function(instruction, decoder)
+    except EmulatorError as error:
+        error.where = error.where or instruction.where
+        raise
+    if instruction.guard is None or own_guard:
+        return step
+    return _guarded(step, decoder.source(instruction.guard, "pred"))
+
+
+def _guarded(step: Step, guard: Source) -> Step:
+    def run(warp: Warp) -> Signal | None:
+        mask, full = warp.mask, warp.full
+        chosen = guard(warp) & mask
+        count = np.count_nonzero(chosen)
+        if count == 0:
+            return None
+        if full and count == 32:
+            return step(warp)
+        warp.mask, warp.full = chosen, False
+        try:
+            return step(warp)
+        finally:
+            warp.mask, warp.full = mask, full
+
+    return run
+
+
+class Decoder:
+    """Turns operands into functions of a warp.
+
+    Sources return arrays of 32 lanes with the dtype of DTYPES[type] ("b" types: unsigned; packed x2 types: the unsigned
+    integer that holds them); they must not be changed in place. Sinks take 32 lanes, of which the active ones are kept.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def only(self, instruction: Instruction, *allowed: str | Iterable[str]) -> None:
+        """Raises NotModelled for a modifier that is neither a type nor among `allowed`."""
+        known: set[str] = set()
+        for entry in allowed:
+            known.update([entry] if isinstance(entry, str) else entry)
+        for modifier in instruction.modifiers:
+            if modifier not in known and modifier not in TYPE_BITS:
+                raise NotModelled(f".{modifier} of {instruction.name}", instruction.where)
+
+    # -- sources ---------------------------------------------------------------------------------------------------
+
+    def source(self, operand: Operand | None, kind: str) -> Source:
+        """The value of an operand as a type.
+
+        Raises:
+            PtxSyntaxError: the operand is no value of that type.
+        """
+        if isinstance(operand, Reg):
+            return self._register(operand, kind)
+        if isinstance(operand, Imm):
+            constant = self.constant(operand, kind)
+            return lambda warp: constant
+        if isinstance(operand, Special):
+            function = _SPECIALS.get(operand.name)
+            if function is None:
+                raise NotModelled(f"the register {operand.name}")
+            dtype = DTYPES[kind]
+
+            def read(warp: Warp) -> np.ndarray:
+                value = np.asarray(function(warp))
+                return (np.broadcast_to(value, 32) if value.ndim == 0 else value).astype(dtype)
+
+            return read
+        if isinstance(operand, Symbol):
+            return self._symbol(operand, kind)
+        raise PtxSyntaxError(f"got {operand}, expected a value of type .{kind}")
+
+    def _register(self, register: Reg, kind: str) -> Source:
+        at, dtype = register.index, DTYPES[kind]
+        have, want = TYPE_BITS[register.type], TYPE_BITS[kind]
+        if kind == "pred" or register.type == "pred":
+            if kind != register.type:
+                raise PtxSyntaxError(f"register {register.name} is .{register.type}, the instruction needs .{kind}")
+            if register.negated:
+                return lambda warp: ~warp.registers[at]
+            return lambda warp: warp.registers[at]
+        unsigned = np.dtype(f"u{max(want, 8) // 8}")
+        if have < want:
+            raise PtxSyntaxError(f"register {register.name} has {have} bits, the instruction needs {want}")
+        if have > max(want, 8):
+            return lambda warp: warp.registers[at].astype(unsigned).view(dtype)
+        if dtype == unsigned:
+            return lambda warp: warp.registers[at]
+        return lambda warp: warp.registers[at].view(dtype)
+
+    def constant(self, operand: Imm, kind: str) -> np.ndarray:
+        """A constant as 32 lanes of a type (PTX ISA 4.5)."""
+        dtype = DTYPES[kind]
+        bits = max(8, TYPE_BITS[kind])
+        if operand.float_bits and dtype.kind not in "ub":
+            source = np.dtype("f8") if operand.float_bits == 64 else np.dtype("f4")
+            value = np.array(operand.value, f"u{operand.float_bits // 8}").view(source)
+            return np.full(32, value.astype(dtype))
+        if operand.float_bits == 64 and bits == 32:  # a double constant where 32 untyped bits are wanted
+            value = np.array(operand.value, "u8").view("f8").astype("f4").view("u4")
+            return np.full(32, value)
+        if kind == "pred":
+            return np.full(32, bool(operand.value))
+        raw = np.array(operand.value & ((1 << bits) - 1), f"u{bits // 8}")
+        if dtype.kind in "fV" and not operand.float_bits:
+            raise PtxSyntaxError(f"integer constant {operand.value} for an operand of type .{kind}")
+        return np.full(32, raw).view(dtype)
+
+    def integer(self, operand: Operand | None) -> int:
+        """The value of a constant operand.
+
+        Raises:
+            PtxSyntaxError: it is not a constant.
+        """
+        if not isinstance(operand, Imm):
+            raise PtxSyntaxError(f"got {operand}, expected a constant")
+        return operand.value
+
+    def _symbol(self, symbol: Symbol, kind: str) -> Source:
+        space, address = self.kernel.symbol(symbol.name)
+        dtype = DTYPES[kind]
+        address += symbol.offset
+        if space == "shared":
+            return lambda warp: np.full(32, (warp.cta.rank << RANK_SHIFT) + address).astype(dtype)
+        constant = np.full(32, address).astype(dtype)
+        return lambda warp: constant
+
+    def address(self, operand: Operand | None) -> Source:
+        """The address of [base+offset] in the state space that the instruction names: int64 (32,)."""
+        if not isinstance(operand, Address):
+            raise PtxSyntaxError(f"got {operand}, expected an address in brackets")
+        base, offset = operand.base, operand.offset
+        if isinstance(base, Symbol):
+            return self.source(Symbol(base.name, base.offset + offset), "s64")
+        if isinstance(base, Imm):
+            constant = np.full(32, base.value + offset, np.int64)
+            return lambda warp: constant
+        at = base.index
+        if TYPE_BITS[base.type] == 64:
+            if not offset:
+                return lambda warp: warp.registers[at].view(np.int64)
+            return lambda warp: warp.registers[at].view(np.int64) + offset
+        return lambda warp: warp.registers[at].astype(np.int64) + offset
+
+    def space(self, operand: Operand | None, named: str) -> str:
+        """The state space of an address: that which the instruction names, or that of the variable; "" for generic."""
+        if named == "param" and isinstance(operand, Address) and isinstance(operand.base, Symbol):
+            return self.kernel.symbol(operand.base.name)[0]  # "local" for the arguments of calls
+        return named
+
+    def sources(self, operand: Operand | None, kind: str) -> list[Source]:
+        """The elements of a vector, or the one value of a scalar."""
+        if isinstance(operand, Vector):
+            return [self.source(e, kind) for e in operand.elements]
+        return [self.source(operand, kind)]
+
+    # -- sinks -----------------------------------------------------------------------------------------------------
+
+    def sink(self, operand: Operand | None, kind: str) -> Sink:
+        """Where a result of a type goes; `_` takes it nowhere. Narrow results are extended by their sign."""
+        if operand is None:
+            return lambda warp, value: None
+        if not isinstance(operand, Reg):
+            raise PtxSyntaxError(f"got {operand}, expected a register")
+        at, have, want = operand.index, TYPE_BITS[operand.type], TYPE_BITS[kind]
+        if (kind == "pred") != (operand.type == "pred"):
+            raise PtxSyntaxError(f"register {operand.name} is .{operand.type}, the result is .{kind}")
+        if have < want:
+            raise PtxSyntaxError(f"register {operand.name} has {have} bits, the result {want}")
+        canonical = np.dtype(bool) if kind == "pred" else np.dtype(f"u{max(have, 8) // 8}")
+        dtype = DTYPES[kind]
+        extend = have > max(want, 8)
+        wide = np.dtype(f"i{have // 8}") if dtype.kind == "i" else canonical
+        bits = np.dtype(f"u{max(want, 8) // 8}")
+
+        def put(warp: Warp, value: np.ndarray) -> None:
+            if extend:
+                value = (value if value.dtype.kind in "iu" else value.view(bits)).astype(wide)
+            if value.dtype != canonical:
+                value = value.view(canonical)
+            warp.registers[at] = value if warp.full else np.where(warp.mask, value, warp.registers[at])
+
+        return put
+
+    def sinks(self, operand: Operand | None, kind: str) -> list[Sink]:
+        """One sink for each element of a vector, or for the one register of a scalar."""
+        if isinstance(operand, Vector):
+            return [self.sink(e, kind) for e in operand.elements]
+        return [self.sink(operand, kind)]
+
+    def pair(self, operand: Operand | None) -> tuple[Operand | None, Operand | None]:
+        """d|p, or d alone."""
+        return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
+
+    def label(self, operand: Operand | None) -> int:
+        if not isinstance(operand, Label):
+            raise PtxSyntaxError(f"got {operand}, expected a label")
+        return operand.target
+
+    def need_target(self, *families: str) -> None:
+        """Raises Finding("illegal") unless the module's target begins with one of e.g. "sm_90a", "sm_100", "sm_120"."""
+        if not self.kernel.module.target.startswith(families):
+            raise Finding(
+                "illegal",
+                f"the instruction needs {' or '.join(families)}, the module is for {self.kernel.module.target}",
+            )
+
+
+def uniform(warp: Warp, value: np.ndarray, what: str) -> int:
+    """The one value that all active lanes hold.
+
+    Raises:
+        Finding: divergence, when they differ.
+    """
+    chosen = value if warp.full else value[warp.mask]
+    first = chosen[0]
+    if (chosen != first).any():
+        raise Finding("divergence", f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}")
+    return int(first)

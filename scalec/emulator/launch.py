@@ -1,0 +1,139 @@
+"""Launching a kernel of a PTX text on memory of the emulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import scalec.emulator.instructions.load_all  # noqa: F401  (fills the table)
+from scalec.emulator.findings import Finding, PtxSyntaxError
+from scalec.emulator.machine.kernel import Kernel
+from scalec.emulator.machine.machine import Machine, Options
+from scalec.emulator.machine.memory import WINDOWS, GlobalMemory, Segment
+from scalec.emulator.parser import parse
+from scalec.emulator.program import Module
+from scalec.emulator.stats import Stats
+
+Argument = int | float | bytes | np.generic
+
+
+@dataclass
+class Loaded:
+    """A module whose .global and .const variables have their place in a device's memory.
+
+    Attributes:
+        symbols: name -> address in the variable's state space.
+    """
+
+    module: Module
+    memory: GlobalMemory
+    symbols: dict[str, int] = field(default_factory=dict)
+    consts: Segment | None = None
+    kernels: dict[tuple[str, tuple[int, int, int], int], Kernel] = field(default_factory=dict)
+
+
+def load(text: str, memory: GlobalMemory) -> Loaded:
+    """Parses a PTX text and places its variables.
+
+    Raises:
+        PtxSyntaxError, NotModelled: by the parser.
+    """
+    module = parse(text)
+    loaded = Loaded(module, memory)
+    at = 0
+    for variable in (v for v in module.variables if v.space == "const"):
+        at = -(-at // variable.align) * variable.align
+        loaded.symbols[variable.name] = at
+        at += variable.size
+    loaded.consts = Segment("constant memory", "const", 0, at, np.zeros(at, np.uint8))
+    segments: dict[str, Segment] = {}
+    for variable in (v for v in module.variables if v.space == "global"):
+        segment = memory.allocate(variable.size, f"variable {variable.name}", max(256, variable.align))
+        segments[variable.name] = segment
+        loaded.symbols[variable.name] = segment.base
+        segment.written[:] = True  # variables without an initialiser begin as zero (PTX ISA 5.4.4)
+    for variable in module.variables:
+        if variable.init is None:
+            continue
+        data = bytearray(variable.init)
+        for offset, symbol, generic in variable.relocations:
+            address = loaded.symbols[symbol.name] + symbol.offset
+            if generic and symbol.name not in segments:
+                address += WINDOWS["const"]
+            data[offset : offset + 8] = address.to_bytes(8, "little")
+        if variable.space == "global":
+            segments[variable.name].data[: len(data)] = np.frombuffer(bytes(data), np.uint8)
+        elif variable.space == "const":
+            start = loaded.symbols[variable.name]
+            loaded.consts.data[start : start + len(data)] = np.frombuffer(bytes(data), np.uint8)
+    return loaded
+
+
+def launch(
+    loaded: Loaded,
+    entry: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    arguments: Sequence[Argument],
+    *,
+    cluster: tuple[int, int, int] | None = None,
+    shared_bytes: int = 0,
+    options: Options | None = None,
+) -> Stats:
+    """Runs a kernel to its end.
+
+    Args:
+        arguments: one for each parameter: an int (an address, too), a float, a numpy scalar, or the bytes of a struct.
+        cluster: the shape; by default that of the entry's .reqnctapercluster.
+        shared_bytes: dynamic shared memory of a CTA.
+
+    Raises:
+        Finding: the program is wrong.
+        NotModelled: it uses what the emulator does not execute.
+    """
+    options = options or Options()
+    key = (entry, block, shared_bytes)
+    kernel = loaded.kernels.get(key)
+    if kernel is None:
+        kernel = loaded.kernels[key] = Kernel(loaded.module, entry, block, shared_bytes, loaded.symbols)
+    required = kernel.function.directives.get("reqnctapercluster")
+    x, y, z = (*(required or (1,)), 1, 1)[:3]
+    shape = (x, y, z)
+    if cluster is not None:
+        if required and tuple(cluster) != shape:
+            raise Finding("resources", f"launched with clusters of {cluster} CTAs, .reqnctapercluster says {shape}")
+        shape = cluster
+    if math.prod(shape) > kernel.facts.max_cluster:
+        raise Finding(
+            "resources", f"clusters of {math.prod(shape)} CTAs, {kernel.facts.name} has {kernel.facts.max_cluster}"
+        )
+    params = Segment("the parameters", "param", 0, kernel.param_bytes, _pack(kernel, arguments))
+    for segment in loaded.memory.segments():
+        segment.forget()
+    machine = Machine(kernel, grid, shape, loaded.memory, params, loaded.consts, options)
+    machine.run()
+    return machine.stats
+
+
+def _pack(kernel: Kernel, arguments: Sequence[Argument]) -> np.ndarray:
+    params = kernel.function.params
+    if len(arguments) != len(params):
+        raise PtxSyntaxError(f"{kernel.function.name} has {len(params)} parameters, got {len(arguments)} arguments")
+    out = bytearray(kernel.param_bytes)
+    for param, argument in zip(params, arguments, strict=True):
+        if isinstance(argument, np.generic):
+            data = argument.tobytes()
+        elif isinstance(argument, int):
+            data = (argument & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
+        elif isinstance(argument, float):
+            data = np.array(argument, "f8" if param.size == 8 else "f4").tobytes()
+        else:
+            data = bytes(argument)
+        if len(data) != param.size:
+            raise PtxSyntaxError(f"parameter {param.name} has {param.size} bytes, got {len(data)}")
+        start = kernel.param_offsets[param.name]
+        out[start : start + param.size] = data
+    return np.frombuffer(bytes(out), np.uint8)

@@ -1,0 +1,216 @@
+"""Loads and stores of a warp's lanes, and the bytes that asynchronous operations touch: resolved, checked, judged.
+
+All addresses are int64. `space` is "global", "shared" (any CTA of the cluster), "local", "param", "const", or "" for
+generic addresses. `access.load` and `access.store` are what ld, st, ldmatrix and the like are made of.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, WINDOWS, Segment
+from scalec.emulator.machine.order import Where
+
+if TYPE_CHECKING:
+    from scalec.emulator.machine.cta import Cluster
+    from scalec.emulator.machine.warp import Warp
+
+_WINDOW_MASK = (1 << 32) - 1
+_OFFSET_MASK = (1 << RANK_SHIFT) - 1
+
+
+@cache
+def _steps(size: int) -> np.ndarray:
+    return np.arange(size)
+
+
+def locate(cluster: Cluster, space: str, address: int, size: int) -> tuple[Segment, int]:
+    """The segment that `size` bytes at an address lie in, and their offset.
+
+    Raises:
+        Finding: bounds.
+    """
+    machine = cluster.machine
+    if space == "":
+        high = address >> 32
+        space = next((name for name, base in WINDOWS.items() if base >> 32 == high), "global")
+        if space != "global":
+            address &= _WINDOW_MASK
+    if space == "shared":
+        rank = address >> RANK_SHIFT
+        if not 0 <= rank < len(cluster.ctas):
+            raise Finding(
+                "bounds", f"shared address {address:#x} is of CTA rank {rank}, the cluster has {len(cluster.ctas)} CTAs"
+            )
+        segment, offset = cluster.ctas[rank].shared, address & _OFFSET_MASK
+        if offset < SHARED_RESERVED or offset + size > segment.size:
+            raise Finding(
+                "bounds",
+                f"{size} bytes at shared address {address:#x}, which is {offset - SHARED_RESERVED} from the start of a"
+                f" CTA's {segment.size - SHARED_RESERVED} bytes",
+                expected="an address inside of the shared memory that the launch gave",
+            )
+        return segment, offset
+    segment = {"param": machine.params, "const": machine.consts}.get(space) or machine.memory.find(address)
+    if segment is None:
+        raise Finding("bounds", f"{size} bytes at address {address:#x}, which belongs to no allocation")
+    offset = address - segment.base
+    if offset < 0 or offset + size > segment.size:
+        raise Finding(
+            "bounds",
+            f"{size} bytes at address {address:#x}: {offset} from the start of {segment.name}, which has {segment.size}"
+            " bytes",
+        )
+    return segment, offset
+
+
+def split(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[tuple[Segment, np.ndarray, np.ndarray]]:
+    """The active lanes of an access, by the segments that they touch: (segment, lanes, int64 offsets).
+
+    Raises:
+        Finding: alignment or bounds; the message names the first such lane.
+    """
+    lanes = np.flatnonzero(warp.mask)
+    chosen = addresses[lanes]
+    if size & (size - 1) == 0:
+        bad = chosen & (size - 1)
+        if bad.any():
+            at = int(np.argmax(bad != 0))
+            raise Finding(
+                "alignment",
+                f"lane {lanes[at]} accesses {size} bytes at {int(chosen[at]):#x}",
+                expected=f"a multiple of {size}",
+            )
+    low, high = int(chosen.min()), int(chosen.max())
+    first, offset = _locate_lane(warp, space, int(chosen[0]), size, int(lanes[0]))
+    start = int(chosen[0]) - offset
+    if low >= start + (SHARED_RESERVED if first.space == "shared" else 0) and high + size <= start + first.size:
+        return [(first, lanes, chosen - start)]
+    found: dict[int, tuple[Segment, list[int], list[int]]] = {}
+    for lane, address in zip(lanes.tolist(), chosen.tolist(), strict=True):
+        segment, offset = _locate_lane(warp, space, address, size, lane)
+        entry = found.setdefault(id(segment), (segment, [], []))
+        entry[1].append(lane)
+        entry[2].append(offset)
+    return [(segment, np.array(ls), np.array(offsets, np.int64)) for segment, ls, offsets in found.values()]
+
+
+def _locate_lane(warp: Warp, space: str, address: int, size: int, lane: int) -> tuple[Segment, int]:
+    try:
+        return locate(warp.cta.cluster, space, address, size)
+    except Finding as finding:
+        finding.message = f"lane {lane}: {finding.message}"
+        finding.args = (finding.message,)
+        raise
+
+
+def _is_local(space: str, addresses: np.ndarray, mask: np.ndarray) -> bool:
+    if space == "local":
+        return True
+    return space == "" and bool((addresses[mask][:1] >> 32 == WINDOWS["local"] >> 32).all())
+
+
+def load(
+    warp: Warp, space: str, addresses: np.ndarray, size: int, *, atomic: bool = False, check_written: bool = True
+) -> np.ndarray:
+    """`size` bytes for each active lane, through the generic proxy: uint8 (32, size), zero in inactive lanes.
+
+    `atomic`: a strong access, which does not race with other strong accesses. Alignment is checked where size is a
+    power of two.
+
+    Raises:
+        Finding: alignment, bounds, uninitialised, in-flight, race.
+    """
+    out = np.zeros((32, size), np.uint8)
+    if not warp.mask.any():
+        return out
+    if _is_local(space, addresses, warp.mask):
+        lanes, offsets = _local(warp, addresses, size)
+        assert warp.local is not None
+        assert warp.local_written is not None
+        if check_written:
+            _need_written_local(warp, lanes, offsets)
+        out[lanes[:, 0]] = warp.local[lanes, offsets]
+        return out
+    for segment, lanes, offsets in split(warp, space, addresses, size):
+        at = offsets[:, None] + _steps(size)
+        if check_written:
+            need_written(warp, segment, at)
+        if segment.space in ("shared", "global"):
+            machine = warp.machine
+            if not atomic:
+                machine.judge.reads(segment, at, warp.cta.cluster.order, warp.agent)
+            agent = warp.agent
+            machine.judge.note_read(segment, at, warp.cta.cluster.order, agent.index, int(agent.seen[agent.index]))
+        out[lanes] = segment.data[at]
+    return out
+
+
+def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, atomic: bool = False) -> None:
+    """Writes uint8 (32, size) of the active lanes through the generic proxy.
+
+    Raises:
+        Finding: alignment, bounds, in-flight, race.
+    """
+    if not warp.mask.any():
+        return
+    size = values.shape[1]
+    if _is_local(space, addresses, warp.mask):
+        lanes, offsets = _local(warp, addresses, size)
+        assert warp.local is not None
+        assert warp.local_written is not None
+        warp.local[lanes, offsets] = values[lanes[:, 0]]
+        warp.local_written[lanes, offsets] = True
+        return
+    for segment, lanes, offsets in split(warp, space, addresses, size):
+        if segment.space not in ("shared", "global"):
+            raise Finding("illegal", f"a store to {segment.name}, which is read only")
+        at = offsets[:, None] + _steps(size)
+        if not atomic:
+            warp.machine.judge.writes(segment, at, warp.cta.cluster.order, warp.agent, own=warp.agent.index)
+        segment.data[at] = values[lanes]
+        segment.written[at] = True
+        warp.machine.judge.note_write(segment, at, warp.agent.epoch, generic=True)
+
+
+def need_written(warp: Warp, segment: Segment, at: Where) -> None:
+    """Raises Finding("uninitialised") if one of the bytes was never written."""
+    written = segment.written[at]
+    if not written.all() and not warp.machine.ignores("uninitialised"):
+        where = np.argwhere(~written)[0]
+        offset = (at.start or 0) + int(where[0]) if isinstance(at, slice) else int(at[tuple(where)])
+        raise Finding(
+            "uninitialised",
+            f"{segment.place(offset)} is read and was never written ({int((~written).sum())} bytes of this access)",
+            expected="a write, by the host or the kernel, before the read",
+        )
+
+
+def _local(warp: Warp, addresses: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    lanes = np.flatnonzero(warp.mask)
+    chosen = addresses[lanes] & _WINDOW_MASK
+    limit = warp.kernel.local_bytes
+    if warp.local is None:
+        warp.local, warp.local_written = np.zeros((32, limit), np.uint8), np.zeros((32, limit), bool)
+    if size & (size - 1) == 0 and (chosen & (size - 1)).any():
+        raise Finding(
+            "alignment", f"{size} bytes at local address {int(chosen[0]):#x}", expected=f"a multiple of {size}"
+        )
+    if (chosen < 0).any() or (chosen + size > limit).any():
+        raise Finding("bounds", f"{size} bytes at local address {int(chosen.max()):#x}, a thread has {limit} bytes")
+    return np.broadcast_to(lanes[:, None], (len(lanes), size)), chosen[:, None] + _steps(size)
+
+
+def _need_written_local(warp: Warp, lanes: np.ndarray, offsets: np.ndarray) -> None:
+    assert warp.local_written is not None
+    written = warp.local_written[lanes, offsets]
+    if not written.all() and not warp.machine.ignores("uninitialised"):
+        where = tuple(np.argwhere(~written)[0])
+        raise Finding(
+            "uninitialised",
+            f"lane {lanes[where]} reads byte {offsets[where]} of its local memory, which was never written",
+        )

@@ -1,0 +1,128 @@
+"""CTAs and clusters: shared memory, barriers, warps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, Segment
+from scalec.emulator.machine.order import Order, View
+from scalec.emulator.machine.signals import Condition
+from scalec.emulator.machine.warp import Warp
+
+if TYPE_CHECKING:
+    from scalec.emulator.machine.kernel import Kernel
+    from scalec.emulator.machine.machine import Machine
+
+NAMED_BARRIERS = 16  # PTX ISA 9.7.13.1 "bar{.cta}, barrier{.cta}": barriers 0 to 15
+_BARRIERS_PER_CTA = 256  # places in the order's vectors for mbarriers and other objects, per CTA
+_AGENTS_PER_WARP = 6
+
+
+class Barrier:
+    """A barrier with a number of threads to come, and what those who came have given to it.
+
+    Attributes:
+        expected: threads; 0: nobody has come yet.
+        arrived: threads.
+        generation: how often it has completed.
+        value: of the reduction under way.
+    """
+
+    def __init__(self, name: str, capacity: int) -> None:
+        self.name, self.capacity = name, capacity
+        self.expected = self.arrived = self.generation = 0
+        self.value: Any = None
+        self.result: Any = None
+        self.pending, self.done = View(capacity), View(capacity)
+        self.who: list[str] = []
+        self.condition = Condition(self.describe)
+
+    def describe(self) -> str:
+        return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({', '.join(self.who) or 'none'})"
+
+    def arrive(self, warp: Warp, threads: int, expected: int) -> None:
+        """`threads` of a warp arrive at a barrier of `expected` threads; completes it when they are all.
+
+        Raises:
+            Finding: barrier, when the counts do not fit.
+        """
+        if self.expected and self.expected != expected:
+            raise Finding(
+                "barrier",
+                f"{self.name} is used with {expected} threads, {', '.join(self.who)} used it with {self.expected}",
+                expected="the same thread count in every bar of one barrier phase",
+            )
+        self.expected = expected
+        self.arrived += threads
+        self.who.append(warp.name)
+        warp.agent.release(self.pending)
+        if self.arrived > expected:
+            raise Finding(
+                "barrier", f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
+            )
+        if self.arrived == expected:
+            self.complete()
+
+    def complete(self) -> None:
+        self.done, self.pending = self.pending, View(self.capacity)
+        self.result, self.value = self.value, None
+        self.expected = self.arrived = 0
+        self.who = []
+        self.generation += 1
+        self.condition.notify()
+
+
+class Cluster:
+    """CTAs that share an order and can reach each other's shared memory.
+
+    Attributes:
+        number: linear index of the cluster in the grid.
+        units: state that instruction families keep per cluster, by family name.
+    """
+
+    def __init__(self, machine: Machine, number: int, size: int, warps: int) -> None:
+        self.machine, self.number = machine, number
+        self.order = Order(number + 1, size * (warps * _AGENTS_PER_WARP + _BARRIERS_PER_CTA))
+        self.ctas: list[Cta] = []
+        self.barrier = Barrier(f"the barrier of cluster {number}", self.order.capacity)
+        self.units: dict[str, Any] = {}
+
+    def live_threads(self) -> int:
+        return sum(int(np.count_nonzero(w.live)) for cta in self.ctas for w in cta.warps if not w.done)
+
+
+class Cta:
+    """A CTA.
+
+    Attributes:
+        id: (x, y, z) in the grid; number: linear; rank: in its cluster.
+        shared: its shared memory; offsets count from the window's start, whose first bytes are the system's.
+        barriers: the named barriers.
+        units: state that instruction families keep per CTA, by family name.
+    """
+
+    def __init__(
+        self, cluster: Cluster, number: int, position: tuple[int, int, int], rank: int, kernel: Kernel
+    ) -> None:
+        self.cluster, self.machine, self.kernel = cluster, cluster.machine, kernel
+        self.number, self.id, self.rank = number, position, rank
+        self.shared = Segment(
+            f"shared memory of CTA {number}", "shared", rank << RANK_SHIFT, SHARED_RESERVED + kernel.shared_bytes
+        )
+        capacity = cluster.order.capacity
+        self.barriers = [Barrier(f"barrier {i} of CTA {number}", capacity) for i in range(NAMED_BARRIERS)]
+        self.units: dict[str, Any] = {}
+        threads = kernel.threads
+        self.warps = [Warp(self, i, min(32, threads - 32 * i), kernel) for i in range(-(-threads // 32))]
+        for variable, offset in kernel.shared_layout:
+            if variable.init is not None:
+                at = SHARED_RESERVED + offset
+                self.shared.data[at : at + variable.size] = np.frombuffer(variable.init, np.uint8)
+                self.shared.written[at : at + variable.size] = True
+
+    @property
+    def live_threads(self) -> int:
+        return sum(int(np.count_nonzero(w.live)) for w in self.warps if not w.done)

@@ -1,0 +1,192 @@
+"""A kernel made ready to run: decoded instructions, where paths join, and where its variables lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.flow import inline_calls, joins
+from scalec.emulator.instructions.table import Decoder, Step, decode, known_functions
+from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
+from scalec.emulator.program import Function, Instruction, Module, Variable
+
+_GARBAGE = {1: np.uint8(1), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
+_PARAM_LIMIT = 32764  # bytes of kernel parameters, PTX ISA 5.2.6 (sm_70 and later, PTX 8.1)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a target allows.
+
+    Attributes:
+        shared_bytes: of shared memory that a CTA may have, dynamic and static.
+        registers: 32-bit registers of an SM.
+        features: "sm_90a", ... for what only some targets have.
+    """
+
+    name: str
+    shared_bytes: int
+    registers: int = 65536
+    max_threads: int = 1024
+    max_cluster: int = 16
+
+
+# CUDA C++ Programming Guide, "Technical specifications per compute capability": shared memory per block, less 1 KB of
+# the system's
+TARGETS = {
+    "sm_90": Facts("sm_90", 227 * 1024),
+    "sm_90a": Facts("sm_90a", 227 * 1024),
+    "sm_100": Facts("sm_100", 227 * 1024),
+    "sm_100a": Facts("sm_100a", 227 * 1024),
+    "sm_100f": Facts("sm_100f", 227 * 1024),
+    "sm_103a": Facts("sm_103a", 227 * 1024),
+    "sm_120": Facts("sm_120", 99 * 1024, max_cluster=8),
+    "sm_120a": Facts("sm_120a", 99 * 1024, max_cluster=8),
+    "sm_120f": Facts("sm_120f", 99 * 1024, max_cluster=8),
+    "sm_80": Facts("sm_80", 163 * 1024, max_cluster=1),
+    "sm_89": Facts("sm_89", 99 * 1024, max_cluster=1),
+}
+
+
+class Kernel:
+    """An entry of a module, decoded for one launch shape.
+
+    Attributes:
+        steps: for each instruction, a function of the warp that executes it.
+        code: the instructions, for messages.
+        registers: per instruction, the indices of the registers that it names.
+        joins: per instruction, where paths that part there meet.
+        shared_layout: (variable, offset behind the system's bytes) of every shared variable.
+        shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
+        param_offsets: of the entry's parameters in the parameter segment.
+        local_bytes: per thread.
+    """
+
+    def __init__(
+        self, module: Module, entry: str, block: tuple[int, int, int], shared_bytes: int, symbols: dict[str, int]
+    ) -> None:
+        if module.target not in TARGETS:
+            raise NotModelled(f"target {module.target}; the emulator knows {', '.join(TARGETS)}")
+        self.facts = TARGETS[module.target]
+        self.module, self.block = module, block
+        self.threads = block[0] * block[1] * block[2]
+        function = module.functions.get(entry)
+        if function is None or not function.entry:
+            entries = [f.name for f in module.functions.values() if f.entry]
+            raise PtxSyntaxError(f"the module has no entry {entry!r}; it has {', '.join(entries) or 'none'}")
+        self._check_block(function)
+        function = inline_calls(module, function, known_functions())
+        self.function, self.code = function, function.code
+        self.joins = joins(function)
+        self._lay_out(module, function, shared_bytes)
+        self.symbols = symbols
+        self.initial_registers = [self._garbage(kind) for _, kind in function.registers]
+        self.registers = [_named(i) for i in function.code]
+        decoder = Decoder(self)
+        self.steps: list[Step] = [decode(i, decoder) for i in function.code]
+
+    def _check_block(self, function: Function) -> None:
+        required = function.directives.get("reqntid")
+        if required:
+            wanted = (*required, 1, 1)[:3]
+            if wanted != self.block:
+                raise Finding("resources", f"launched with blocks of {self.block} threads, .reqntid says {wanted}")
+        limit = function.directives.get("maxntid")
+        most = int(np.prod(limit)) if limit else self.facts.max_threads
+        if self.threads > most:
+            raise Finding("resources", f"launched with {self.threads} threads a CTA, at most {most} are allowed")
+
+    def _lay_out(self, module: Module, function: Function, dynamic_bytes: int) -> None:
+        variables = [*module.variables, *function.variables]
+        self.shared_layout: list[tuple[Variable, int]] = []
+        at = 0
+        for variable in (v for v in variables if v.space == "shared" and not v.extern):
+            at = -(-at // variable.align) * variable.align
+            self.shared_layout.append((variable, at))
+            at += variable.size
+        for variable in (v for v in variables if v.space == "shared" and v.extern):
+            # every extern array begins where the dynamic memory begins (CUDA C++ Programming Guide, "__shared__")
+            start = -(-(at + SHARED_RESERVED) // variable.align) * variable.align - SHARED_RESERVED
+            self.shared_layout.append((variable, start))
+        extern = [offset for v, offset in self.shared_layout if v.extern]
+        self.dynamic_bytes = dynamic_bytes
+        self.shared_bytes = (max(extern) if extern else at) + dynamic_bytes
+        if self.shared_bytes > self.facts.shared_bytes:
+            raise Finding(
+                "resources",
+                f"{self.shared_bytes} bytes of shared memory a CTA, {self.facts.name} has {self.facts.shared_bytes}",
+            )
+        self.param_offsets: dict[str, int] = {}
+        at = 0
+        for param in function.params:
+            at = -(-at // param.align) * param.align
+            self.param_offsets[param.name] = at
+            at += param.size
+        self.param_bytes = at
+        if at > _PARAM_LIMIT:
+            raise Finding("resources", f"{at} bytes of parameters, at most {_PARAM_LIMIT} are allowed")
+        self.local_offsets: dict[str, int] = {}
+        at = 0
+        # .param variables declared in the body carry the arguments of calls; they are as private as .local
+        for variable in (v for v in function.variables if v.space in ("local", "param")):
+            at = -(-at // variable.align) * variable.align
+            self.local_offsets[variable.name] = at
+            at += variable.size
+        self.local_bytes = at
+
+    def symbol(self, name: str) -> tuple[str, int]:
+        """State space and address of a variable; shared addresses lack the CTA's rank.
+
+        Raises:
+            PtxSyntaxError: there is no such variable.
+        """
+        if name in self.param_offsets:
+            return "param", self.param_offsets[name]
+        if name in self.local_offsets:
+            return "local", self.local_offsets[name]
+        for variable, offset in self.shared_layout:
+            if variable.name == name:
+                return "shared", SHARED_RESERVED + offset
+        for variable in self.module.variables:
+            if variable.name == name and name in self.symbols:
+                return variable.space, self.symbols[name]
+        raise PtxSyntaxError(f"no variable {name!r}")
+
+    def generic(self, name: str) -> int:
+        """Generic address of a variable that is not shared or local."""
+        space, address = self.symbol(name)
+        return address + WINDOWS.get(space, 0)
+
+    def _garbage(self, kind: str) -> np.ndarray:
+        """What a register holds that was never written."""
+        from scalec.emulator.program import TYPE_BITS
+
+        bits = TYPE_BITS[kind]
+        if kind == "pred":
+            return np.zeros(32, bool)
+        if bits == 128:
+            return np.full((32, 2), _GARBAGE[64])
+        return np.full(32, _GARBAGE[max(bits, 16)])
+
+
+def _named(instruction: Instruction) -> frozenset[int]:
+    """The indices of all registers that an instruction names."""
+    found: set[int] = set()
+
+    def visit(thing: object) -> None:
+        if thing is None:
+            return
+        if hasattr(thing, "index") and hasattr(thing, "negated"):
+            found.add(thing.index)  # type: ignore[attr-defined]
+        for name in ("elements", "parts"):
+            for part in getattr(thing, name, ()):
+                visit(part)
+        for name in ("base", "first", "second"):
+            visit(getattr(thing, name, None))
+
+    visit(instruction.guard)
+    for operand in instruction.operands:
+        visit(operand)
+    return frozenset(found)

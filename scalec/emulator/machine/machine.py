@@ -1,0 +1,345 @@
+"""The machine: clusters in waves, warps in turns, asynchronous work at times drawn from a seed."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from scalec.emulator.findings import EmulatorError, Finding
+from scalec.emulator.machine.cta import Cluster, Cta
+from scalec.emulator.machine.kernel import Kernel
+from scalec.emulator.machine.memory import GlobalMemory, Segment
+from scalec.emulator.machine.order import Judge
+from scalec.emulator.machine.signals import YIELD, Blocked
+from scalec.emulator.machine.warp import Warp
+from scalec.emulator.stats import Stats
+
+_NEVER = 1 << 60  # later than all that the warps will do by themselves
+_SLICE = 400  # instructions that a warp executes at most before another has its turn
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a launch is run.
+
+    Attributes:
+        seed: of all that the ISA leaves open: the order of warps, when asynchronous work happens.
+        ignore: kinds of findings that do not stop the run.
+        tensor_core: "exact" (FP32 accumulation) or "hopper" (what an H200 does).
+        sms: how many CTAs of a launch run at the same time, at the least one cluster.
+        max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
+        progress: called now and then with (CTAs done, CTAs in all).
+    """
+
+    seed: int = 0
+    ignore: frozenset[str] = frozenset()
+    tensor_core: str = "exact"
+    sms: int = 4
+    max_instructions: int = 20_000_000
+    progress: Callable[[int, int], None] | None = None
+
+
+class Machine:
+    """One launch.
+
+    Attributes:
+        clock: instructions executed so far by all warps: the time that events are put on.
+        judge: checks the order of accesses.
+        memory: the device's global memory.
+        params, consts: the segments of the state spaces .param (the kernel's) and .const.
+        operations: descriptions of asynchronous operations, by number.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        cluster: tuple[int, int, int],
+        memory: GlobalMemory,
+        params: Segment,
+        consts: Segment | None,
+        options: Options,
+    ) -> None:
+        self.kernel, self.grid, self.cluster_shape = kernel, grid, cluster
+        self.memory, self.params, self.consts = memory, params, consts
+        self.options = options
+        self.random = Random(options.seed)
+        self.clock = 0
+        self.stats = Stats()
+        self.operations: list[str] = [""]
+        self.judge = Judge(lambda number: self.operations[number])
+        self.runnable: list[Warp] = []
+        self.parked: set[Warp] = set()
+        self.live: list[Cluster] = []
+        self.changes = 0  # counts what may let a waiting warp go on
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._serial = 0
+        self._clusters_done = 0
+
+    # -- asynchronous work -----------------------------------------------------------------------------------------
+
+    def operation(self, text: str) -> int:
+        """A number for an asynchronous operation; `text` describes it in findings."""
+        self.operations.append(text)
+        return len(self.operations) - 1
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Does something at a time that the seed chooses: at once, soon, or only when nothing else can go on."""
+        draw = self.random.random()
+        if draw < 0.25:
+            delay = self.random.randrange(4)
+        elif draw < 0.75:
+            delay = self.random.randrange(3000)
+        else:
+            delay = _NEVER + self.random.randrange(1000)
+        self.at(self.clock + delay, action)
+
+    def at(self, time: int, action: Callable[[], None]) -> None:
+        self._serial += 1
+        heapq.heappush(self._events, (time, self._serial, action))
+
+    def ignores(self, kind: str) -> bool:
+        return kind in self.options.ignore
+
+    # -- waking ----------------------------------------------------------------------------------------------------
+
+    def wake(self, warp: Warp) -> None:
+        if warp in self.parked:
+            self.parked.discard(warp)
+            self.runnable.append(warp)
+            self.changes += 1
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Runs the whole grid.
+
+        Raises:
+            EmulatorError: the program is wrong, or not modelled; `where` names instruction and thread.
+        """
+        size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
+        positions = self._positions()
+        total = len(positions)
+        at_once = max(1, self.options.sms // size)
+        order = list(range(total))
+        waiting = iter(order)
+        while True:
+            while len(self.live) < at_once:
+                number = next(waiting, None)
+                if number is None:
+                    break
+                self._start(number, positions[number])
+            if not self.live:
+                break
+            self._turn()
+            self._retire(total * size)
+        for action in self._drain():
+            action()
+
+    def _drain(self) -> list[Callable[[], None]]:
+        actions = []
+        while self._events:
+            actions.append(heapq.heappop(self._events)[2])
+        return actions
+
+    def _positions(self) -> list[list[tuple[int, int, int]]]:
+        """For each cluster the positions of its CTAs, in the order of their ranks (PTX ISA, %cluster_ctarank)."""
+        (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster_shape
+        if gx % cx or gy % cy or gz % cz:
+            raise Finding(
+                "resources", f"a grid of {self.grid} CTAs cannot be cut into clusters of {self.cluster_shape}"
+            )
+        clusters = []
+        for z in range(0, gz, cz):
+            for y in range(0, gy, cy):
+                for x in range(0, gx, cx):
+                    ctas = [(x + i, y + j, z + k) for k in range(cz) for j in range(cy) for i in range(cx)]
+                    clusters.append(ctas)
+        return clusters
+
+    def _start(self, number: int, positions: list[tuple[int, int, int]]) -> None:
+        kernel = self.kernel
+        cluster = Cluster(self, number, len(positions), -(-kernel.threads // 32))
+        for rank, position in enumerate(positions):
+            linear = position[0] + self.grid[0] * (position[1] + self.grid[1] * position[2])
+            cluster.ctas.append(Cta(cluster, linear, position, rank, kernel))
+        self.live.append(cluster)
+        for cta in cluster.ctas:
+            self.runnable += cta.warps
+
+    def _retire(self, total: int) -> None:
+        for cluster in [c for c in self.live if all(w.done for cta in c.ctas for w in cta.warps)]:
+            self.live.remove(cluster)
+            self._clusters_done += 1
+            for check in cluster.units.get("at exit", ()):
+                check(cluster)
+            if self.options.progress:
+                self.options.progress(self._clusters_done * len(cluster.ctas), total)
+
+    def _turn(self) -> None:
+        """One warp's turn, or, when none can run, the next event."""
+        while self._events and self._events[0][0] <= self.clock:
+            self._event()
+        if not self.runnable:
+            if self._events:
+                self._event()
+            else:
+                self._try_polls()
+            return
+        at = self.random.randrange(len(self.runnable))
+        warp = self.runnable[at]
+        last = self.runnable.pop()
+        if at < len(self.runnable):
+            self.runnable[at] = last
+        signal = self._slice(warp, self.random.randrange(_SLICE // 8, _SLICE))
+        if warp.done:
+            self.changes += 1
+            self._exited(warp)
+        elif isinstance(signal, Blocked) and not warp.rotate():
+            warp.waits_for = (signal.condition, signal.what)
+            signal.condition.waiting.append(warp)
+            self.parked.add(warp)
+            warp.units["poll"] = signal.poll
+        else:
+            self.runnable.append(warp)
+
+    def _event(self) -> None:
+        time, _, action = heapq.heappop(self._events)
+        if time < _NEVER:
+            self.clock = max(self.clock, time)
+        action()
+        self.changes += 1
+
+    def _exited(self, warp: Warp) -> None:
+        """Barriers count only the threads that are still there."""
+        cluster = warp.cta.cluster
+        for check in warp.units.get("at exit", ()):
+            self._located(warp, check, warp)
+        barrier = cluster.barrier
+        if barrier.expected:
+            barrier.expected = cluster.live_threads()
+            if barrier.arrived == barrier.expected:
+                barrier.complete()
+
+    def _try_polls(self) -> None:
+        """Nothing is left to happen: warps that poll try once more; if that changes nothing, the program is dead."""
+        polling = [w for w in self.parked if w.units.get("poll")]
+        before = self.changes
+        for warp in polling:
+            if warp.waits_for:
+                warp.waits_for[0].waiting.remove(warp)
+            warp.waits_for = None
+            self.parked.discard(warp)
+        for warp in polling:
+            signal = None
+            for _ in range(64):
+                signal = self._slice(warp, _SLICE)
+                if warp.done or isinstance(signal, Blocked):
+                    break
+            if warp.done:
+                self.changes += 1
+                self._exited(warp)
+            elif isinstance(signal, Blocked):
+                warp.waits_for = (signal.condition, signal.what)
+                signal.condition.waiting.append(warp)
+                self.parked.add(warp)
+                warp.units["poll"] = signal.poll
+            else:
+                self.runnable.append(warp)
+                self.changes += 1
+        if self.changes == before and not self.runnable:
+            self._dead()
+
+    def _dead(self) -> None:
+        lines = []
+        for warp in sorted(self.parked, key=lambda w: (w.cta.number, w.index)):
+            assert warp.waits_for is not None
+            condition, what = warp.waits_for
+            instruction = self.kernel.code[warp.pc]
+            lines.append(
+                f"{warp.name}, {warp.lanes_text()}, at line {instruction.line} ({instruction.text[:80]}) waits for"
+                f" {what}; {condition.describe()}"
+            )
+        shown = lines[:40] + ([f"... and {len(lines) - 40} more"] if len(lines) > 40 else [])
+        raise Finding(
+            "deadlock", "no warp can go on:\n    " + "\n    ".join(shown), expected="every barrier phase completes"
+        )
+
+    # -- a warp's turn ---------------------------------------------------------------------------------------------
+
+    def _slice(self, warp: Warp, budget: int) -> Blocked | None:
+        """Runs a warp for up to `budget` instructions; what it is blocked on, if it is."""
+        steps, pc, start = self.kernel.steps, warp.pc, warp.executed
+        executed = 0
+        signal = None
+        try:
+            while executed < budget:
+                if pc == warp.join:
+                    warp.arrive()
+                    if warp.done:
+                        break
+                    pc = warp.pc
+                    continue
+                warp.pc = pc + 1
+                if warp.inflight:
+                    self._check_inflight(warp, pc)
+                signal = steps[pc](warp)
+                executed += 1
+                self.stats.executed[pc] += 1
+                if signal is not None:
+                    if signal is YIELD:
+                        signal = None
+                        break
+                    warp.pc = pc
+                    self.stats.executed[pc] -= 1
+                    break
+                if warp.done:
+                    break
+                pc = warp.pc
+        except EmulatorError as error:
+            self._locate(warp, pc, error)
+            raise
+        except IndexError:
+            if pc >= len(steps):
+                error = Finding(
+                    "illegal", "control runs past the end of the function", fix="end the code with ret or exit"
+                )
+                error.where = f"{warp.name}, {warp.lanes_text()}"
+                raise error from None
+            raise
+        self.clock += executed
+        warp.executed = start + executed
+        if warp.executed > self.options.max_instructions:
+            raise Finding(
+                "deadlock",
+                f"{warp.name} has executed {warp.executed} instructions and is at line {self.kernel.code[pc].line}",
+                expected="an end of the kernel",
+                fix="raise max_instructions if the kernel really is that long",
+            )
+        return signal  # type: ignore[return-value]
+
+    def _check_inflight(self, warp: Warp, pc: int) -> None:
+        named = self.kernel.registers[pc]
+        if named.isdisjoint(warp.inflight) or self.kernel.code[pc].opcode in ("wgmma", "tcgen05"):
+            return  # wgmma and tcgen05 judge their own registers
+        index = next(iter(named & warp.inflight.keys()))
+        raise Finding(
+            "in-flight",
+            f"register {self.kernel.function.registers[index][0]} is used while {warp.inflight[index]} is in flight",
+            expected="a wait for the operation before its registers are touched",
+            fix="wgmma.wait_group (or tcgen05.wait) before this instruction",
+        )
+
+    def _located(self, warp: Warp, action: Callable[[Warp], None], argument: Warp) -> None:
+        try:
+            action(argument)
+        except EmulatorError as error:
+            error.where = error.where or f"the exit of {warp.name}"
+            raise
+
+    def _locate(self, warp: Warp, pc: int, error: EmulatorError) -> None:
+        if not error.where:
+            instruction = self.kernel.code[pc]
+            error.where = f"{instruction.where}\n      {warp.name}, {warp.lanes_text()}, seed {self.options.seed}"

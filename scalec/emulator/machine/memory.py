@@ -1,0 +1,94 @@
+"""Memories: segments of bytes, the windows of the generic address space, and the device's allocations.
+
+Numbers of ours, where the ISA leaves them open (PTX ISA 5.2 "State Spaces"): a shared::cluster address is
+rank << 24 | offset, and a CTA's own shared::cta addresses are those of its rank, as on hardware; the first 1024 bytes
+of a CTA's window belong to the system. Parameters and constants have windows of their own.
+"""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.machine.order import Shadow
+
+SHARED_RESERVED = 1024
+RANK_SHIFT = 24
+WINDOWS = {"shared": 0x7F10 << 32, "local": 0x7F20 << 32, "param": 0x7F30 << 32, "const": 0x7F40 << 32}
+_WINDOW_BYTES = 1 << 32
+_GLOBAL_START = 0x7E00 << 32
+_GAP = 4096  # bytes between allocations, so that a step past one meets nothing
+
+
+class Segment:
+    """A run of bytes that is one allocation.
+
+    Attributes:
+        name: for people, e.g. "shared memory of CTA 0" or "argument A".
+        base: address of the first byte in its own state space.
+        data: uint8 (size,).
+        written: bool (size,), whether a byte was ever written.
+        shadow: the judge's memory of it, made at first use.
+    """
+
+    def __init__(self, name: str, space: str, base: int, size: int, data: np.ndarray | None = None) -> None:
+        self.name, self.space, self.base, self.size = name, space, base, size
+        self.data = np.zeros(size, np.uint8) if data is None else data
+        self.written = np.full(size, data is not None)
+        self._shadow: Shadow | None = None
+
+    @property
+    def shadow(self) -> Shadow:
+        if self._shadow is None:
+            self._shadow = Shadow(self.size, every_reader=self.space == "shared")
+        return self._shadow
+
+    def forget(self) -> None:
+        """A new launch begins: earlier accesses are ordered before it."""
+        self._shadow = None
+
+    def place(self, offset: int) -> str:
+        """Where a byte is, for people."""
+        return f"byte {offset} of {self.name} (address {self.base + offset:#x})"
+
+
+class GlobalMemory:
+    """The device's allocations, by address."""
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._segments: list[Segment] = []
+        self._next = _GLOBAL_START
+
+    def allocate(self, size: int, name: str = "", align: int = 256) -> Segment:
+        """A new segment of global memory, its bytes unwritten."""
+        base = -(-self._next // align) * align
+        segment = Segment(name or f"allocation of {size} bytes", "global", base, size)
+        self._next = base + size + _GAP
+        self._bases.append(base)
+        self._segments.append(segment)
+        return segment
+
+    def free(self, address: int) -> None:
+        at = bisect.bisect_right(self._bases, address) - 1
+        if at < 0 or self._bases[at] != address:
+            raise Finding("bounds", f"no allocation begins at {address:#x}")
+        del self._bases[at], self._segments[at]
+
+    def find(self, address: int) -> Segment | None:
+        """The allocation that an address belongs to, or that ends within the gap before it; None if there is none."""
+        at = bisect.bisect_right(self._bases, address) - 1
+        return self._segments[at] if at >= 0 and address < self._bases[at] + self._segments[at].size + _GAP else None
+
+    def segments(self) -> list[Segment]:
+        return list(self._segments)
+
+
+def space_of(address: int) -> tuple[str, int]:
+    """The state space of a generic address, and the address in that space (PTX ISA 5.2, 7.1)."""
+    for space, base in WINDOWS.items():
+        if base <= address < base + _WINDOW_BYTES:
+            return space, address - base
+    return "global", address

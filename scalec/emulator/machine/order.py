@@ -1,0 +1,272 @@
+"""Happens-before, by vector clocks: who may touch which bytes, and what has been fenced for the async proxy.
+
+Every agent of a cluster (a warp, a phase sequence of an mbarrier, the bulk groups of a warp, the wgmma groups of a
+warp, ...) has a place in the vector. An access leaves its epoch (agent, clock) in the shadow of the bytes; a later
+access by another agent is in order if that agent has observed the epoch. Proxies (PTX ISA 8.5 "Proxies", 8.9.2
+"Proxy-preserved base causality order") are a second vector, `fenced`: of what has been observed, the part that a proxy
+fence has carried over to the async proxy.
+
+Two clusters share global memory only, and there the judge is coarse: what another cluster wrote in the same launch may
+be touched once this cluster has acquired anything that the other one released (`Order.acquired`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+
+if TYPE_CHECKING:
+    from scalec.emulator.machine.memory import Segment
+
+_CLOCK_BITS, _AGENT_BITS = 32, 12
+_CLOCK = (1 << _CLOCK_BITS) - 1
+_AGENT = (1 << _AGENT_BITS) - 1
+
+Where = slice | np.ndarray  # bytes of a segment: a range, or offsets of any shape
+
+
+class View:
+    """What an agent, or a synchronising object, has observed: int32 (capacity,) clocks of every agent."""
+
+    __slots__ = ("fenced", "seen")
+
+    def __init__(self, capacity: int) -> None:
+        self.seen = np.zeros(capacity, np.int32)
+        self.fenced = np.zeros(capacity, np.int32)
+
+    def join(self, other: View) -> None:
+        """Observes all that the other has observed."""
+        np.maximum(self.seen, other.seen, out=self.seen)
+        np.maximum(self.fenced, other.fenced, out=self.fenced)
+
+    def fence(self) -> None:
+        """A proxy fence between generic and async: all observed so far holds for the async proxy too."""
+        np.maximum(self.fenced, self.seen, out=self.fenced)
+
+    def copy(self) -> View:
+        new = View.__new__(View)
+        new.seen, new.fenced = self.seen.copy(), self.fenced.copy()
+        return new
+
+
+class Agent(View):
+    """A view with a place of its own; its clock is seen[index], and counts from 1."""
+
+    __slots__ = ("index", "name", "order")
+
+    def __init__(self, order: Order, name: str) -> None:
+        super().__init__(order.capacity)
+        self.order = order
+        self.index = order.add(name)
+        self.name = name
+        self.seen[self.index] = 1
+
+    def release(self, to: View) -> None:
+        """Gives all that this agent has done and observed to a synchronising object."""
+        to.join(self)
+        self.seen[self.index] += 1
+
+    @property
+    def epoch(self) -> int:
+        return self.order.epoch(self.index, int(self.seen[self.index]))
+
+
+class Order:
+    """The agents of one cluster.
+
+    Attributes:
+        serial: which cluster of the launch, from 1.
+        capacity: places in a vector.
+        names: of the agents, by index.
+        acquired: serials of the clusters from which something was acquired.
+    """
+
+    def __init__(self, serial: int, capacity: int) -> None:
+        self.serial, self.capacity = serial, min(capacity, _AGENT)
+        self.names: list[str] = []
+        self.acquired: set[int] = set()
+
+    def add(self, name: str) -> int:
+        """A place for an agent that has no view of its own (an mbarrier's phases, a warp's groups)."""
+        if len(self.names) >= self.capacity:
+            raise Finding("resources", f"more than {self.capacity} barriers and warps in a cluster")
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def epoch(self, agent: int, clock: int) -> int:
+        return ((self.serial << _AGENT_BITS | agent) << _CLOCK_BITS) | clock
+
+    def first_unseen(self, epochs: np.ndarray, seen: np.ndarray) -> int:
+        """The first of the epochs (int64, 0: none) that a vector has not observed; 0 if all are."""
+        if not epochs.any():
+            return 0
+        serials = epochs >> (_CLOCK_BITS + _AGENT_BITS)
+        agents = (epochs >> _CLOCK_BITS) & _AGENT
+        same = serials == self.serial
+        bad = same & ((epochs & _CLOCK) > seen[np.where(same, agents, 0)])
+        foreign = ~same & (epochs != 0)
+        if foreign.any():
+            for serial in np.unique(serials[foreign]).tolist():
+                # the clock of an epoch is an agent's own; releases to other clusters are kept by machine time instead
+                if serial not in self.acquired:
+                    bad = bad | (serials == serial)
+        return int(epochs[bad].flat[0]) if bad.any() else 0
+
+    def describe(self, epoch: int) -> str:
+        """Who an epoch belongs to, for people."""
+        serial = epoch >> (_CLOCK_BITS + _AGENT_BITS)
+        if serial != self.serial:
+            return f"a warp of cluster {serial - 1}"
+        return self.names[(epoch >> _CLOCK_BITS) & _AGENT]
+
+
+class Shadow:
+    """What the judge remembers of each byte of a segment.
+
+    Attributes:
+        writer: int64 epoch of the last write; 0: by the host.
+        generic: whether that write went through the generic proxy.
+        pending: number of the asynchronous operation that will write the byte; 0: none.
+        readers: agent index -> int32 clock of its last read (shared memory: every reader is remembered).
+        reader: int64 epoch of the last read (global memory: only the last reader is).
+    """
+
+    __slots__ = ("generic", "pending", "reader", "readers", "size", "writer")
+
+    def __init__(self, size: int, every_reader: bool) -> None:
+        self.size = size
+        self.writer = np.zeros(size, np.int64)
+        self.generic = np.zeros(size, bool)
+        self.pending = np.zeros(size, np.int32)
+        self.readers: dict[int, np.ndarray] | None = {} if every_reader else None
+        self.reader = None if every_reader else np.zeros(size, np.int64)
+
+
+class Judge:
+    """Checks accesses against the shadows, and leaves their epochs there.
+
+    `operation` describes a pending asynchronous operation by its number.
+    """
+
+    def __init__(self, operation: Callable[[int], str]) -> None:
+        self.operation = operation
+
+    def reads(self, segment: Segment, at: Where, order: Order, view: View, *, asynchronous: bool = False) -> None:
+        """A read at this moment, or an asynchronous one issued now, by someone who has observed `view`.
+
+        Raises:
+            Finding: in-flight, race or proxy.
+        """
+        shadow = segment.shadow
+        pending = shadow.pending[at]
+        if pending.any():
+            self._in_flight(segment, at, pending, "read")
+        epochs = shadow.writer[at]
+        unseen = order.first_unseen(epochs, view.seen)
+        if unseen:
+            self._race(segment, at, epochs == unseen, order, unseen, "read", "written")
+        if asynchronous:
+            unseen = order.first_unseen(np.where(shadow.generic[at], epochs, 0), view.fenced)
+            if unseen:
+                raise Finding(
+                    "proxy",
+                    f"the async proxy reads {segment.place(_offset(at, epochs == unseen))}, which"
+                    f" {order.describe(unseen)} wrote through the generic proxy; no proxy fence stands between them",
+                    expected="a fence after the write, before the asynchronous operation is issued",
+                    fix="fence.proxy.async after the write, then the barrier that orders the two",
+                )
+
+    def note_read(self, segment: Segment, at: Where, order: Order, agent: int, clock: int) -> None:
+        """Leaves a read's epoch."""
+        shadow = segment.shadow
+        if shadow.readers is None:
+            assert shadow.reader is not None
+            shadow.reader[at] = order.epoch(agent, clock)
+            return
+        clocks = shadow.readers.get(agent)
+        if clocks is None:
+            clocks = shadow.readers[agent] = np.zeros(shadow.size, np.int32)
+        clocks[at] = clock
+
+    def writes(
+        self, segment: Segment, at: Where, order: Order, view: View, *, asynchronous: bool = False, own: int = -1
+    ) -> None:
+        """A write at this moment, or an asynchronous one issued now; `own` is the writer's agent index.
+
+        Raises:
+            Finding: in-flight, race or proxy.
+        """
+        shadow = segment.shadow
+        pending = shadow.pending[at]
+        if pending.any():
+            self._in_flight(segment, at, pending, "written")
+        epochs = shadow.writer[at]
+        unseen = order.first_unseen(epochs, view.seen)
+        if unseen:
+            self._race(segment, at, epochs == unseen, order, unseen, "written", "written")
+        if asynchronous:
+            unseen = order.first_unseen(np.where(shadow.generic[at], epochs, 0), view.fenced)
+            if unseen:
+                raise Finding(
+                    "proxy",
+                    f"the async proxy writes {segment.place(_offset(at, epochs == unseen))}, which"
+                    f" {order.describe(unseen)} wrote through the generic proxy; no proxy fence stands between them",
+                    expected="a fence after the earlier write, before the asynchronous operation is issued",
+                    fix="fence.proxy.async after the write, then the barrier that orders the two",
+                )
+        if shadow.readers is not None:
+            for agent, clocks in shadow.readers.items():
+                if agent == own:
+                    continue
+                late = clocks[at] > view.seen[agent]
+                if late.any():
+                    clock = int(clocks[at][late].flat[0])
+                    self._race(segment, at, late, order, order.epoch(agent, clock), "written", "read")
+        elif shadow.reader is not None:
+            readers = shadow.reader[at]
+            unseen = order.first_unseen(readers, view.seen)
+            if unseen and (unseen >> _CLOCK_BITS) & _AGENT != own:
+                self._race(segment, at, readers == unseen, order, unseen, "written", "read")
+
+    def note_write(self, segment: Segment, at: Where, epoch: int, *, generic: bool) -> None:
+        """Leaves a write's epoch, and ends its being pending."""
+        shadow = segment.shadow
+        shadow.writer[at] = epoch
+        shadow.generic[at] = generic
+        shadow.pending[at] = 0
+
+    def note_pending(self, segment: Segment, at: Where, operation: int) -> None:
+        """The bytes are to be written by an asynchronous operation."""
+        segment.shadow.pending[at] = operation
+
+    def _in_flight(self, segment: Segment, at: Where, pending: np.ndarray, verb: str) -> None:
+        found = pending != 0
+        raise Finding(
+            "in-flight",
+            f"{segment.place(_offset(at, found))} is {verb} while an asynchronous operation that will write it is in"
+            f" flight: {self.operation(int(pending[found].flat[0]))}",
+            expected="the operation's completion, observed by this warp",
+            fix="wait for its mbarrier phase, or its group, before the access",
+        )
+
+    def _race(
+        self, segment: Segment, at: Where, found: np.ndarray, order: Order, epoch: int, verb: str, before: str
+    ) -> None:
+        other = order.describe(epoch)
+        raise Finding(
+            "race",
+            f"{segment.place(_offset(at, found))} is {verb} here and was {before} by {other}; nothing orders the two",
+            expected="a barrier, or a wait for the operation's completion, between the two accesses",
+            fix="synchronise this warp with " + other,
+        )
+
+
+def _offset(at: Where, found: np.ndarray) -> int:
+    """The first byte of a segment where `found` holds."""
+    if isinstance(at, slice):
+        return (at.start or 0) + int(np.argmax(found))
+    return int(at[found].flat[0])

@@ -1,0 +1,180 @@
+"""A warp: registers, the active lanes, divergence and reconvergence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.machine.order import Agent
+from scalec.emulator.machine.signals import Condition
+
+if TYPE_CHECKING:
+    from scalec.emulator.machine.cta import Cta
+    from scalec.emulator.machine.kernel import Kernel
+
+LANES = np.arange(32)
+END = -1  # the point where paths join that only meet at the end of the kernel
+
+
+class _Split:
+    """A divergence: where its paths join, those that wait to run, and the lanes that have arrived."""
+
+    __slots__ = ("arrived", "join", "waiting")
+
+    def __init__(self, join: int) -> None:
+        self.join = join
+        self.waiting: list[tuple[int, np.ndarray]] = []
+        self.arrived = np.zeros(32, bool)
+
+
+class Warp:
+    """32 lanes.
+
+    Registers hold arrays of 32 lanes that nobody changes in place: a write puts a new array there. Their dtypes are
+    bool for predicates and the unsigned integer of the register's width otherwise ((32, 2) uint64 for b128).
+
+    Attributes:
+        cta: the CTA.
+        index: in the CTA.
+        registers: by register index.
+        pc: the next instruction.
+        mask: bool (32,), the lanes that execute; `full` says that it is all 32.
+        live: bool (32,), the lanes that exist and have not exited.
+        agent: its place in the order of the cluster.
+        inflight: register index -> what will write or still reads it (asynchronous tensor instructions).
+        units: state that instruction families keep per warp, by family name.
+    """
+
+    def __init__(self, cta: Cta, index: int, threads: int, kernel: Kernel) -> None:
+        self.cta, self.index, self.kernel = cta, index, kernel
+        self.machine = cta.machine
+        self.registers: list[np.ndarray] = list(kernel.initial_registers)
+        self.pc = 0
+        self.live = threads > LANES
+        self.mask = self.live
+        self.full = bool(self.mask.all())
+        self.agent = Agent(cta.cluster.order, f"warp {index} of CTA {cta.number}")
+        self.inflight: dict[int, str] = {}
+        self.units: dict[str, Any] = {}
+        self.splits: list[_Split] = []
+        self.join = END
+        self.done = False
+        self.executed = 0
+        self.waits_for: tuple[Condition, str] | None = None
+        self.local: np.ndarray | None = None
+        self.local_written: np.ndarray | None = None
+
+    # -- who we are ------------------------------------------------------------------------------------------------
+
+    @property
+    def thread(self) -> np.ndarray:
+        """int64 (32,): linear thread index in the CTA."""
+        return self.index * 32 + LANES
+
+    @property
+    def name(self) -> str:
+        return f"CTA {self.cta.number} warp {self.index}"
+
+    def lanes_text(self, mask: np.ndarray | None = None) -> str:
+        """Lanes for people: "all lanes", "lane 0", "lanes 0-3,7"."""
+        lanes = np.flatnonzero(self.mask if mask is None else mask).tolist()
+        if len(lanes) == 32:
+            return "all lanes"
+        runs: list[list[int]] = []
+        for lane in lanes:
+            if runs and runs[-1][-1] == lane - 1:
+                runs[-1][-1] = lane
+            else:
+                runs.append([lane, lane])
+        text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+        return f"lane {text}" if len(lanes) == 1 else f"lanes {text}"
+
+    # -- control ---------------------------------------------------------------------------------------------------
+
+    def set_mask(self, mask: np.ndarray) -> None:
+        self.mask = mask
+        self.full = bool(mask.all())
+
+    def branch(self, taken: np.ndarray, target: int) -> None:
+        """Of the active lanes those in `taken` go to `target`, the others to the next instruction (pc)."""
+        taken = taken & self.mask
+        if not taken.any():
+            return
+        rest = self.mask & ~taken
+        if not rest.any():
+            self.pc = target
+            return
+        self.split([(target, taken), (self.pc, rest)])
+
+    def split(self, paths: list[tuple[int, np.ndarray]]) -> None:
+        """The active lanes part ways, and join again at the immediate post-dominator of the instruction before pc."""
+        join = self.kernel.joins[self.pc - 1]
+        if not (self.splits and self.splits[-1].join == join):
+            self.splits.append(_Split(join))
+            self.join = join
+        top = self.splits[-1]
+        top.waiting += [(pc, mask) for pc, mask in paths if pc != join]
+        for pc, mask in paths:
+            if pc == join:
+                top.arrived = top.arrived | mask
+        self._next_path()
+
+    def arrive(self) -> None:
+        """The active lanes stand at the join: they wait there until the other paths have come."""
+        top = self.splits[-1]
+        top.arrived = top.arrived | self.mask
+        self._next_path()
+
+    def leave(self, lanes: np.ndarray) -> None:
+        """Lanes exit."""
+        self.live = self.live & ~lanes
+        rest = self.mask & ~lanes
+        if rest.any():
+            self.set_mask(rest)
+        else:
+            self._next_path()
+
+    def _next_path(self) -> None:
+        while self.splits:
+            top = self.splits[-1]
+            if top.waiting:
+                self.pc, mask = top.waiting.pop()
+                self.set_mask(mask)
+                return
+            self.splits.pop()
+            self.join = self.splits[-1].join if self.splits else END
+            if top.arrived.any():
+                self.pc = top.join
+                self.set_mask(top.arrived)
+                return
+        self.done = True
+
+    def rotate(self) -> bool:
+        """Lets another path of the innermost divergence run while the active one waits; whether there is one."""
+        if not self.splits or not self.splits[-1].waiting:
+            return False
+        top = self.splits[-1]
+        top.waiting.insert(0, (self.pc, self.mask))
+        self.pc, mask = top.waiting.pop()
+        self.set_mask(mask)
+        return True
+
+    def need_converged(self, what: str, whole: bool = False) -> None:
+        """All lanes that have not exited must be active (`whole`: and none has exited).
+
+        Raises:
+            Finding: divergence.
+        """
+        if self.full:
+            return
+        missing = (np.ones(32, bool) if whole else self.live) & ~self.mask
+        if missing.any():
+            raise Finding(
+                "divergence",
+                f"{what} is executed by {self.lanes_text()} only; {self.lanes_text(missing)} "
+                + ("have exited or are elsewhere" if whole else "are elsewhere"),
+                expected="all threads of the warp execute the same .aligned instruction (PTX ISA 9.7, .aligned)",
+                fix="reconverge first: bar.warp.sync, or take the instruction out of the conditional code",
+            )

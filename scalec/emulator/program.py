@@ -1,0 +1,212 @@
+"""PTX as data: modules, functions, variables, instructions and their operands (PTX ISA, chapters 4 and 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+TYPE_BITS = {
+    "pred": 1,
+    **{f"{kind}{bits}": bits for kind in "bus" for bits in (8, 16, 32, 64)},
+    "b128": 128,
+    "f16": 16,
+    "bf16": 16,
+    "f32": 32,
+    "f64": 64,
+    "f16x2": 32,
+    "bf16x2": 32,
+    "tf32": 32,
+    "u16x2": 32,
+    "s16x2": 32,
+    "f32x2": 64,
+    "b4": 4,
+    "b6": 6,
+    "e4m3": 8,
+    "e5m2": 8,
+    "e3m2": 8,
+    "e2m3": 8,
+    "e2m1": 8,
+    "ue8m0": 8,
+    "e4m3x2": 16,
+    "e5m2x2": 16,
+    "e3m2x2": 16,
+    "e2m3x2": 16,
+    "e2m1x2": 8,
+    "ue8m0x2": 16,
+    "e4m3x4": 32,
+    "e5m2x4": 32,
+    "e3m2x4": 32,
+    "e2m3x4": 32,
+    "e2m1x4": 16,
+}
+
+
+@dataclass(frozen=True)
+class Reg:
+    """A register: its place in the function's register list, its name and declared type; `negated` for `!p`."""
+
+    index: int
+    name: str
+    type: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Special:
+    """A predefined register, e.g. %tid.x."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Imm:
+    """A constant: `value` is an int, or the bits of a float whose width is `float_bits` (0: an integer)."""
+
+    value: int
+    float_bits: int = 0
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """The address of a variable, or a function, plus `offset` bytes."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place in the code: the index of the instruction that it stands before."""
+
+    name: str
+    target: int
+
+
+@dataclass(frozen=True)
+class Vector:
+    """{a, b, ...}; an element `_` is None."""
+
+    elements: tuple[Operand | None, ...]
+
+
+@dataclass(frozen=True)
+class Address:
+    """[base+offset], or with further parts as of tensor copies: [map, {c0, c1}] has parts ({c0, c1},)."""
+
+    base: Reg | Symbol | Imm
+    offset: int = 0
+    parts: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """d|p: two results; an element `_` is None."""
+
+    first: Operand | None
+    second: Operand | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """(a, b): arguments or results of a call."""
+
+    elements: tuple[Operand, ...]
+
+
+Operand = Reg | Special | Imm | Symbol | Label | Vector | Address | Pair | Group
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction.
+
+    Attributes:
+        opcode: the first word, e.g. "cp".
+        modifiers: the words after it, e.g. ("async", "bulk", "shared::cluster").
+        guard: the register of @p, or None; `negated` in it for @!p.
+        operands: in the order written; None for `_`.
+        line: 1-based, in the PTX text.
+        text: as written, on one line.
+    """
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    guard: Reg | None
+    operands: tuple[Operand | None, ...]
+    line: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+    def has(self, *modifiers: str) -> bool:
+        """Whether all of `modifiers` are among the instruction's."""
+        return all(m in self.modifiers for m in modifiers)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The modifiers that are types, in order."""
+        return tuple(m for m in self.modifiers if m in TYPE_BITS)
+
+    @property
+    def where(self) -> str:
+        return f"line {self.line}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable: `size` bytes at a multiple of `align` in state space `space`.
+
+    Attributes:
+        init: the bytes it starts with, or None.
+        relocations: byte offset in init -> the symbol whose 64-bit (generic or plain) address stands there.
+        extern: an `extern .shared` array, whose size the launch gives.
+    """
+
+    name: str
+    space: str
+    align: int
+    size: int
+    init: bytes | None = None
+    relocations: tuple[tuple[int, Symbol, bool], ...] = ()
+    extern: bool = False
+
+
+@dataclass
+class Function:
+    """A .entry or .func.
+
+    Attributes:
+        params: in order; of space "param".
+        returns: of a .func.
+        registers: name and type of each register, by index.
+        code: the instructions; labels are resolved into indices of it.
+        variables: .local, .shared, .const, .global and .param variables declared inside.
+        directives: e.g. {"reqntid": (384, 1, 1), "explicitcluster": ()}.
+        tables: .branchtargets lists, name -> labels.
+    """
+
+    name: str
+    entry: bool
+    params: list[Variable] = field(default_factory=list)
+    returns: list[Variable] = field(default_factory=list)
+    registers: list[tuple[str, str]] = field(default_factory=list)
+    code: list[Instruction] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+    directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    tables: dict[str, tuple[Label, ...]] = field(default_factory=dict)
+
+
+@dataclass
+class Module:
+    """A PTX file.
+
+    Attributes:
+        version: e.g. (8, 7).
+        target: e.g. "sm_90a".
+    """
+
+    version: tuple[int, int]
+    target: str
+    functions: dict[str, Function] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
