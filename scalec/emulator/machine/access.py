@@ -47,6 +47,13 @@ def locate(cluster: Cluster, space: str, address: int, size: int) -> tuple[Segme
                 "bounds", f"shared address {address:#x} is of CTA rank {rank}, the cluster has {len(cluster.ctas)} CTAs"
             )
         segment, offset = cluster.ctas[rank].shared, address & _OFFSET_MASK
+        if cluster.ctas[rank].exited:
+            raise Finding(
+                "bounds",
+                f"shared address {address:#x} is of CTA rank {rank} of the cluster, which has exited",
+                expected="every CTA stays until the others are done with its shared memory",
+                fix="barrier.cluster.arrive and wait before the exit",
+            )
         if offset < SHARED_RESERVED or offset + size > segment.size:
             raise Finding(
                 "bounds",

@@ -101,6 +101,7 @@ class Cta:
         id: (x, y, z) in the grid; number: linear; rank: in its cluster.
         shared: its shared memory; offsets count from the window's start, whose first bytes are the system's.
         barriers: the named barriers.
+        exited: whether all of its threads have.
         units: state that instruction families keep per CTA, by family name.
     """
 
@@ -115,6 +116,7 @@ class Cta:
         capacity = cluster.order.capacity
         self.barriers = [Barrier(f"barrier {i} of CTA {number}", capacity) for i in range(NAMED_BARRIERS)]
         self.units: dict[str, Any] = {}
+        self.exited = False
         threads = kernel.threads
         self.warps = [Warp(self, i, min(32, threads - 32 * i), kernel) for i in range(-(-threads // 32))]
         for variable, offset in kernel.shared_layout:

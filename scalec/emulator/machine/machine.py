@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from scalec.emulator.findings import EmulatorError, Finding
 from scalec.emulator.machine.cta import Cluster, Cta
@@ -50,6 +51,7 @@ class Machine:
         memory: the device's global memory.
         params, consts: the segments of the state spaces .param (the kernel's) and .const.
         operations: descriptions of asynchronous operations, by number.
+        units: state that instruction families keep per launch.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Machine:
         self.stats = Stats()
         self.operations: list[str] = [""]
         self.judge = Judge(lambda number: self.operations[number])
+        self.units: dict[Any, Any] = {}
         self.runnable: list[Warp] = []
         self.parked: set[Warp] = set()
         self.live: list[Cluster] = []
@@ -217,6 +220,7 @@ class Machine:
         cluster = warp.cta.cluster
         for check in warp.units.get("at exit", ()):
             self._located(warp, check, warp)
+        warp.cta.exited = all(w.done for w in warp.cta.warps)
         barrier = cluster.barrier
         if barrier.expected:
             barrier.expected = cluster.live_threads()
@@ -226,6 +230,8 @@ class Machine:
     def _try_polls(self) -> None:
         """Nothing is left to happen: warps that poll try once more; if that changes nothing, the program is dead."""
         polling = [w for w in self.parked if w.units.get("poll")]
+        for warp in polling:
+            warp.units.pop("polls", None)
         before = self.changes
         for warp in polling:
             if warp.waits_for:

@@ -1,0 +1,115 @@
+"""Tensor maps in memory (PTX ISA 9.7.9.28): tensormap.replace, tensormap.cp_fenceproxy, the fences of their proxy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scalec.emulator.findings import Finding, PtxSyntaxError
+from scalec.emulator.instructions.table import Decoder, Step, op, uniform
+from scalec.emulator.layouts import tensor_map
+from scalec.emulator.machine.access import locate, need_written
+from scalec.emulator.machine.warp import Warp
+from scalec.emulator.program import Instruction
+
+SIZE = tensor_map.TENSOR_MAP_BYTES
+
+
+def current_map(warp: Warp, address: int) -> tensor_map.TensorMap:
+    """The tensor map at a generic address, as the tensormap proxy sees it.
+
+    Raises:
+        Finding: misplaced; no map; or written by the kernel without the proxy's fence.
+    """
+    if address % tensor_map.TENSOR_MAP_ALIGNMENT:
+        raise Finding("alignment", f"a tensor map at {address:#x}", expected="a multiple of 64")
+    segment, offset = locate(warp.cta.cluster, "", address, SIZE)
+    at = slice(offset, offset + SIZE)
+    need_written(warp, segment, at)
+    if segment.space == "global":
+        warp.machine.judge.reads(segment, at, warp.cta.cluster.order, warp.agent)
+        version = int(segment.shadow.writer[at].max())
+        if version and warp.machine.units.get(("tensormap", address)) != version:
+            raise Finding(
+                "proxy",
+                f"the tensor map at {address:#x} was written by the kernel, and is used without a fence of its proxy",
+                expected="fence.proxy.tensormap::generic.acquire of the map's 128 bytes after the write",
+                fix="tensormap.cp_fenceproxy (or fence...release), then fence.proxy.tensormap::generic.acquire",
+            )
+    return tensor_map.decode(segment.data[at].tobytes())
+
+
+@op("tensormap.replace")
+def replace(instruction: Instruction, decoder: Decoder) -> Step:
+    """tensormap.replace.tile.field{.space}.b1024.type [map]{, ord}, value: 9.7.9.28.1."""
+    decoder.only(instruction, ("replace", "tile", "global", "shared::cta", "b1024"), instruction.modifiers[2:3])
+    if instruction.modifiers[1] != "tile":
+        raise PtxSyntaxError(f"got .{instruction.modifiers[1]}, expected .tile")
+    field = instruction.modifiers[2]
+    space = next((m.split("::")[0] for m in instruction.modifiers if m in ("global", "shared::cta")), "")
+    kind = next(m for m in instruction.modifiers if m in ("b32", "b64"))
+    where = decoder.address(instruction.operands[0])
+    ordinal = decoder.source(instruction.operands[1], "u32") if len(instruction.operands) > 2 else None
+    value = decoder.source(instruction.operands[-1], kind)
+
+    def run(warp: Warp) -> None:
+        addresses, values = where(warp), value(warp)
+        ordinals = ordinal(warp) if ordinal else None
+        for lane in np.flatnonzero(warp.mask).tolist():
+            segment, offset = locate(warp.cta.cluster, space, int(addresses[lane]), SIZE)
+            at = slice(offset, offset + SIZE)
+            order = warp.cta.cluster.order
+            warp.machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
+            new = tensor_map.replace_field(
+                segment.data[at].tobytes(), field, int(values[lane]), 0 if ordinals is None else int(ordinals[lane])
+            )
+            segment.data[at] = np.frombuffer(new, np.uint8)
+            segment.written[at] = True
+            warp.machine.judge.note_write(segment, at, warp.agent.epoch, generic=True)
+
+    return run
+
+
+@op("tensormap.cp_fenceproxy")
+def cp_fenceproxy(instruction: Instruction, decoder: Decoder) -> Step:
+    """tensormap.cp_fenceproxy.global.shared::cta...sync.aligned [dst], [src], 128: 9.7.13.17: copy, and release."""
+    target, source = decoder.address(instruction.operands[0]), decoder.address(instruction.operands[1])
+    if decoder.integer(instruction.operands[2]) != SIZE:
+        raise PtxSyntaxError("tensormap.cp_fenceproxy copies 128 bytes")
+
+    def run(warp: Warp) -> None:
+        warp.need_converged(instruction.name)
+        to = uniform(warp, target(warp), "the destination")
+        origin = uniform(warp, source(warp), "the source")
+        judge, order = warp.machine.judge, warp.cta.cluster.order
+        shared, start = locate(warp.cta.cluster, "shared", origin, SIZE)
+        segment, offset = locate(warp.cta.cluster, "global", to, SIZE)
+        here, at = slice(start, start + SIZE), slice(offset, offset + SIZE)
+        need_written(warp, shared, here)
+        judge.reads(shared, here, order, warp.agent)
+        judge.note_read(shared, here, order, warp.agent.index, int(warp.agent.seen[warp.agent.index]))
+        judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
+        segment.data[at] = shared.data[here]
+        segment.written[at] = True
+        judge.note_write(segment, at, warp.agent.epoch, generic=True)
+
+    return run
+
+
+@op("fence.proxy.tensormap::generic")
+def fence(instruction: Instruction, decoder: Decoder) -> Step:
+    """fence.proxy.tensormap::generic.{release, acquire}.scope {[map], 128}: 9.7.13.4."""
+    decoder.only(instruction, ("proxy", "tensormap::generic", "release", "acquire", "cta", "cluster", "gpu", "sys"))
+    if instruction.has("release"):
+        return lambda warp: None  # the write that follows, of a flag or to a barrier, is what an acquire meets
+    where = decoder.address(instruction.operands[0])
+
+    def run(warp: Warp) -> None:
+        addresses = where(warp)
+        for lane in np.flatnonzero(warp.mask).tolist():
+            address = int(addresses[lane])
+            segment, offset = locate(warp.cta.cluster, "", address, SIZE)
+            if segment.space == "global":
+                version = int(segment.shadow.writer[offset : offset + SIZE].max())
+                warp.machine.units["tensormap", address] = version
+
+    return run

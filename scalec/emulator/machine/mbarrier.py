@@ -1,0 +1,199 @@
+"""mbarrier objects (PTX ISA 9.7.13.15): phases, arrivals, transaction counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.machine.access import locate
+from scalec.emulator.machine.memory import SHARED_RESERVED
+from scalec.emulator.machine.order import View
+from scalec.emulator.machine.signals import Condition
+
+if TYPE_CHECKING:
+    from scalec.emulator.machine.cta import Cluster, Cta
+    from scalec.emulator.machine.warp import Warp
+
+SIZE = 8
+MAX_COUNT = (1 << 20) - 1  # 9.7.13.15.2: counts of 1 to 2^20 - 1; 9.7.13.15.5.1: as much for the tx-count
+_MAGIC = 0x6D62_6172_0000_0000  # what stands in shared memory, so that an overwritten object is noticed
+
+
+class MBarrier:
+    """An mbarrier object.
+
+    Attributes:
+        expected: arrivals of every phase; pending: those that the current one still waits for.
+        tx: outstanding bytes of the current phase; below zero while completions came before their expect_tx.
+        phase: number of completed phases.
+        agent: place in the order; its clock is the number of completed phases, and `epochs_before` those of an object
+            that was initialised at this place earlier.
+        visible: whether the initialisation was fenced for the async proxy and other CTAs.
+        arrivals: who arrived in the current phase, for messages.
+    """
+
+    def __init__(self, cta: Cta, offset: int, count: int, agent: int, warp: Warp) -> None:
+        self.cta, self.offset, self.agent = cta, offset, agent
+        self.expected = self.pending = count
+        self.tx = self.phase = self.epochs_before = 0
+        order = cta.cluster.order
+        self.gathering, self.done = View(order.capacity), View(order.capacity)
+        self.initialised = warp.agent.epoch
+        self.by = warp
+        self.visible = False
+        self.arrivals: list[str] = []
+        self.condition = Condition(self.describe)
+
+    @property
+    def name(self) -> str:
+        return f"mbarrier at {self.offset - SHARED_RESERVED} of the shared memory of CTA {self.cta.number}"
+
+    def describe(self) -> str:
+        return (
+            f"{self.name}: phase {self.phase} (parity {self.phase & 1}) lacks {self.pending} of {self.expected}"
+            f" arrivals and {self.tx} bytes"
+        )
+
+    def arrive(self, count: int, who: str, view: View | None) -> None:
+        """`count` arrivals, with what the arriving agent has observed; None: it publishes nothing (.relaxed).
+
+        Raises:
+            Finding: barrier, more arrivals than the phase expects.
+        """
+        if view is not None:
+            self.gathering.join(view)
+        if count > self.pending:
+            raise Finding(
+                "barrier",
+                f"{count} arrivals by {who} at {self.name}, whose phase {self.phase} waits for {self.pending} of"
+                f" {self.expected}; arrived before: {', '.join(self.arrivals[-8:]) or 'none'}",
+                expected="as many arrivals in a phase as mbarrier.init was given",
+            )
+        self.pending -= count
+        self.arrivals.append(who)
+        self.advance()
+
+    def expect(self, size: int, who: str) -> None:
+        """expect-tx: 9.7.13.15.5.1. Raises Finding for a tx-count out of range."""
+        self.tx += size
+        if abs(self.tx) > MAX_COUNT:
+            raise Finding(
+                "barrier",
+                f"expect_tx of {size} bytes by {who} takes the tx-count to {self.tx}",
+                expected=f"<= {MAX_COUNT}",
+            )
+
+    def complete(self, size: int) -> None:
+        """complete-tx: 9.7.13.15.5.2."""
+        self.tx -= size
+        if abs(self.tx) > MAX_COUNT:
+            raise Finding("barrier", f"{self.name}: complete_tx takes the tx-count to {self.tx}")
+        self.advance()
+
+    def advance(self) -> None:
+        if self.pending or self.tx:
+            return
+        self.phase += 1
+        self.done.join(self.gathering)
+        self.done.seen[self.agent] = self.epochs_before + self.phase
+        self.gathering = View(self.cta.cluster.order.capacity)
+        self.pending = self.expected
+        self.arrivals = []
+        self.cta.machine.changes += 1
+        self.condition.notify()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of what an asynchronous operation does that completes on the current phase."""
+        return self.cta.cluster.order.epoch(self.agent, self.epochs_before + self.phase + 1)
+
+
+def table(cta: Cta) -> dict[int, MBarrier]:
+    """The mbarriers of a CTA, by offset."""
+    return cta.units.setdefault("mbarrier", {})
+
+
+def initialise(warp: Warp, space: str, address: int, count: int) -> None:
+    """mbarrier.init: 9.7.13.15.7.
+
+    Raises:
+        Finding: misplaced, or a bad count.
+    """
+    cluster = warp.cta.cluster
+    segment, offset = place(cluster, space, address)
+    cta = next(c for c in cluster.ctas if c.shared is segment)
+    if not 1 <= count <= MAX_COUNT:
+        raise Finding("barrier", f"mbarrier.init with a count of {count}", expected=f"1 to {MAX_COUNT}")
+    if cta is not warp.cta:
+        raise Finding("barrier", "mbarrier.init of an object in another CTA", expected="an address of the own CTA")
+    agents = cta.units.setdefault("mbarrier agents", {})
+    if offset not in agents:
+        agents[offset] = cluster.order.add(f"mbarrier {offset - SHARED_RESERVED} of CTA {cta.number}")
+    at = slice(offset, offset + SIZE)
+    order = cluster.order
+    warp.machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
+    old = table(cta).get(offset)
+    new = table(cta)[offset] = MBarrier(cta, offset, count, agents[offset], warp)
+    if old is not None:  # the clock of an agent never goes back
+        new.epochs_before = old.epochs_before + old.phase + 1
+    segment.data[at] = np.frombuffer((_MAGIC | offset).to_bytes(8, "little"), np.uint8)
+    segment.written[at] = True
+    warp.machine.judge.note_write(segment, at, warp.agent.epoch, generic=True)
+
+
+def place(cluster: Cluster, space: str, address: int):
+    """The segment and offset of an mbarrier's address.
+
+    Raises:
+        Finding: alignment or bounds.
+    """
+    if address % SIZE:
+        raise Finding("alignment", f"an mbarrier at {address:#x}", expected="a multiple of 8")
+    segment, offset = locate(cluster, space, address, SIZE)
+    if segment.space != "shared":
+        raise Finding("barrier", f"an mbarrier at {address:#x}, in {segment.name}", expected="shared memory")
+    return segment, offset
+
+
+def find(cluster: Cluster, space: str, address: int, warp: Warp | None, *, asynchronous: bool = False) -> MBarrier:
+    """The mbarrier at an address, checked to be initialised before this use.
+
+    `warp` is the user (None: an asynchronous operation that was checked when it was issued); `asynchronous`: the object
+    is to be used by an asynchronous operation that the warp issues.
+
+    Raises:
+        Finding: barrier or proxy.
+    """
+    segment, offset = place(cluster, space, address)
+    cta = next(c for c in cluster.ctas if c.shared is segment)
+    barrier = table(cta).get(offset)
+    if barrier is None:
+        raise Finding(
+            "barrier",
+            f"there is no mbarrier at {address:#x}, {offset - SHARED_RESERVED} of CTA {cta.number}'s shared memory",
+            expected="mbarrier.init before its use",
+        )
+    content = int(segment.data[offset : offset + SIZE].view(np.uint64)[0]) if offset % 8 == 0 else 0
+    if content != _MAGIC | offset:
+        raise Finding("barrier", f"{barrier.name} was overwritten by something else", expected="no other write to it")
+    if warp is not None:
+        order = cluster.order
+        if order.first_unseen(np.array([barrier.initialised]), warp.agent.seen):
+            raise Finding(
+                "barrier",
+                f"{barrier.name} is used by {warp.name}, and nothing orders that after its mbarrier.init by"
+                f" {barrier.by.name}",
+                expected="a barrier between mbarrier.init and the first use by another warp",
+                fix="bar.sync, or barrier.cluster for other CTAs, after fence.mbarrier_init",
+            )
+        if not barrier.visible and (asynchronous or warp.cta is not cta):
+            raise Finding(
+                "proxy",
+                f"{barrier.name} is used by an asynchronous operation or another CTA, and its initialisation was not"
+                " fenced",
+                expected="fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init",
+                fix="add fence.mbarrier_init.release.cluster after the last mbarrier.init",
+            )
+    return barrier
