@@ -1,0 +1,401 @@
+"""What bulk tensor copies move: boxes of tensor maps, as global byte addresses and places in shared memory.
+
+PTX ISA 5.5 "Tensors" and 9.7.9.25.5 "Tensor copy", tiled mode with its gather4 and scatter4; im2col is not modelled.
+Where the ISA is silent, an H200 was asked (driver 580.159, 2026-11-21), and the comment says so.
+
+A box is rows: runs of bytes along dimension 0, contiguous in global memory. What is in bounds of a row is the same for
+every row that is in bounds at all, so all that a copy reads or writes is runs of one length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.layouts.tensor_map import TensorMap
+
+SHARED_ALIGNMENT = 128  # every copy's, whatever the swizzle: an H200 traps on less ("misaligned address")
+BOX_ALIGNMENT = 16  # PTX ISA 5.5.3.1: of the first byte of a box; an H200 traps on less, "illegal instruction"
+_PATTERN = 1024  # bytes after which every swizzle repeats
+# "a special NaN" (PTX ISA 5.5.3.3): on an H200 0x7ff7 in every 16 bits, whatever the type
+_NAN_FILL = np.array([0xF7, 0x7F], np.uint8)
+_TF32_NAN = 0x7FFFE000
+
+ReadGlobal = Callable[[np.ndarray, int], np.ndarray]
+ReadShared = Callable[[np.ndarray, int], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The bytes that one copy moves.
+
+    Attributes:
+        tensor_map: of the copy.
+        row_addresses: int64 (rows,): global byte address of every row's first byte, in bounds or not.
+        rows_in_bounds: bool (rows,).
+        low, high: bytes of a row in bounds: [low, high); low == high when none is.
+        row_bytes: bytes of a row in global memory.
+        shared_offsets: int64 (rows, pieces): byte offset of every piece of a row from the shared memory address.
+        piece: bytes of data of a piece; the pieces of a row follow one another in global memory.
+        padding: bytes that follow a piece in shared memory and that a load leaves undefined (PTX ISA 5.5.1.1.1).
+        transaction_bytes: what the mbarrier is told, out-of-bounds bytes included, padding not.
+    """
+
+    tensor_map: TensorMap
+    row_addresses: np.ndarray
+    rows_in_bounds: np.ndarray
+    low: int
+    high: int
+    row_bytes: int
+    shared_offsets: np.ndarray
+    piece: int
+    padding: int
+    transaction_bytes: int
+
+    @property
+    def run_addresses(self) -> np.ndarray:
+        """int64 (runs,): where the runs of `run_bytes` bytes in bounds begin."""
+        if self.low == self.high:
+            return self.row_addresses[:0]
+        return self.row_addresses[self.rows_in_bounds] + self.low
+
+    @property
+    def run_bytes(self) -> int:
+        return self.high - self.low
+
+    @property
+    def whole(self) -> bool:
+        """Everything is in bounds."""
+        return self.run_bytes == self.row_bytes and bool(self.rows_in_bounds.all())
+
+    @property
+    def addresses(self) -> np.ndarray:
+        """int64 (rows, pieces): global byte address of every piece, in bounds or not."""
+        return self.row_addresses[:, None] + np.arange(0, self.row_bytes, self.piece)
+
+    @property
+    def in_bounds(self) -> np.ndarray:
+        """bool (rows, row_bytes): every byte's."""
+        inner = np.arange(self.row_bytes)
+        return self.rows_in_bounds[:, None] & (inner >= self.low) & (inner < self.high)
+
+
+class Load(NamedTuple):
+    """What a copy to shared memory does.
+
+    Attributes:
+        shared_offsets: int64 (pieces,), from the destination address.
+        data: uint8 (pieces, piece): what is written there.
+        addresses: int64 (runs,): where it read, `run_bytes` bytes each.
+        box: the rest.
+    """
+
+    shared_offsets: np.ndarray
+    data: np.ndarray
+    addresses: np.ndarray
+    box: Box
+
+
+class Store(NamedTuple):
+    """What a copy or reduction to global memory does.
+
+    Attributes:
+        addresses: int64 (runs,), global.
+        data: uint8 (runs, run_bytes): what is written there, or reduced into it.
+        shared_offsets: int64 (pieces,): what it read, from the source address.
+        box: the rest.
+    """
+
+    addresses: np.ndarray
+    data: np.ndarray
+    shared_offsets: np.ndarray
+    box: Box
+
+
+@dataclass(frozen=True, eq=False)
+class _Geometry:
+    """Of all maps that differ in nothing but the address.
+
+    Attributes:
+        unit: bits of a step along dimension 0: an element's, or a slice's with an interleave.
+        row_units: units of a row.
+        outer: the dimensions that rows are counted along, fastest first.
+        index: int64 (outer, rows): elements from the box's corner, along each of `outer`.
+        row_offsets: int64 (rows,): bytes from the box's corner.
+        row_bytes: of a row in global memory.
+        piece, spread: bytes of a piece, and from one piece to the next in shared memory before the swizzle.
+        pitch: bytes from one row to the next in shared memory.
+    """
+
+    unit: int
+    row_units: int
+    outer: tuple[int, ...]
+    index: np.ndarray
+    row_offsets: np.ndarray
+    row_bytes: int
+    piece: int
+    spread: int
+    pitch: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.row_offsets)
+
+
+@lru_cache(maxsize=256)
+def _geometry(
+    bits: int,
+    padded_piece: int,
+    strides: tuple[int, ...],
+    box: tuple[int, ...],
+    steps: tuple[int, ...],
+    interleave: int,
+    swizzle: int,
+    flip: bool,
+    gathered: bool,
+) -> _Geometry:
+    unit = interleave * 8 or bits
+    slots = [-(-size // step) for size, step in zip(box, steps, strict=True)]
+    if interleave:
+        # dimension 0 counts slices; the one before the last is the slice of channels, of which a copy takes one
+        # whatever the box says (H200)
+        slots[-2] = 1
+    else:
+        slots[0] = box[0]
+    if gathered:
+        slots[1] = 4
+    strided = interleave > 0 and steps[0] > 1
+    outer = tuple(range(0 if strided else 1, len(box)))
+    counts = [slots[d] for d in outer]
+    index = np.indices(counts[::-1], np.int64).reshape(len(outer), prod(counts))[::-1]
+    index = index * np.array([steps[d] for d in outer], np.int64).reshape(-1, 1)
+    all_strides = (unit // 8, *strides)
+    row_offsets = np.zeros(prod(counts), np.int64)
+    for d, along in zip(outer, index, strict=True):
+        if not (gathered and d == 1):
+            row_offsets += along * all_strides[d]
+    row_units = 1 if strided else slots[0]
+    row_bytes = row_units * unit // 8
+    piece = padded_piece or (8 if flip else 16)
+    spread = 16 if padded_piece else piece
+    # with a swizzle a row takes the whole span (H200; CUDA programming guide, "shared memory ... to accommodate the
+    # full swizzle width"); slices lie densely
+    pitch = swizzle if swizzle and not interleave else row_bytes // piece * spread
+    return _Geometry(unit, row_units, outer, index, row_offsets, row_bytes, piece, spread, pitch)
+
+
+@lru_cache(maxsize=1024)
+def _shared_offsets(geometry: _Geometry, phase: int, swizzle: int, atomicity: str) -> np.ndarray:
+    """int64 (rows, pieces) for a destination whose address is `phase` modulo the pattern."""
+    rows = np.arange(geometry.rows, dtype=np.int64)[:, None] * geometry.pitch
+    pieces = np.arange(geometry.row_bytes // geometry.piece, dtype=np.int64) * geometry.spread
+    offsets = _swizzled(phase + rows + pieces, swizzle, atomicity) - phase
+    offsets.flags.writeable = False
+    return offsets
+
+
+def _swizzled(addresses: np.ndarray, span: int, atomicity: str) -> np.ndarray:
+    """Shared memory addresses of bytes after the swizzle (PTX ISA 5.5.7 "Swizzling Modes").
+
+    The number of the 128-byte line changes which chunk of the line's span is meant; what the destination's own address
+    adds ("swizzle base offset") is in the address.
+    """
+    if span == 0:
+        return addresses.copy()
+    line = addresses >> 7
+    if atomicity == "64B":
+        return addresses ^ (line & 1) << 6
+    if atomicity == "16B":
+        return addresses ^ (line & (span // 16 - 1)) << 4
+    swizzled = addresses ^ (line & 3) << 5
+    return swizzled ^ (line & 1) << 3 if atomicity == "32B+8B" else swizzled
+
+
+def box(tensor_map: TensorMap, coordinates: Sequence[int], shared_address: int, *, gathered: bool = False) -> Box:
+    """The box of a copy.
+
+    Args:
+        coordinates: one for each dimension, innermost first; with `gathered` the column and four rows
+            (PTX ISA 5.5.3.4 ".tile::scatter4 and .tile::gather4 modes").
+        shared_address: of the destination or source, absolute: the swizzle is of its bits.
+
+    Raises:
+        Finding: descriptor, of a map of another rank; alignment, of an address in either memory.
+    """
+    m = tensor_map
+    _check_box(m, coordinates, shared_address, gathered)
+    flip = m.atomicity == "32B+8B"
+    geometry = _geometry(m.bits, m.piece, m.strides, m.box, m.element_strides, m.interleave, m.swizzle, flip, gathered)
+    first = coordinates[0] * geometry.unit // 8
+    corner = m.address + first
+    if gathered:
+        rows = np.array(coordinates[1:], np.int64)
+        addresses = corner + rows * m.strides[0]
+        in_bounds = (rows >= 0) & (rows < m.extents[1])
+    else:
+        for coordinate, stride in zip(coordinates[1:], m.strides, strict=True):
+            corner += coordinate * stride
+        addresses = geometry.row_offsets + corner
+        in_bounds = _rows_in_bounds(m, geometry, coordinates)
+    low, high = 0, geometry.row_bytes
+    if len(geometry.outer) < m.rank:  # a row lies along dimension 0
+        low = min(max(-first, 0), high)
+        high = max(min(m.extents[0] * geometry.unit // 8 - first, high), low)
+    return Box(
+        m,
+        addresses,
+        in_bounds,
+        low,
+        high,
+        geometry.row_bytes,
+        _shared_offsets(geometry, shared_address % _PATTERN, m.swizzle, m.atomicity),
+        geometry.piece,
+        geometry.spread - geometry.piece,
+        geometry.rows * geometry.row_bytes,
+    )
+
+
+def _rows_in_bounds(m: TensorMap, geometry: _Geometry, coordinates: Sequence[int]) -> np.ndarray:
+    inside = np.ones(geometry.rows, bool)
+    for d, along in zip(geometry.outer, geometry.index, strict=True):
+        start = coordinates[d]
+        if start < 0 or start + int(along[-1]) >= m.extents[d]:
+            inside &= (along >= -start) & (along < m.extents[d] - start)
+    return inside
+
+
+def _check_box(m: TensorMap, coordinates: Sequence[int], shared_address: int, gathered: bool) -> None:
+    if gathered and (m.rank != 2 or m.box[1] != 1 or m.interleave or len(coordinates) != 5):
+        raise Finding(
+            "descriptor",
+            f"gather4 or scatter4 of {len(coordinates)} coordinates on a tensor map of rank {m.rank}, box {m.box},"
+            f" interleave {m.interleave}",
+            expected="5 coordinates, rank 2, a box of 1 along dimension 1, no interleave",
+        )
+    if not gathered and len(coordinates) != m.rank:
+        raise Finding(
+            "descriptor",
+            f"a copy of {len(coordinates)} dimensions with a tensor map of rank {m.rank}",
+            expected=f"{m.rank} coordinates",
+        )
+    if shared_address % SHARED_ALIGNMENT:
+        raise Finding(
+            "alignment",
+            f"a tensor copy at shared memory address {shared_address:#x}",
+            expected=f"a multiple of {SHARED_ALIGNMENT}",
+        )
+    bits, multiple = coordinates[0] * m.bits, 128 if m.padded else 1
+    if not m.interleave and (bits % (8 * BOX_ALIGNMENT) or coordinates[0] % multiple):
+        what = f"a multiple of {multiple}" if m.padded else f"a multiple of {BOX_ALIGNMENT * 8 // m.bits} elements"
+        raise Finding(
+            "alignment",
+            f"coordinate {coordinates[0]} of dimension 0 puts the box {bits / 8:g} bytes into the row",
+            expected=f"{what}: a box begins at a multiple of {BOX_ALIGNMENT} bytes",
+        )
+
+
+def check_cluster_destination(tensor_map: TensorMap) -> None:
+    """What a load into shared::cluster does not do on sm_120a (PTX ISA 9.7.9.25.5.1): call it for that target only.
+
+    Raises:
+        Finding: illegal.
+    """
+    if tensor_map.bits < 8 or tensor_map.atomicity != "16B":
+        raise Finding(
+            "illegal",
+            f"a load of {tensor_map.element} elements, swizzle atomicity {tensor_map.atomicity}, to shared::cluster",
+            expected="elements of whole bytes and the 16B atomicity on sm_120a (PTX ISA 9.7.9.25.5.1)",
+            fix="name the destination .shared::cta",
+        )
+
+
+def load(
+    tensor_map: TensorMap,
+    coordinates: Sequence[int],
+    shared_address: int,
+    read_global: ReadGlobal,
+    *,
+    gathered: bool = False,
+) -> Load:
+    """cp.async.bulk.tensor from global to shared memory: what to write where.
+
+    Args:
+        read_global: (int64 addresses (n,), bytes of each) -> uint8 (n, bytes).
+
+    Raises:
+        Finding: as `box`; descriptor, of a map that cannot be loaded with.
+    """
+    if tensor_map.element == "b6x16_p32" and tensor_map.atomicity == "64B":
+        raise Finding("descriptor", "a load of b6x16_p32 elements with the 64B atomicity, which is for stores")
+    moved = box(tensor_map, coordinates, shared_address, gathered=gathered)
+    addresses = moved.run_addresses
+    if moved.whole:
+        rows = _converted(tensor_map, read_global(addresses, moved.run_bytes))
+    else:
+        rows = np.zeros((len(moved.row_addresses), moved.row_bytes), np.uint8)
+        if tensor_map.fill == "nan":
+            rows.reshape(-1, 2)[:] = _NAN_FILL
+        if len(addresses):
+            inner = slice(moved.low, moved.high)
+            rows[moved.rows_in_bounds, inner] = _converted(tensor_map, read_global(addresses, moved.run_bytes))
+    return Load(moved.shared_offsets.reshape(-1), rows.reshape(-1, moved.piece), addresses, moved)
+
+
+def _converted(m: TensorMap, data: np.ndarray) -> np.ndarray:
+    """Loads round tf32 elements, to the nearest and ties to even, NaN to one NaN; .ftz changes no copy (H200)."""
+    if m.element not in ("tf32", "tf32_ftz"):
+        return data
+    bits = np.ascontiguousarray(data).view(np.uint32)
+    rounded = (bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))) & np.uint32(0xFFFFE000)
+    return np.where(bits << np.uint32(1) > np.uint32(0xFF000000), np.uint32(_TF32_NAN), rounded).view(np.uint8)
+
+
+def store(
+    tensor_map: TensorMap,
+    coordinates: Sequence[int],
+    shared_address: int,
+    read_shared: ReadShared,
+    *,
+    gathered: bool = False,
+) -> Store:
+    """cp.async.bulk.tensor and cp.reduce.async.bulk.tensor from shared to global memory: what goes where.
+
+    Args:
+        read_shared: (int64 offsets from the source address (n,), bytes of each) -> uint8 (n, bytes).
+        gathered: .tile::scatter4.
+
+    Raises:
+        Finding: as `box`; descriptor and bounds, of what PTX ISA 9.7.9.25.5.1 forbids of this direction.
+    """
+    m = tensor_map
+    if m.element == "b4x16_p64" or m.atomicity == "32B+8B":
+        what = "b4x16_p64 elements" if m.element == "b4x16_p64" else "the swizzle with an 8-byte flip"
+        raise Finding("descriptor", f"a store with {what}", expected="they are for loads (PTX ISA 9.7.9.25.5.1)")
+    # the H200 traps
+    if min(coordinates) < 0:
+        raise Finding(
+            "bounds",
+            f"a tensor store at coordinates {tuple(coordinates)}",
+            expected="none negative (PTX ISA 9.7.9.25.5.1); past the upper end is clipped",
+        )
+    moved = box(m, coordinates, shared_address, gathered=gathered)
+    offsets = moved.shared_offsets.reshape(-1)
+    if m.element == "b6x16_p32":
+        # .b6p2x16 (PTX ISA 5.5.1.1.1, figure 7): bytes of which the low six bits are packed
+        bits = np.unpackbits(read_shared(offsets, 16), axis=1, bitorder="little")
+        data = np.packbits(bits.reshape(-1, 16, 8)[:, :, :6].reshape(-1, 96), axis=1, bitorder="little")
+    else:
+        data = read_shared(offsets, moved.piece)
+    rows = data.reshape(-1, moved.row_bytes)
+    addresses = moved.run_addresses
+    if not moved.whole:
+        # stores clip at 16 bytes: what is left of the last 16 past the tensor's extent is written too (H200)
+        high = -(-moved.high // BOX_ALIGNMENT) * BOX_ALIGNMENT
+        rows = rows[moved.rows_in_bounds, :high][: len(addresses)]
+    return Store(addresses, rows, offsets, moved)

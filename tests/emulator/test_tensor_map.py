@@ -1,0 +1,609 @@
+"""Tensor maps and the boxes of bulk tensor copies, by the tables and figures of PTX ISA 5.5 and 9.7.9.25.5."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.layouts import tensor_copy
+from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, check_bulk, reduce
+from scalec.emulator.layouts.tensor_copy import box, load, store
+from scalec.emulator.layouts.tensor_map import DRIVER_ELEMENTS, ELEMENTS, TensorMap, decode, encode, replace_field
+
+BASE = 0x10000
+SHARED = 0x2000  # where every swizzle's pattern begins
+PLAIN = TensorMap("u8", BASE, (512, 64), (512,), (64, 4))
+
+
+class Memory:
+    """Global memory whose bytes tell their address: byte `a` is a % 251."""
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        self.reads += [(int(a), size) for a in addresses]
+        return ((addresses[:, None] + np.arange(size)) % 251).astype(np.uint8)
+
+
+def shared_after(m: TensorMap, coordinates, address=SHARED, size=4096, **options) -> np.ndarray:
+    """int: what lies in shared memory after a load, -1 where nothing was written."""
+    moved = load(m, coordinates, address, Memory().read, **options)
+    result = np.full(size, -1)
+    result[moved.shared_offsets[:, None] + np.arange(moved.box.piece)] = moved.data
+    return result
+
+
+def content(address: int, count: int = 1) -> list[int]:
+    return [a % 251 for a in range(address, address + count)]
+
+
+def words(addresses: np.ndarray, size: int) -> np.ndarray:
+    """A `read_global` of 32-bit words counted from BASE."""
+    assert size % 4 == 0
+    first = (addresses - BASE) // 4
+    return (first[:, None] + np.arange(size // 4)).astype(np.uint32).view(np.uint8)
+
+
+# --- the object
+
+
+@pytest.mark.parametrize(
+    "m",
+    [
+        PLAIN,
+        TensorMap("f32_ftz", BASE, (1 << 32,), (), (256,), fill="nan", l2_promotion=256),
+        TensorMap("bf16", BASE, (8, 7, 6, 5, 4), (16, 112, 672, (1 << 40) - 16), (8, 7, 6, 5, 4), (1, 2, 8, 1, 3)),
+        TensorMap("u16", BASE, (10, 6, 3), (512, 4096), (16, 1, 2), (2, 1, 1), interleave=32, swizzle=32),
+        TensorMap("b4x16_p64", BASE, (256, 9), (128,), (128, 9), swizzle=128, atomicity="32B"),
+        TensorMap("u8", BASE, (128, 9), (128,), (128, 9), swizzle=128, atomicity="32B+8B"),
+    ],
+)
+def test_round_trip(m):
+    data = encode(m)
+    assert len(data) == 128
+    assert decode(data) == m
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "expected"),
+    [
+        ({"extents": (), "strides": (), "box": (), "element_strides": ()}, "rank 0", "1 to 5"),
+        ({"strides": ()}, "0 values of strides with rank 2", "1"),
+        ({"box": (64,)}, "1 values of box with rank 2", "2"),
+        ({"element": "e4m3"}, "element type e4m3", "u8, u16"),
+        ({"swizzle": 96}, "swizzle 96", "0, 32, 64, 128"),
+        ({"address": BASE + 8}, "global address 0x10008", "a multiple of 16"),
+        ({"extents": (0, 64)}, "extent 0 of dimension 0", "1 to 2^32"),
+        ({"extents": (512, (1 << 32) + 1)}, "extent 4294967297 of dimension 1", "1 to 2^32"),
+        ({"strides": (520,)}, "stride 520 of dimension 1", "a multiple of 16"),
+        ({"strides": (1 << 40,)}, "stride 1099511627776 of dimension 1", "below 2^40"),
+        ({"box": (64, 257)}, "box of 257 along dimension 1", "1 to 256"),
+        ({"box": (64, 0)}, "box of 0 along dimension 1", "1 to 256"),
+        ({"box": (24, 4)}, "inner box of 24 bytes", "a multiple of 16"),
+        ({"box": (128, 4), "swizzle": 64}, "inner box of 128 bytes in a swizzle of 64", "at most 64"),
+        ({"box": (256, 256), "element": "u32"}, "box of 262144 bytes", "at most 232448"),
+        ({"element_strides": (1, 9)}, "element stride 9 of dimension 1", "1 to 8"),
+        ({"element_strides": (0, 1)}, "element stride 0 of dimension 0", "1 to 8"),
+        ({"interleave": 16}, "interleave with rank 2", "rank 3 to 5"),
+        ({"swizzle": 64, "atomicity": "32B"}, "atomicity 32B with a swizzle of 64 bytes", "table 14"),
+        ({"fill": "nan"}, "NaN fill of u8 elements", "floating-point"),
+        ({"element": "b4x16", "extents": (511, 64)}, "extent 511 of dimension 0", "a multiple of 2"),
+        ({"element": "b4x16", "fill": "nan"}, "NaN fill of b4x16 elements", "floating-point"),
+        ({"element": "b4x16_p64"}, "box of 64 along dimension 0", "128"),
+        ({"element": "b4x16_p64", "box": (128, 4), "address": BASE + 16}, "address 0x10010", "a multiple of 32"),
+        ({"element": "b6x16_p32", "box": (128, 4), "strides": (400,)}, "stride 400", "a multiple of 32"),
+        ({"element": "b6x16_p32", "box": (128, 4), "extents": (500, 64)}, "extent 500", "a multiple of 128"),
+        ({"element": "b4x16_p64", "box": (128, 4), "swizzle": 64}, "swizzle of 64 bytes", "none, or 128"),
+        (
+            {"element": "b4x16_p64", "box": (128, 4), "swizzle": 128, "atomicity": "64B"},
+            "atomicity 64B, with b4x16_p64",
+            "16B or 32B",
+        ),
+    ],
+)
+def test_rules(changes, message, expected):
+    with pytest.raises(Finding) as caught:
+        encode(dataclasses.replace(PLAIN, **changes))
+    assert caught.value.kind == "descriptor"
+    assert message in caught.value.message
+    assert expected in caught.value.expected
+
+
+def test_interleave_of_32_bytes_wants_its_swizzle_and_alignment():
+    good = TensorMap("u16", BASE, (10, 6, 3), (512, 4096), (8, 1, 2), interleave=32, swizzle=32)
+    encode(good)
+    for changes in ({"swizzle": 0}, {"strides": (528, 4096)}, {"address": BASE + 16}):
+        with pytest.raises(Finding):
+            encode(dataclasses.replace(good, **changes))
+
+
+@pytest.mark.parametrize(("data", "what"), [(bytes(128), "all zero"), (b"\x40" * 128, "begin 40 40 40")])
+def test_what_is_no_map(data, what):
+    with pytest.raises(Finding, match=what) as caught:
+        decode(data)
+    assert caught.value.kind == "descriptor"
+
+
+def test_drivers_numbers_of_elements_are_not_the_isas():
+    # cuda.h: FLOAT64 = 8, BFLOAT16 = 9, FLOAT32_FTZ = 10; PTX ISA table 33: .f32.ftz 8, .f64 9, .bf16 10
+    assert [DRIVER_ELEMENTS[n] for n in (7, 8, 9, 10, 11)] == ["f32", "f64", "bf16", "f32_ftz", "tf32"]
+    assert [ELEMENTS[e].code for e in ("f32", "f64", "bf16", "f32_ftz", "tf32")] == [7, 9, 10, 8, 11]
+
+
+# --- tensormap.replace
+
+
+def test_replace_one_field():
+    data = encode(PLAIN)
+    for field, value, ordinal, changes in [
+        ("global_address", BASE + 64, 0, {"address": BASE + 64}),
+        ("global_dim", 100, 1, {"extents": (512, 100)}),
+        ("global_stride", 1024, 0, {"strides": (1024,)}),
+        ("box_dim", 32, 0, {"box": (32, 4)}),
+        ("element_stride", 2, 1, {"element_strides": (1, 2)}),
+        ("elemtype", 10, 0, {"element": "bf16"}),
+        ("swizzle_mode", 3, 0, {"swizzle": 128}),
+        ("global_dim", 0, 0, {"extents": (1 << 32, 64)}),
+    ]:
+        assert decode(replace_field(data, field, value, ordinal)) == dataclasses.replace(PLAIN, **changes)
+    assert decode(data) == PLAIN
+
+
+def test_replace_rank_is_zero_based():
+    data = encode(TensorMap("u8", BASE, (512, 64, 3), (512, 32768), (64, 4, 2)))
+    assert decode(replace_field(data, "rank", 1)) == PLAIN
+    assert decode(replace_field(replace_field(data, "rank", 1), "rank", 2)) == decode(data)
+
+
+def test_replace_builds_a_map_from_zeros():
+    fields = [
+        ("global_address", BASE, 0),
+        ("rank", 1, 0),
+        ("box_dim", 64, 0),
+        ("box_dim", 4, 1),
+        ("global_dim", 512, 0),
+        ("global_dim", 64, 1),
+        ("global_stride", 512, 0),
+        ("element_stride", 1, 0),
+        ("element_stride", 1, 1),
+        ("elemtype", 0, 0),
+        ("interleave_layout", 0, 0),
+        ("swizzle_mode", 3, 0),
+        ("swizzle_atomicity", 1, 0),
+        ("fill_mode", 0, 0),
+    ]
+    data = bytes(128)
+    for field, value, ordinal in fields:
+        data = replace_field(data, field, value, ordinal)
+    assert decode(data) == dataclasses.replace(PLAIN, swizzle=128, atomicity="32B")
+    without_box = bytes(128)
+    for field, value, ordinal in fields:
+        if (field, ordinal) != ("box_dim", 1):
+            without_box = replace_field(without_box, field, value, ordinal)
+    with pytest.raises(Finding, match="box of 0 along dimension 1"):
+        decode(without_box)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "ordinal"),
+    [
+        ("rank", 5, 0),
+        ("box_dim", 257, 0),
+        ("box_dim", 16, 5),
+        ("global_stride", 512, 4),
+        ("element_stride", 0, 1),
+        ("elemtype", 16, 0),
+        ("interleave_layout", 3, 0),
+        ("swizzle_atomicity", 4, 0),
+        ("fill_mode", 2, 0),
+    ],
+)
+def test_replace_out_of_range(field, value, ordinal):
+    with pytest.raises(Finding) as caught:
+        replace_field(encode(PLAIN), field, value, ordinal)
+    assert caught.value.kind == "descriptor"
+
+
+def test_replace_of_what_is_no_map():
+    with pytest.raises(Finding, match="no tensor map"):
+        replace_field(b"\1" * 128, "rank", 0)
+    with pytest.raises(NotModelled, match="96-byte"):
+        replace_field(encode(PLAIN), "swizzle_mode", 4)
+
+
+# --- swizzles: the tables of PTX ISA 5.5.7, a digit for every 16 bytes of a 128-byte line
+
+TABLES = {
+    (0, "16B"): ["01234567"],
+    (32, "16B"): ["01234567", "10325476"],
+    (64, "16B"): ["01234567", "10325476", "23016745", "32107654"],
+    (128, "16B"): ["01234567", "10325476", "23016745", "32107654", "45670123", "54761032", "67452301", "76543210"],
+    (128, "32B"): ["01234567", "23016745", "45670123", "67452301"],
+    (128, "64B"): ["01234567", "45670123"],
+}
+
+
+@pytest.mark.parametrize(("swizzle", "atomicity"), TABLES)
+@pytest.mark.parametrize("line", [0, 1, 2, 5, 6])
+def test_swizzle_tables(swizzle, atomicity, line):
+    """Lines are laid out as the table says, begun at the line that the destination's address stands for."""
+    table = TABLES[swizzle, atomicity]
+    width = swizzle or 128
+    m = TensorMap("u8", BASE, (width, 4096), (width,), (width, 1024 // width), swizzle=swizzle, atomicity=atomicity)
+    after = shared_after(m, (0, 0), SHARED + 128 * line)
+    for n in range(8):
+        expected = [content(BASE + 128 * n + 16 * int(chunk), 16) for chunk in table[(n + line) % len(table)]]
+        assert after[128 * n : 128 * n + 128].reshape(8, 16).tolist() == expected
+
+
+def test_swizzle_with_flip():
+    """As the table with 32-byte atomicity, and the two 8 bytes of every 16 change places in odd lines (figure 36)."""
+    m = TensorMap("u8", BASE, (128, 64), (128,), (128, 4), swizzle=128, atomicity="32B+8B")
+    after = shared_after(m, (0, 0))
+    for n, line in enumerate(TABLES[128, "32B"]):
+        for at, chunk in enumerate(line):
+            halves = [content(BASE + 128 * n + 16 * int(chunk) + h, 8) for h in ((0, 8) if n % 2 == 0 else (8, 0))]
+            assert after[128 * n + 16 * at : 128 * n + 16 * at + 16].tolist() == halves[0] + halves[1]
+
+
+def test_rows_narrower_than_the_swizzle_take_its_whole_span():
+    # measured: rows of 16 bytes in a 128-byte swizzle lie 128 bytes apart, in chunks 0, 1, 2, ...
+    m = TensorMap("u8", BASE, (512, 64), (512,), (16, 20), swizzle=128)
+    moved = box(m, (16, 3), SHARED)
+    assert moved.shared_offsets[:10, 0].tolist() == [0, 144, 288, 432, 576, 720, 864, 1008, 1024, 1168]
+    assert moved.transaction_bytes == 320
+    m = dataclasses.replace(m, box=(48, 20), swizzle=64)
+    assert box(m, (16, 3), SHARED).shared_offsets[2:4].tolist() == [[144, 128, 176], [208, 192, 240]]
+
+
+# --- boxes
+
+
+def test_box_of_three_dimensions():
+    m = TensorMap("u16", BASE, (64, 16, 8), (128, 4096), (16, 2, 2))
+    moved = load(m, (8, 3, 1), SHARED, Memory().read)
+    first = BASE + 8 * 2 + 3 * 128 + 4096
+    assert moved.addresses.tolist() == [first, first + 128, first + 4096, first + 4096 + 128]
+    assert moved.box.run_bytes == 32
+    assert moved.shared_offsets.tolist() == list(range(0, 128, 16))
+    assert moved.data.reshape(4, 32).tolist() == [content(int(a), 32) for a in moved.addresses]
+    assert moved.box.whole
+    assert moved.box.addresses[1].tolist() == [first + 128, first + 144]
+
+
+def test_partly_out_of_bounds_in_every_dimension():
+    m = TensorMap("f32", BASE, (6, 3, 2), (32, 128), (8, 3, 2))
+    memory = Memory()
+    moved = load(m, (-4, -1, 1), SHARED, memory.read)
+    # dimension 0: elements -4 to 3, of which 0 to 3 are in; dimension 1: -1 to 1, of which two; dimension 2: 1 and 2
+    rows = [BASE + 128, BASE + 128 + 32]
+    assert memory.reads == [(rows[0], 16), (rows[1], 16)]
+    expected = np.zeros((6, 32), int)
+    expected[1, 16:] = content(rows[0], 16)
+    expected[2, 16:] = content(rows[1], 16)
+    assert moved.data.reshape(6, 32).tolist() == expected.tolist()
+    assert moved.box.transaction_bytes == 192
+    assert moved.box.in_bounds.sum() == 32
+
+
+def test_an_extent_that_is_no_multiple_of_16_bytes_is_filled_element_by_element():
+    m = TensorMap("f16", BASE, (21, 2), (48,), (16, 2), fill="nan")
+    after = shared_after(m, (8, 1), size=64)
+    row = content(BASE + 48 + 16, 26)  # elements 8 to 20
+    assert after.tolist() == row + [0xF7, 0x7F] * 3 + [0xF7, 0x7F] * 16
+
+
+@pytest.mark.parametrize("coordinates", [(-64, 0), (512, 0), (0, 64), (0, -4), (0, 1 << 30), (-(1 << 31), 0)])
+def test_wholly_out_of_bounds_reads_nothing(coordinates):
+    memory = Memory()
+    moved = load(PLAIN, coordinates, SHARED, memory.read)
+    assert memory.reads == []
+    assert not moved.data.any()
+    assert moved.box.transaction_bytes == 256
+
+
+def test_rank_1_and_5():
+    m = TensorMap("u32", BASE, (100,), (), (64,))
+    assert load(m, (96,), SHARED, words).data.view(np.uint32).ravel().tolist() == [96, 97, 98, 99] + [0] * 60
+    m = TensorMap("u32", BASE, (4, 3, 3, 3, 3), (16, 48, 144, 432), (4, 1, 2, 1, 2))
+    found = load(m, (0, 2, 1, 0, 2), SHARED, words).data.view(np.uint32)[:, 0]
+    # rows of 4 words: 2 + 3 * (1, 2) + 27 * (2, out)
+    assert found.tolist() == [4 * (2 + 3 + 54), 4 * (2 + 6 + 54), 0, 0]
+
+
+def test_element_strides():
+    """Every second row: ceil(7 / 2) of them, counted from the box's corner (measured: also from a negative one)."""
+    m = dataclasses.replace(PLAIN, box=(32, 7), element_strides=(4, 2))
+    moved = box(m, (0, 5), SHARED)
+    assert ((moved.row_addresses - BASE) // 512).tolist() == [5, 7, 9, 11]
+    assert moved.transaction_bytes == 128
+    moved = box(m, (0, -3), SHARED)
+    assert moved.rows_in_bounds.tolist() == [False, False, True, True]
+    assert moved.run_addresses.tolist() == [BASE + 512, BASE + 3 * 512]
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "address", "kind"),
+    [
+        ((0, 0), SHARED + 64, "alignment"),
+        ((8, 0), SHARED, "alignment"),
+        ((-24, 0), SHARED, "alignment"),
+        ((0, 0, 0), SHARED, "descriptor"),
+    ],
+)
+def test_refused_copies(coordinates, address, kind):
+    with pytest.raises(Finding) as caught:
+        box(PLAIN, coordinates, address)
+    assert caught.value.kind == kind
+
+
+# --- interleave (PTX ISA 5.5.6; measured on an H200): dimension 0 counts slices, a copy takes one slice of channels
+
+
+def test_interleave():
+    m = TensorMap("u16", BASE, (10, 6, 3), (512, 4096), (8, 2, 2), interleave=16)
+    moved = box(m, (-1, 4, 1), SHARED)
+    assert moved.row_addresses.tolist() == [BASE + 4 * 512 + 4096 - 16, BASE + 4 * 512 + 8192 - 16]
+    assert (moved.low, moved.high, moved.row_bytes) == (16, 128, 128)
+    assert moved.transaction_bytes == 256
+    assert box(m, (8, 4, 1), SHARED).high == 32
+    strided = dataclasses.replace(m, element_strides=(3, 1, 1))
+    assert (box(strided, (1, 0, 0), SHARED).row_addresses - BASE).tolist() == [16, 64, 112, 4112, 4160, 4208]
+
+
+def test_interleave_of_32_bytes():
+    m = TensorMap("u16", BASE, (10, 6, 3), (512, 4096), (8, 1, 1), interleave=32, swizzle=32)
+    after = shared_after(m, (2, 1, 1), size=256)
+    first = BASE + 64 + 512 + 4096
+    assert after[:128].tolist() == content(first, 128)
+    assert after[128:160].tolist() == content(first + 144, 16) + content(first + 128, 16)
+
+
+# --- sub-byte types
+
+
+def test_b4x16_is_as_it_is():
+    m = TensorMap("b4x16", BASE, (256, 4), (128,), (64, 2))
+    moved = load(m, (32, 1), SHARED, Memory().read)
+    assert moved.addresses.tolist() == [BASE + 128 + 16, BASE + 256 + 16]
+    assert (moved.box.run_bytes, moved.box.transaction_bytes) == (32, 64)
+    with pytest.raises(Finding, match="coordinate 16"):
+        box(m, (16, 1), SHARED)
+
+
+def test_b4x16_p64():
+    """Eight bytes, eight of padding (figure 5); a 128-byte swizzle is of the padded rows; the mbarrier counts data."""
+    m = TensorMap("b4x16_p64", BASE, (256, 8), (128,), (128, 2), swizzle=128)
+    after = shared_after(m, (128, 3), size=256)
+    first = BASE + 3 * 128 + 64
+    assert after[:16].tolist() == content(first, 8) + [-1] * 8
+    assert after[112:128].tolist() == content(first + 56, 8) + [-1] * 8
+    assert after[128:136].tolist() == content(first + 128 + 8, 8)
+    moved = box(m, (128, 3), SHARED)
+    assert (moved.transaction_bytes, moved.piece, moved.padding) == (128, 8, 8)
+    with pytest.raises(Finding, match="coordinate 64") as caught:
+        box(m, (64, 3), SHARED)
+    assert "128" in caught.value.expected
+    with pytest.raises(Finding, match="a store with b4x16_p64"):
+        store(m, (0, 0), SHARED, Memory().read)
+
+
+def test_b6x16_p32():
+    m = TensorMap("b6x16_p32", BASE, (256, 8), (192,), (128, 2))
+    after = shared_after(m, (128, 3), size=256)
+    first = BASE + 3 * 192 + 96
+    assert after[:16].tolist() == content(first, 12) + [-1] * 4
+    assert after[128:140].tolist() == content(first + 192, 12)
+    assert box(m, (128, 3), SHARED).transaction_bytes == 192
+    for_stores = dataclasses.replace(m, swizzle=128, atomicity="64B")
+    with pytest.raises(Finding, match="for stores"):
+        load(for_stores, (0, 0), SHARED, Memory().read)
+
+
+def test_b6p2x16_store_packs_six_bits_of_every_byte():
+    m = TensorMap("b6x16_p32", BASE, (128, 8), (96,), (128, 1))
+    source = np.zeros(128, np.uint8)
+    source[:4] = [0b11_000001, 0b00_000010, 0b01_100011, 0b10_111111]  # the two high bits are padding
+    stored = store(m, (0, 5), SHARED, lambda offsets, size: source[offsets[:, None] + np.arange(size)])
+    assert stored.addresses.tolist() == [BASE + 5 * 96]
+    assert stored.data.shape == (1, 96)
+    # 000001, 000010, 100011, 111111 from the low bit on
+    assert stored.data[0, :4].tolist() == [0b10_000001, 0b0011_0000, 0b111111_10, 0]
+
+
+# --- what loads change
+
+
+def test_tf32_is_rounded_to_nearest_even():
+    pairs = [  # measured on an H200
+        (0x3F800FFF, 0x3F800000),
+        (0x3F801000, 0x3F800000),
+        (0x3F801001, 0x3F802000),
+        (0x3F803000, 0x3F804000),
+        (0x00001000, 0x00000000),
+        (0x807FFFFF, 0x80800000),
+        (0x7F7FFFFF, 0x7F800000),
+        (0xFF800000, 0xFF800000),
+        (0x7F800001, 0x7FFFE000),
+        (0xFFC12345, 0x7FFFE000),
+        (0x3F802000, 0x3F802000),
+        (0x80000001, 0x80000000),
+    ]
+    source = np.array([before for before, _ in pairs], np.uint32).view(np.uint8)
+    m = TensorMap("tf32", BASE, (12,), (), (16,), fill="nan")
+    found = load(m, (0,), SHARED, lambda a, n: source[None, :n]).data.view(np.uint32).ravel().tolist()
+    assert found == [after for _, after in pairs] + [0x7FF77FF7] * 4
+    plain = dataclasses.replace(m, element="f32_ftz")
+    assert load(plain, (0,), SHARED, lambda a, n: source[None, :n]).data.view(np.uint8).ravel()[:48].tolist() == (
+        source.tolist()
+    )
+
+
+# --- gather4 and scatter4 (PTX ISA 5.5.3.4, figure 10: rows 2, 5, 0 and 9 from column 1 on)
+
+
+def test_gather4():
+    m = TensorMap("u32", BASE, (64, 10), (256,), (32, 1), swizzle=128)
+    moved = load(m, (4, 2, 5, 10, 9), SHARED, words, gathered=True)
+    assert moved.addresses.tolist() == [BASE + row * 256 + 16 for row in (2, 5, 9)]
+    assert moved.box.transaction_bytes == 512
+    data = moved.data.view(np.uint32).reshape(4, 32)
+    assert data[:, 0].tolist() == [2 * 64 + 4, 5 * 64 + 4, 0, 9 * 64 + 4]
+    assert moved.shared_offsets.reshape(4, 8)[:, 0].tolist() == [0, 128 + 16, 256 + 32, 384 + 48]
+
+
+def test_scatter4():
+    m = TensorMap("u32", BASE, (64, 10), (256,), (32, 1))
+    stored = store(m, (32, 7, 0, 3, 12), SHARED, lambda o, n: words(o + BASE, n), gathered=True)
+    assert stored.addresses.tolist() == [BASE + row * 256 + 128 for row in (7, 0, 3)]
+    assert stored.data.view(np.uint32)[:, 0].tolist() == [0, 32, 64]
+
+
+@pytest.mark.parametrize(
+    ("m", "coordinates"),
+    [
+        (PLAIN, (0, 1, 2, 3, 4)),
+        (dataclasses.replace(PLAIN, box=(64, 1)), (0, 1)),
+        (TensorMap("u8", BASE, (64,), (), (64,)), (0, 1, 2, 3, 4)),
+    ],
+)
+def test_gather4_wants_two_dimensions_and_one_row(m, coordinates):
+    with pytest.raises(Finding, match="gather4") as caught:
+        box(m, coordinates, SHARED, gathered=True)
+    assert caught.value.kind == "descriptor"
+
+
+# --- stores
+
+
+def test_store_reads_swizzled_and_clips():
+    m = TensorMap("u8", BASE, (512, 64), (512,), (32, 4), swizzle=32)
+    stored = store(m, (496, 62), SHARED + 128, Memory().read)
+    # two rows and sixteen bytes of each are in bounds; the destination is an odd line, so chunks 0 and 1 are swapped
+    assert stored.addresses.tolist() == [BASE + 62 * 512 + 496, BASE + 63 * 512 + 496]
+    assert stored.data.tolist() == [content(16, 16), content(48, 16)]
+    assert stored.shared_offsets.tolist() == [16, 0, 48, 32, 80, 64, 112, 96]
+
+
+def test_store_writes_whole_16_bytes_past_the_extent():
+    # measured: elements 16 to 23 of a row of 21 are written, three of them padding of the tensor
+    m = TensorMap("u16", BASE, (21, 6), (64,), (8, 2))
+    stored = store(m, (16, 5), SHARED, Memory().read)
+    assert stored.addresses.tolist() == [BASE + 5 * 64 + 32]
+    assert stored.data.tolist() == [content(0, 16)]
+    assert store(m, (24, 5), SHARED, Memory().read).data.size == 0
+
+
+def test_store_restrictions():
+    for coordinates in ((-16, 0), (0, -1)):
+        with pytest.raises(Finding, match="a tensor store at coordinates") as caught:
+            store(PLAIN, coordinates, SHARED, Memory().read)
+        assert caught.value.kind == "bounds"
+    flipped = TensorMap("u8", BASE, (128, 64), (128,), (128, 4), swizzle=128, atomicity="32B+8B")
+    with pytest.raises(Finding, match="8-byte flip"):
+        store(flipped, (0, 0), SHARED, Memory().read)
+
+
+def test_store_undoes_load():
+    m = TensorMap("bf16", BASE, (100, 9, 4), (208, 1872), (32, 4, 3), swizzle=64)
+    moved = load(m, (72, 4, 2), SHARED + 384, Memory().read)
+    shared = np.zeros(4096, np.uint8)
+    shared[moved.shared_offsets[:, None] + np.arange(16)] = moved.data
+    stored = store(m, (72, 4, 2), SHARED + 384, lambda o, n: shared[o[:, None] + np.arange(n)])
+    assert stored.addresses.tolist() == moved.addresses.tolist()
+    for address, row in zip(stored.addresses.tolist(), stored.data, strict=True):
+        assert row[:56].tolist() == content(address, 56)
+
+
+def test_cluster_destination_on_sm_120a():
+    tensor_copy.check_cluster_destination(PLAIN)
+    for m in (
+        TensorMap("b4x16", BASE, (64,), (), (64,)),
+        TensorMap("u8", BASE, (128, 4), (128,), (128, 4), swizzle=128, atomicity="32B"),
+    ):
+        with pytest.raises(Finding, match="shared::cluster"):
+            tensor_copy.check_cluster_destination(m)
+
+
+# --- reductions
+
+
+def reduced(operation, element, dtype, old, new, **options):
+    old, new = (np.array(x, np.uint64).astype(dtype).view(np.uint8) for x in (old, new))
+    return reduce(operation, element, old, new, **options).view(dtype).tolist()
+
+
+TOP = (1 << 32) - 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "element", "old", "new", "expected"),
+    [
+        ("add", "u32", [TOP, 5], [1, 6], [0, 11]),
+        ("min", "u32", [TOP, 5], [1, 6], [1, 5]),
+        ("max", "u32", [TOP, 5], [1, 6], [TOP, 6]),
+        ("min", "s32", [TOP, 5], [1, 6], [TOP, 5]),
+        ("max", "s32", [TOP, 5], [1, 6], [1, 6]),
+        # atom.inc: old >= new ? 0 : old + 1; atom.dec: old == 0 or old > new ? new : old - 1 (PTX ISA 9.7.13.5)
+        ("inc", "u32", [0, 4, 5, 6], [5, 5, 5, 5], [1, 5, 0, 0]),
+        ("dec", "u32", [0, 4, 5, 6], [5, 5, 5, 5], [5, 3, 4, 5]),
+        ("and", "u32", [0b1100], [0b1010], [0b1000]),
+        ("or", "s32", [0b1100], [0b1010], [0b1110]),
+        ("xor", "u32", [0b1100], [0b1010], [0b0110]),
+        # 1.0 + 2.0; subnormals stay; NaN is one NaN; inf - inf
+        (
+            *("add", "f32", [0x3F800000, 1, 0xFFC12345, 0x7F800000], [0x40000000, 1, 0, 0xFF800000]),
+            [0x40400000, 2, 0x7FFFFFFF, 0x7FFFFFFF],
+        ),
+        ("add", "f32_ftz", [1, 0x80000001, 0x00800000], [1, 0x80000001, 0x807FFFFF], [0, 0x80000000, 0x00800000]),
+    ],
+)
+def test_reduce_words(operation, element, old, new, expected):
+    assert reduced(operation, element, np.uint32, old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "element", "old", "new", "expected"),
+    [
+        # 2048 + 1 and 2050 + 1 are ties, to even; 65504 + 16 is a tie to infinity
+        ("add", "f16", [0x6800, 0x6801, 0x7BFF, 1], [0x3C00, 0x3C00, 0x4C00, 1], [0x6800, 0x6802, 0x7C00, 2]),
+        ("add", "bf16", [0x4380, 0x7F80, 0x0001], [0x3F80, 0xFF80, 0x0001], [0x4380, 0x7FFF, 0x0002]),
+        ("min", "f16", [0x0000, 0x8000, 0x7E00, 0xFE55, 0xBC00], [0x8000, 0, 0x3C00, 0x7C01, 0x3C00], None),
+        ("max", "bf16", [0x0000, 0x8000, 0x7FC0, 0xBF80, 0xBF80], [0x8000, 0, 0x7F80, 0x7FFF, 0xC000], None),
+    ],
+)
+def test_reduce_halves(operation, element, old, new, expected):
+    if expected is None:
+        expected = {
+            "min": [0x8000, 0x8000, 0x3C00, 0x7FFF, 0xBC00],
+            "max": [0x0000, 0x0000, 0x7F80, 0xBF80, 0xBF80],
+        }[operation]
+    assert reduced(operation, element, np.uint16, old, new) == expected
+
+
+def test_reduce_doublewords():
+    assert reduced("min", "s64", np.uint64, [(1 << 64) - 1], [3]) == [(1 << 64) - 1]
+    assert reduced("max", "u64", np.uint64, [1 << 63], [3]) == [1 << 63]
+    one = np.array([1.5]).view(np.uint64).tolist()
+    assert reduced("add", "f64", np.uint64, one, one, allowed=BULK_REDUCTIONS) == np.array([3.0]).view(np.uint64)
+    assert reduced("xor", "b64", np.uint64, [6], [3], allowed=BULK_REDUCTIONS) == [5]
+
+
+@pytest.mark.parametrize(
+    ("operation", "element"),
+    [("add", "u8"), ("add", "s64"), ("add", "f64"), ("add", "tf32"), ("min", "f32"), ("inc", "s32"), ("and", "s64")],
+)
+def test_reductions_that_the_isa_does_not_have(operation, element):
+    with pytest.raises(Finding) as caught:
+        reduce(operation, element, np.zeros(16, np.uint8), np.zeros(16, np.uint8))
+    assert caught.value.kind == "illegal"
+
+
+def test_bulk_rules():
+    check_bulk(48, 0x430, 0x10010)
+    for arguments in ((24, 0x430, 0x10010), (48, 0x438, 0x10010), (48, 0x430, 0x10008)):
+        with pytest.raises(Finding) as caught:
+            check_bulk(*arguments)
+        assert caught.value.kind == "alignment"
