@@ -230,7 +230,8 @@ def compile_command(
 def run(expr: str, target: str | None, dims: dict[str, int], schedule: dict[str, str] | None, seed: int) -> None:
     """Run EXPR on made-up data and check it against the reference.
 
-    Needs a GPU; the reference is numpy in float64. Every dimension needs a size. Prints the error and the time of
+    Runs on the GPU, or, where there is none (or with SCALEC_DEVICE=emulator), on the emulator, which is slow and
+    prints no time. The reference is numpy in float64. Every dimension needs a size. Prints the error and the time of
     each result; exits with 1 if the error is too large. The error is diff = 1 - 2<x,y>/(|x|^2+|y|^2), with
     max|x-y|/max|y| beside it.
 

@@ -68,6 +68,12 @@ def _flag(text: str) -> bool:
     return text != "0"
 
 
+def _device(text: str) -> str:
+    if text not in ("", "cuda", "emulator"):
+        raise ValueError(text)
+    return text
+
+
 CACHE_DIR = Variable(
     "SCALEC_CACHE_DIR",
     default="the user's cache directory of the platform, /scalec",
@@ -89,6 +95,13 @@ TARGET = Variable(
     doc="the target to compile for where none is named",
     parse=str,
 )
+DEVICE = Variable(
+    "SCALEC_DEVICE",
+    default="the GPU, or the emulator where there is none",
+    expected="cuda or emulator",
+    doc="what kernels run on",
+    parse=_device,
+)
 PTXAS = Variable(
     "SCALEC_PTXAS",
     default="ptxas of the nvidia-cuda-nvcc wheel, or else the one on PATH",
@@ -97,7 +110,7 @@ PTXAS = Variable(
     parse=str,
 )
 
-FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, TARGET, PTXAS)
+FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, TARGET, DEVICE, PTXAS)
 
 
 def describe() -> list[Setting]:

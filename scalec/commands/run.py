@@ -1,8 +1,10 @@
-"""`scalec run`: a program on made-up data on the GPU, against the reference."""
+"""`scalec run`: a program on made-up data, on the GPU or the emulator, against the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.commands.compile import Request
 from scalec.commands.output import note, plain_table, print_table
-from scalec.errors import DeviceError, ScalecError
+from scalec.errors import ScalecError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +59,7 @@ def run_program(request: Request, seed: int) -> None:
 
     Raises:
         ScalecError: a refusal of the compiler, a size that is missing, a wrong result.
-        DeviceError: no GPU that can run it.
+        DeviceError: a GPU of another kind than the target, or a mistake that the emulator found in the kernel.
     """
     import scalec
 
@@ -70,14 +72,21 @@ def run_program(request: Request, seed: int) -> None:
         raise ScalecError(
             f"no size for {', '.join(missing)}", fix=f"give --dim {','.join(f'{name}=...' for name in missing)}"
         )
-    device = usable_device(kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the next line says where the kernel runs
+        device = kernel.load().device
     note(f"{spec.entry} on {device.name}: {spec.schedule}")
     values, expected = made_up(request, seed)
     arguments, outputs = upload(device, spec, values, request.dims)
     out = outputs[0] if len(outputs) == 1 else tuple(outputs)
-    kernel(*arguments, out=out)
+    timed = hasattr(device, "elapsed")
+    if timed:
+        kernel(*arguments, out=out)
+    else:
+        with progress_bar(device, spec.entry):
+            kernel(*arguments, out=out)
     checks = [check(r.name, o.numpy(), expected[r.name]) for r, o in zip(spec.results, outputs, strict=True)]
-    seconds = time_launches(kernel, device, arguments, outputs)
+    seconds = time_launches(kernel, device, arguments, outputs) if timed else None
     report(spec, request.dims, checks, seconds, moved_bytes([*arguments, *outputs]))
     wrong = [c for c in checks if not c.ok]
     if wrong:
@@ -101,21 +110,23 @@ def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Mapping[str
         return values, reference.run(module, values, dims=sizes, exact=True)
 
 
-def usable_device(kernel: Kernel) -> Any:
-    """The GPU that will run the kernel, the kernel loaded on it.
+@contextmanager
+def progress_bar(device: Any, what: str) -> Iterator[None]:
+    """Shows on stderr, where that is a terminal, how many CTAs the emulator has done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    Raises:
-        DeviceError: none, with what can be done without one.
-    """
-    try:
-        return kernel.load().device
-    except DeviceError as error:
-        raise DeviceError(
-            f"{error.message}: `run` needs a GPU",
-            got=error.got,
-            expected=error.expected or f"a GPU that runs {kernel.spec.target}",
-            fix=f"{error.fix + '; ' if error.fix else ''}`scalec compile` and its --bundle need none",
-        ) from None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("CTAs"))
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        device.watch(lambda done, total: bar.update(task, completed=done, total=total))
+        try:
+            yield
+        finally:
+            device.watch(None)
 
 
 def upload(
@@ -196,14 +207,16 @@ def moved_bytes(tensors: list[Any]) -> int:
     return sum(t.nbytes for t in tensors if hasattr(t, "nbytes"))
 
 
-def report(spec: KernelSpec, dims: Mapping[str, int], checks: list[Checked], seconds: float, moved: int) -> None:
-    """A line for each result, on stdout; the time is that of the kernel."""
-    numbers = ("diff", "max error", "us", "TFLOP/s", "GB/s")
-    table = plain_table("result", *numbers, "", right=numbers)
-    flops = 2 * prod(dims[d] for d in spec.flops)
-    for i, c in enumerate(checks):
+def report(spec: KernelSpec, dims: Mapping[str, int], checks: list[Checked], seconds: float | None, moved: int) -> None:
+    """A line for each result, on stdout; the time is that of the kernel, None where it says nothing (emulated)."""
+    time: tuple[str, ...] = ()
+    numbers = ("diff", "max error")
+    if seconds is not None:
+        numbers += ("us", "TFLOP/s", "GB/s")
+        flops = 2 * prod(dims[d] for d in spec.flops)
         time = (f"{seconds * 1e6:.1f}", f"{flops / seconds / 1e12:.0f}", f"{moved / seconds / 1e9:.0f}")
-        table.add_row(
-            c.name, f"{c.diff:.2e}", f"{c.max_error:.2e}", *(("",) * 3 if i else time), "" if c.ok else "WRONG"
-        )
+    table = plain_table("result", *numbers, "", right=numbers)
+    for i, c in enumerate(checks):
+        verdict = "" if c.ok else "WRONG"
+        table.add_row(c.name, f"{c.diff:.2e}", f"{c.max_error:.2e}", *(("",) * len(time) if i else time), verdict)
     print_table(table)

@@ -47,15 +47,17 @@ class Device(Protocol):
         capability: (major, minor) compute capability.
         sms: how many SMs it has.
         place: where its tensors live.
+        image: what `load` takes: "cubin" or "ptx".
     """
 
     name: str
     capability: tuple[int, int]
     sms: int
     place: Place
+    image: str
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
-        """The function `entry` of a cubin, allowed `shared_bytes` of dynamic shared memory.
+        """The function `entry` of a cubin or a PTX text, allowed `shared_bytes` of dynamic shared memory.
 
         Raises:
             DeviceError: it cannot be loaded.
@@ -71,9 +73,19 @@ class Device(Protocol):
         ...
 
     def prepare(
-        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Sequence[Parameter]
+        self,
+        function: Any,
+        grid: int,
+        threads: int,
+        shared_bytes: int,
+        parameters: Sequence[Parameter],
+        tensors: Sequence[tuple[str, int, int]] = (),
     ) -> Launcher:
-        """A callable that launches `function` on a stream, as often as wished; it keeps `parameters` alive."""
+        """A callable that launches `function` on a stream, as often as wished; it keeps `parameters` alive.
+
+        Args:
+            tensors: (name, address, bytes) of the memory that the launch may touch.
+        """
         ...
 
     def locate(self, address: int) -> Place:

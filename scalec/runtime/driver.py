@@ -154,6 +154,8 @@ _ELEMENTS = {"u8": "UINT8", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT3
 class CudaDevice:
     """One GPU in one context. See scalec.runtime.device.Device for what each method does."""
 
+    image = "cubin"
+
     def __init__(self, gpu: GpuFacts, context: Any) -> None:
         self._cu, self._context, self._handle = _cuda(), context, int(context)
         self.name, self.capability, self.sms = gpu.name, gpu.capability, gpu.sms
@@ -253,7 +255,13 @@ class CudaDevice:
         return ctypes.create_string_buffer(ctypes.string_at(made.getPtr(), 128), 128)
 
     def prepare(
-        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Sequence[Parameter]
+        self,
+        function: Any,
+        grid: int,
+        threads: int,
+        shared_bytes: int,
+        parameters: Sequence[Parameter],
+        tensors: Sequence[tuple[str, int, int]] = (),
     ) -> Launcher:
         cu, handle, go, current = self._cu, self._handle, self._cu.cuLaunchKernel, self._cu.cuCtxGetCurrent
         kept = tuple(parameters)

@@ -10,7 +10,7 @@ from typing import Any
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, DeviceError
 from scalec.formats import ELEMENT_TYPES
-from scalec.runtime import checks, dlpack
+from scalec.runtime import checks, devices, dlpack
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.device import Device, Place
 from scalec.runtime.plan import Form, Plan, Signature
@@ -110,16 +110,12 @@ class Kernel:
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def load(self, device: Device | None = None) -> Loaded:
-        """Loads the kernel on a device (the current GPU if none is given), once.
+        """Loads the kernel on a device (if none is given, that of scalec.runtime.devices.default), once.
 
         Raises:
-            DeviceError: no GPU, or one that the kernel is not compiled for.
+            DeviceError: a GPU that the kernel is not compiled for, or none where one is asked for.
         """
-        device = device or self.fixed
-        if device is None:
-            from scalec.runtime import driver
-
-            device = driver.device()
+        device = device or self.fixed or devices.default(self.spec.target)
         found = self._loaded.get(device.place)
         if found is not None:
             return found
@@ -128,10 +124,14 @@ class Kernel:
             major, minor = device.capability
             raise DeviceError(
                 f"{self.name} is compiled for {self.spec.target}, {device.name} is sm_{major}{minor}",
-                fix=f"compile it for this GPU, or run it on one of {', '.join(row.devices) or self.spec.target}",
+                fix=f"compile it for this GPU, run it on one of {', '.join(row.devices) or self.spec.target}, or on the"
+                " emulator with SCALEC_DEVICE=emulator",
             )
         launch = self.spec.launch
-        function = device.load(self.cubin, self.spec.entry, launch.shared_bytes)
+        if device.image == "ptx" and not self.ptx:
+            raise DeviceError(f"{device.name} runs PTX, and {self.name} came without it", fix="compile it here")
+        image = self.ptx.encode() if device.image == "ptx" else self.cubin
+        function = device.load(image, self.spec.entry, launch.shared_bytes)
         clusters = device.clusters(function, launch.threads, launch.shared_bytes, launch.cluster)
         return self._loaded.setdefault(device.place, Loaded(device, function, clusters))
 
@@ -156,17 +156,18 @@ class Kernel:
     # --------------------------------------------------------------------------------------------------------- a call
 
     def _loaded_for(self, tensors: list[Any], torch_at: Any) -> Loaded:
-        """The kernel on the device of the call's first GPU tensor."""
+        """The kernel on the device of the call's first tensor of ours, or else of its first GPU tensor."""
         if self.fixed is not None:
             return self._loaded.get(self.fixed.place) or self.load()
+        ours = next((t.device for t in tensors if isinstance(t, DeviceArray)), None)
+        if ours is not None:
+            return self._loaded.get(ours.place) or self.load(ours)
         ordinal = torch_at.get_device() if torch_at is not None and torch_at.is_cuda else None
         if ordinal is None:
             ordinal = next((i for i in map(_ordinal, tensors) if i is not None), None)
         if ordinal is not None and (found := self._loaded.get(("cuda", ordinal))) is not None:
             return found
-        from scalec.runtime import driver
-
-        return self.load(driver.device(ordinal))
+        return self.load(devices.default(self.spec.target, ordinal))
 
     def _stream(self, stream: Any, torch_at: Any) -> int:
         if stream is not None:

@@ -205,7 +205,8 @@ class Plan:
         spec = self.signature.spec
         slots = [_SLOTS[a.kind](self, i, a, where, values) for i, a in enumerate(spec.arguments)]
         launch = spec.launch
-        return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots)
+        memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
+        return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory)
 
     def tensor_map(self, index: int, argument: Argument, form: Form, address: int) -> ctypes.Array:
         """The tensor map of parameter `index`."""

@@ -14,7 +14,7 @@ import pytest
 from scalec.abi import Extent, TensorSpec
 from scalec.commands import run
 from scalec.errors import DeviceError
-from scalec.runtime.kernel import Kernel
+from scalec.runtime import devices
 from tests.cli.cli_programs import FP8
 
 SIZES = ("--dim", "m=200,n=512", "--dim", "k=256")
@@ -28,6 +28,7 @@ class HostDevice:
     capability: tuple[int, int] = (9, 0)
     sms: int = 132
     place: tuple[str, int] = ("cuda", 0)
+    image: str = "cubin"
     memory: dict[int, bytearray] = field(default_factory=dict)
     launched: Callable[[], None] = lambda: None
     addresses: Any = field(default_factory=lambda: itertools.count(1 << 20, 1 << 24))
@@ -43,7 +44,9 @@ class HostDevice:
 
         return ctypes.create_string_buffer(128)
 
-    def prepare(self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Any) -> Any:
+    def prepare(
+        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Any, tensors: Any = ()
+    ) -> Any:
         return lambda stream: self.launched()
 
     def locate(self, address: int) -> tuple[str, int]:
@@ -82,11 +85,6 @@ def on_host(monkeypatch):
         device = HostDevice()
         kept: dict[str, Any] = {}
 
-        def usable(kernel: Kernel) -> HostDevice:
-            kernel.fixed = device
-            kernel.load()
-            return device
-
         def upload(*arguments):
             given, outputs = original_upload(*arguments)
             kept["outputs"] = outputs
@@ -107,7 +105,7 @@ def on_host(monkeypatch):
         original_upload, original_made_up = run.upload, run.made_up
         monkeypatch.setattr(run, "upload", upload)
         monkeypatch.setattr(run, "made_up", made_up)
-        monkeypatch.setattr(run, "usable_device", usable)
+        monkeypatch.setattr(devices, "default", lambda target, ordinal=None: device)
         device.launched = launched
         return device
 
@@ -122,14 +120,13 @@ def no_gpu(monkeypatch):
         raise DeviceError("no NVIDIA driver on this machine", fix="run on a machine with an NVIDIA GPU")
 
     monkeypatch.setattr(driver, "device", refuse)
+    monkeypatch.setenv("SCALEC_DEVICE", "cuda")
 
 
 def test_without_a_gpu(invoke, no_gpu):
     result = invoke("run", FP8, *SIZES)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no NVIDIA driver" in result.stderr
-    assert "`run` needs a GPU" in result.stderr
-    assert "scalec compile" in result.stderr
 
 
 def test_missing_sizes(invoke, no_gpu):

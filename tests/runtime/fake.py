@@ -31,6 +31,7 @@ class FakeDevice:
     capability: tuple[int, int] = (9, 0)
     sms: int = 132
     place: Place = ("cuda", 0)
+    image: str = "cubin"
     launches: list[Recorded] = field(default_factory=list)
     encoded: list[TensorMap] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
@@ -53,7 +54,13 @@ class FakeDevice:
         return ctypes.create_string_buffer(f"map {len(self.encoded) - 1}".encode(), 128)
 
     def prepare(
-        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Sequence[Parameter]
+        self,
+        function: Any,
+        grid: int,
+        threads: int,
+        shared_bytes: int,
+        parameters: Sequence[Parameter],
+        tensors: Sequence[tuple[str, int, int]] = (),
     ) -> Callable[[int], None]:
         self.prepared += 1
         values = [self._value(p) for p in parameters]

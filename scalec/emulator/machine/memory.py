@@ -16,7 +16,8 @@ from scalec.emulator.machine.order import Shadow
 
 SHARED_RESERVED = 1024
 RANK_SHIFT = 24
-WINDOWS = {"shared": 0x7F10 << 32, "local": 0x7F20 << 32, "param": 0x7F30 << 32, "const": 0x7F40 << 32}
+# far above every address of a process, so that global memory may lie where the host has it
+WINDOWS = {"shared": 1 << 56, "local": 2 << 56, "param": 3 << 56, "const": 4 << 56}
 _WINDOW_BYTES = 1 << 32
 _GLOBAL_START = 0x7E00 << 32
 _GAP = 4096  # bytes between allocations, so that a step past one meets nothing
@@ -69,6 +70,25 @@ class GlobalMemory:
         self._next = base + size + _GAP
         self._bases.append(base)
         self._segments.append(segment)
+        return segment
+
+    def adopt(self, address: int, data: np.ndarray, name: str, *, written: bool = True) -> Segment:
+        """Memory that somebody else has allocated, at its own address; it takes the place of what overlaps it.
+
+        Args:
+            data: uint8, the bytes themselves.
+            written: whether they have been written already.
+        """
+        at = bisect.bisect_right(self._bases, address)
+        first = last = at
+        if at and self._bases[at - 1] + self._segments[at - 1].size > address:
+            first -= 1
+        while last < len(self._bases) and self._bases[last] < address + data.size:
+            last += 1
+        segment = Segment(name, "global", address, data.size, data)
+        segment.written[:] = written
+        self._bases[first:last] = [address]
+        self._segments[first:last] = [segment]
         return segment
 
     def free(self, address: int) -> None:
