@@ -7,7 +7,7 @@ import pytest
 
 from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.layouts import tensor_copy
-from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, check_bulk, reduce
+from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, TENSOR_REDUCTIONS, check_bulk, reduce
 from scalec.emulator.layouts.tensor_copy import box, load, store
 from scalec.emulator.layouts.tensor_map import DRIVER_ELEMENTS, ELEMENTS, TensorMap, decode, encode, replace_field
 
@@ -494,6 +494,7 @@ def test_store_writes_whole_16_bytes_past_the_extent():
     assert stored.addresses.tolist() == [BASE + 5 * 64 + 32]
     assert stored.data.tolist() == [content(0, 16)]
     assert store(m, (24, 5), SHARED, Memory().read).data.size == 0
+    assert (box(m, (16, 5), SHARED, storing=True).run_bytes, box(m, (16, 5), SHARED).run_bytes) == (16, 10)
 
 
 def test_store_restrictions():
@@ -597,7 +598,7 @@ def test_reduce_doublewords():
 )
 def test_reductions_that_the_isa_does_not_have(operation, element):
     with pytest.raises(Finding) as caught:
-        reduce(operation, element, np.zeros(16, np.uint8), np.zeros(16, np.uint8))
+        reduce(operation, element, np.zeros(16, np.uint8), np.zeros(16, np.uint8), TENSOR_REDUCTIONS)
     assert caught.value.kind == "illegal"
 
 

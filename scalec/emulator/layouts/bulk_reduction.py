@@ -50,9 +50,11 @@ BULK_REDUCTIONS = {
     "xor": _BULK_LOGIC,
 }
 
+_ALL = {operation: TENSOR_REDUCTIONS[operation] | BULK_REDUCTIONS[operation] for operation in TENSOR_REDUCTIONS}
+
 
 def reduce(
-    operation: str, element: str, old: np.ndarray, new: np.ndarray, allowed: dict[str, set[str]] = TENSOR_REDUCTIONS
+    operation: str, element: str, old: np.ndarray, new: np.ndarray, allowed: dict[str, set[str]] = _ALL
 ) -> np.ndarray:
     """The new contents of global memory: `old` reduced with `new`, element by element.
 
@@ -63,7 +65,7 @@ def reduce(
     Args:
         operation: "add", "min", "max", "inc", "dec", "and", "or" or "xor".
         old, new: uint8, of one shape, whole elements.
-        allowed: `TENSOR_REDUCTIONS` or `BULK_REDUCTIONS`.
+        allowed: `TENSOR_REDUCTIONS` or `BULK_REDUCTIONS`; either's by default.
 
     Returns:
         uint8, of the shape of `old`.

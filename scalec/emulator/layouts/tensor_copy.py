@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scalec.emulator.findings import Finding
+from scalec.emulator.layouts.bulk_reduction import reduce as reduce
 from scalec.emulator.layouts.tensor_map import TensorMap
 
 SHARED_ALIGNMENT = 128  # every copy's, whatever the swizzle: an H200 traps on less ("misaligned address")
@@ -39,7 +40,8 @@ class Box:
         tensor_map: of the copy.
         row_addresses: int64 (rows,): global byte address of every row's first byte, in bounds or not.
         rows_in_bounds: bool (rows,).
-        low, high: bytes of a row in bounds: [low, high); low == high when none is.
+        low, high: bytes of a row in bounds: [low, high); low == high when none is. Of a store, those it writes: the
+            last 16 that the extent reaches into are written whole.
         row_bytes: bytes of a row in global memory.
         shared_offsets: int64 (rows, pieces): byte offset of every piece of a row from the shared memory address.
         piece: bytes of data of a piece; the pieces of a row follow one another in global memory.
@@ -217,18 +219,28 @@ def _swizzled(addresses: np.ndarray, span: int, atomicity: str) -> np.ndarray:
     return swizzled ^ (line & 1) << 3 if atomicity == "32B+8B" else swizzled
 
 
-def box(tensor_map: TensorMap, coordinates: Sequence[int], shared_address: int, *, gathered: bool = False) -> Box:
-    """The box of a copy.
+def box(
+    tensor_map: TensorMap,
+    coordinates: Sequence[int],
+    shared_address: int,
+    *,
+    gathered: bool = False,
+    storing: bool = False,
+) -> Box:
+    """The box of a copy: what it reads and writes, before any byte moves.
 
     Args:
         coordinates: one for each dimension, innermost first; with `gathered` the column and four rows
             (PTX ISA 5.5.3.4 ".tile::scatter4 and .tile::gather4 modes").
         shared_address: of the destination or source, absolute: the swizzle is of its bits.
+        storing: the copy, or the reduction, is from shared to global memory.
 
     Raises:
-        Finding: descriptor, of a map of another rank; alignment, of an address in either memory.
+        Finding: descriptor, of a map of another rank or one that does not go with the direction; alignment, of an
+            address in either memory; bounds, of a store at negative coordinates.
     """
     m = tensor_map
+    _check_direction(m, coordinates, storing)
     _check_box(m, coordinates, shared_address, gathered)
     flip = m.atomicity == "32B+8B"
     geometry = _geometry(m.bits, m.piece, m.strides, m.box, m.element_strides, m.interleave, m.swizzle, flip, gathered)
@@ -246,7 +258,10 @@ def box(tensor_map: TensorMap, coordinates: Sequence[int], shared_address: int, 
     low, high = 0, geometry.row_bytes
     if len(geometry.outer) < m.rank:  # a row lies along dimension 0
         low = min(max(-first, 0), high)
-        high = max(min(m.extents[0] * geometry.unit // 8 - first, high), low)
+        end = m.extents[0] * geometry.unit // 8 - first
+        if storing:  # clips at 16 bytes: the rest of the last 16 that the extent reaches into is written too (H200)
+            end = -(-end // BOX_ALIGNMENT) * BOX_ALIGNMENT
+        high = max(min(end, high), low)
     return Box(
         m,
         addresses,
@@ -300,6 +315,23 @@ def _check_box(m: TensorMap, coordinates: Sequence[int], shared_address: int, ga
         )
 
 
+def _check_direction(m: TensorMap, coordinates: Sequence[int], storing: bool) -> None:
+    """PTX ISA 9.7.9.25.5.1 "Restriction on Tensor Copy instructions", and cuTensorMapEncodeTiled of 16U6_ALIGN16B."""
+    if not storing:
+        if m.element == "b6x16_p32" and m.atomicity == "64B":
+            raise Finding("descriptor", "a load of b6x16_p32 elements with the 64B atomicity, which is for stores")
+        return
+    if m.element == "b4x16_p64" or m.atomicity == "32B+8B":
+        what = "b4x16_p64 elements" if m.element == "b4x16_p64" else "the swizzle with an 8-byte flip"
+        raise Finding("descriptor", f"a store with {what}", expected="they are for loads (PTX ISA 9.7.9.25.5.1)")
+    if min(coordinates) < 0:  # an H200 traps
+        raise Finding(
+            "bounds",
+            f"a tensor store at coordinates {tuple(coordinates)}",
+            expected="none negative (PTX ISA 9.7.9.25.5.1); past the upper end is clipped",
+        )
+
+
 def check_cluster_destination(tensor_map: TensorMap) -> None:
     """What a load into shared::cluster does not do on sm_120a (PTX ISA 9.7.9.25.5.1): call it for that target only.
 
@@ -329,10 +361,8 @@ def load(
         read_global: (int64 addresses (n,), bytes of each) -> uint8 (n, bytes).
 
     Raises:
-        Finding: as `box`; descriptor, of a map that cannot be loaded with.
+        Finding: as `box`.
     """
-    if tensor_map.element == "b6x16_p32" and tensor_map.atomicity == "64B":
-        raise Finding("descriptor", "a load of b6x16_p32 elements with the 64B atomicity, which is for stores")
     moved = box(tensor_map, coordinates, shared_address, gathered=gathered)
     addresses = moved.run_addresses
     if moved.whole:
@@ -371,20 +401,10 @@ def store(
         gathered: .tile::scatter4.
 
     Raises:
-        Finding: as `box`; descriptor and bounds, of what PTX ISA 9.7.9.25.5.1 forbids of this direction.
+        Finding: as `box`.
     """
     m = tensor_map
-    if m.element == "b4x16_p64" or m.atomicity == "32B+8B":
-        what = "b4x16_p64 elements" if m.element == "b4x16_p64" else "the swizzle with an 8-byte flip"
-        raise Finding("descriptor", f"a store with {what}", expected="they are for loads (PTX ISA 9.7.9.25.5.1)")
-    # the H200 traps
-    if min(coordinates) < 0:
-        raise Finding(
-            "bounds",
-            f"a tensor store at coordinates {tuple(coordinates)}",
-            expected="none negative (PTX ISA 9.7.9.25.5.1); past the upper end is clipped",
-        )
-    moved = box(m, coordinates, shared_address, gathered=gathered)
+    moved = box(m, coordinates, shared_address, gathered=gathered, storing=True)
     offsets = moved.shared_offsets.reshape(-1)
     if m.element == "b6x16_p32":
         # .b6p2x16 (PTX ISA 5.5.1.1.1, figure 7): bytes of which the low six bits are packed
@@ -395,7 +415,5 @@ def store(
     rows = data.reshape(-1, moved.row_bytes)
     addresses = moved.run_addresses
     if not moved.whole:
-        # stores clip at 16 bytes: what is left of the last 16 past the tensor's extent is written too (H200)
-        high = -(-moved.high // BOX_ALIGNMENT) * BOX_ALIGNMENT
-        rows = rows[moved.rows_in_bounds, :high][: len(addresses)]
+        rows = rows[moved.rows_in_bounds, moved.low : moved.high][: len(addresses)]
     return Store(addresses, rows, offsets, moved)
