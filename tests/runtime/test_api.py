@@ -78,7 +78,7 @@ def test_the_gpu_decides_the_target(monkeypatch):
 
 def test_variables(monkeypatch):
     names = [v.name for v in env.FIELDS]
-    assert names == ["SCALEC_CACHE_DIR", "SCALEC_CACHE", "SCALEC_TARGET", "SCALEC_PTXAS"]
+    assert names == ["SCALEC_CACHE_DIR", "SCALEC_CACHE", "SCALEC_TARGET", "SCALEC_DEVICE", "SCALEC_PTXAS"]
     monkeypatch.setenv("SCALEC_CACHE", " maybe ")
     with pytest.raises(ScalecError) as caught:
         env.CACHE.get()

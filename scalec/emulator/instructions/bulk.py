@@ -7,7 +7,7 @@ import numpy as np
 from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.instructions.mbarrier import lanes
 from scalec.emulator.instructions.table import Decoder, Step, op
-from scalec.emulator.layouts import tensor_copy
+from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, reduce
 from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
@@ -109,6 +109,8 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
     )
     operation = next((m for m in instruction.modifiers if m in operations), None)
     kind = instruction.types[-1] if operation else ""
+    if kind == "f32" and operation == "add":
+        kind = "f32_ftz"  # cp.reduce.async.bulk.add.f32 flushes subnormals (9.7.9.27.4.2)
     operands = instruction.operands
     target, source, count = (
         decoder.address(operands[0]),
@@ -129,7 +131,7 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
 
             def write(data: np.ndarray, segment=segment, at=at) -> None:
                 segment.data[at] = (
-                    data if operation is None else tensor_copy.reduce(operation, kind, segment.data[at], data)
+                    data if operation is None else reduce(operation, kind, segment.data[at], data, BULK_REDUCTIONS)
                 )
 
             bulk.out_of_shared(

@@ -9,6 +9,7 @@ from scalec.emulator.instructions.bulk import receivers, spaces
 from scalec.emulator.instructions.table import Decoder, Source, Step, op
 from scalec.emulator.instructions.tensormap import current_map
 from scalec.emulator.layouts import tensor_copy
+from scalec.emulator.layouts.bulk_reduction import TENSOR_REDUCTIONS, reduce
 from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
@@ -184,7 +185,7 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
                 segment, at = target
                 old = segment.data[at]
                 new = data.reshape(old.shape)
-                segment.data[at] = new if operation is None else tensor_copy.reduce(operation, kind, old, new)
+                segment.data[at] = new if operation is None else reduce(operation, kind, old, new, TENSOR_REDUCTIONS)
 
             bulk.out_of_shared(
                 warp,
