@@ -61,7 +61,7 @@ def op(*names: str, own_guard: bool = False) -> Callable[[Decode], Decode]:
 
     def add(function: Decode) -> Decode:
         for name in names:
-            if name in _TABLE:
+            if name in _TABLE and _TABLE[name][0] is not function:
                 raise ValueError(f"two functions for {name}")
             _TABLE[name] = (function, own_guard)
         return function
@@ -286,11 +286,11 @@ class Decoder:
         dtype = DTYPES[kind]
         extend = have > max(want, 8)
         wide = np.dtype(f"i{have // 8}") if dtype.kind == "i" else canonical
-        bits = np.dtype(f"u{max(want, 8) // 8}")
+        narrow = dtype if dtype.kind == "i" else np.dtype(f"u{max(want, 8) // 8}")
 
         def put(warp: Warp, value: np.ndarray) -> None:
             if extend:
-                value = (value if value.dtype.kind in "iu" else value.view(bits)).astype(wide)
+                value = value.view(narrow).astype(wide)
             if value.dtype != canonical:
                 value = value.view(canonical)
             warp.registers[at] = value if warp.full else np.where(warp.mask, value, warp.registers[at])

@@ -1,0 +1,117 @@
+"""Release and acquire through memory (PTX ISA 8.8 "Release and Acquire Patterns", 8.9.4 "Memory synchronization").
+
+For every place that a strong operation with release semantics wrote, what its warp had observed by then. A strong read
+that meets it there joins that view at once (.acquire) or at the next fence. Between CTAs of one cluster the views are
+vectors; between clusters it is noted from which clusters something was acquired (machine/order.py).
+
+What is published at a place stays there through atomic operations of others, as observation order does (8.9.2), and
+through later strong writes of the same warp; a plain strong write of another warp takes its place. Scopes are judged:
+both sides must include each other (8.7 "Morally strong operations"). Not modelled: that two fence.sc synchronise by
+their mere order at run time, on which a program without a race does not depend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scalec.emulator.machine import access
+from scalec.emulator.machine.order import View
+
+if TYPE_CHECKING:
+    from scalec.emulator.machine.memory import Segment
+    from scalec.emulator.machine.warp import Warp
+
+SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "gl": 2, "sys": 3}  # 8.5
+Place = tuple["Segment", int]  # a segment and an offset in it
+
+
+@dataclass
+class Published:
+    """What a warp published at a place: its view, and the clusters whose writes it stands for.
+
+    Attributes:
+        scope: number of SCOPES, the narrower of the write's and its fence's.
+    """
+
+    warp: Warp
+    scope: int
+    view: View
+    serials: frozenset[int]
+
+    def reaches(self, warp: Warp, scope: int) -> bool:
+        """Whether the scopes of this write and of a read include the other thread."""
+        here, there = self.warp.cta, warp.cta
+        needed = 0 if here is there else 1 if here.cluster is there.cluster else 2
+        return min(self.scope, scope) >= needed
+
+    def acquire(self, warp: Warp) -> None:
+        if self.warp.cta.cluster is warp.cta.cluster:
+            warp.agent.join(self.view)
+        order = warp.cta.cluster.order
+        order.acquired |= self.serials - {order.serial}
+
+
+def places(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[Place]:
+    """Where the active lanes access, each place once."""
+    return [
+        (segment, offset)
+        for segment, _, offsets in access.split(warp, space, addresses, size)
+        for offset in np.unique(offsets).tolist()
+    ]
+
+
+def wrote(warp: Warp, where: Iterable[Place], scope: int, *, release: bool, atomic: bool) -> None:
+    """A strong write: publishes what its semantics, or a fence before it, say. `atomic`: it was a read and a write."""
+    published = _publications(warp, scope, release)
+    table: dict[Place, list[Published]] = warp.machine.units.setdefault("released", {})
+    for place in where:
+        before = table.get(place)
+        if before is None and not published:
+            continue
+        kept = [p for p in before or () if atomic or p.warp is warp]
+        new = {(id(p.warp), p.scope) for p in published}
+        table[place] = [p for p in kept if (id(p.warp), p.scope) not in new] + published
+
+
+def _publications(warp: Warp, scope: int, release: bool) -> list[Published]:
+    order = warp.cta.cluster.order
+    serials = frozenset(order.acquired | {order.serial})
+    if release:
+        view = View(order.capacity)
+        warp.agent.release(view)
+        return [Published(warp, scope, view, serials)]
+    fences: dict[int, tuple[View, frozenset[int]]] = warp.units.get("fences", {})
+    return [Published(warp, min(scope, wide), *entry) for wide, entry in fences.items()]
+
+
+def read(warp: Warp, where: Iterable[Place], scope: int, *, acquire: bool) -> None:
+    """A strong read: observes what was published at the places, now or at the next fence."""
+    table: dict[Place, list[Published]] = warp.machine.units.get("released", {})
+    for place in where:
+        for published in table.get(place, ()):
+            if published.warp is warp:
+                continue
+            if not acquire:
+                warp.units.setdefault("observed", {})[id(published), scope] = published
+            elif published.reaches(warp, scope):
+                published.acquire(warp)
+
+
+def fence(warp: Warp, scope: int, *, acquire: bool = True, release: bool = True) -> None:
+    """fence.acq_rel and its kin: strong reads before it acquire, strong writes after it release (9.7.13.4)."""
+    if acquire:
+        for (_, read_scope), published in warp.units.pop("observed", {}).items():
+            if published.reaches(warp, min(scope, read_scope)):
+                published.acquire(warp)
+    if release:
+        order = warp.cta.cluster.order
+        view = View(order.capacity)
+        warp.agent.release(view)
+        fences = warp.units.setdefault("fences", {})
+        for narrower in [s for s in fences if s <= scope]:
+            del fences[narrower]
+        fences[scope] = (view, frozenset(order.acquired | {order.serial}))
