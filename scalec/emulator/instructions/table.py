@@ -103,8 +103,11 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
     raise NotModelled(instruction.name, instruction.where)
 
 
-def decode(instruction: Instruction, decoder: Decoder) -> Step:
+def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] = frozenset()) -> Step:
     """The step of an instruction, with its guard.
+
+    Args:
+        watched: those of its registers that asynchronous tensor instructions use too.
 
     Raises:
         EmulatorError: it cannot be executed; `where` is set.
@@ -115,9 +118,29 @@ def decode(instruction: Instruction, decoder: Decoder) -> Step:
     except EmulatorError as error:
         error.where = error.where or instruction.where
         raise
+    if watched:
+        step = _watched(step, watched)
     if instruction.guard is None or own_guard:
         return step
     return _guarded(step, decoder.source(instruction.guard, "pred"))
+
+
+def _watched(step: Step, registers: frozenset[int]) -> Step:
+    """Judges, and remembers, the use of registers that an asynchronous tensor instruction may be using."""
+
+    def run(warp: Warp) -> Signal | None:
+        if warp.inflight and not registers.isdisjoint(warp.inflight):
+            index = next(iter(registers & warp.inflight.keys()))
+            raise Finding(
+                "in-flight",
+                f"register {warp.kernel.function.registers[index][0]} is used while in use by {warp.inflight[index]}",
+                expected="a wait for the operation before its registers are touched",
+                fix="wgmma.wait_group (or tcgen05.wait) before this instruction",
+            )
+        warp.touched |= registers
+        return step(warp)
+
+    return run
 
 
 def _guarded(step: Step, guard: Source) -> Step:

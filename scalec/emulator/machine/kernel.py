@@ -84,8 +84,12 @@ class Kernel:
         self.symbols = symbols
         self.initial_registers = [self._garbage(kind) for _, kind in function.registers]
         self.registers = [_named(i) for i in function.code]
+        shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)
-        self.steps: list[Step] = [decode(i, decoder) for i in function.code]
+        self.steps: list[Step] = [
+            decode(i, decoder, frozenset() if _tensor(i) else shared & named)
+            for i, named in zip(function.code, self.registers, strict=True)
+        ]
 
     def _check_block(self, function: Function) -> None:
         required = function.directives.get("reqntid")
@@ -169,6 +173,11 @@ class Kernel:
         if bits == 128:
             return np.full((32, 2), _GARBAGE[64])
         return np.full(32, _GARBAGE[max(bits, 16)])
+
+
+def _tensor(instruction: Instruction) -> bool:
+    """Whether it is one of the instructions whose registers stay in use after it: these judge them by themselves."""
+    return instruction.name.startswith(("wgmma.mma_async", "tcgen05.ld", "tcgen05.st"))
 
 
 def _named(instruction: Instruction) -> frozenset[int]:

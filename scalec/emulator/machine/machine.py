@@ -289,8 +289,6 @@ class Machine:
                     pc = warp.pc
                     continue
                 warp.pc = pc + 1
-                if warp.inflight:
-                    self._check_inflight(warp, pc)
                 signal = steps[pc](warp)
                 executed += 1
                 self.stats.executed[pc] += 1
@@ -325,18 +323,6 @@ class Machine:
                 fix="raise max_instructions if the kernel really is that long",
             )
         return signal  # type: ignore[return-value]
-
-    def _check_inflight(self, warp: Warp, pc: int) -> None:
-        named = self.kernel.registers[pc]
-        if named.isdisjoint(warp.inflight) or self.kernel.code[pc].opcode in ("wgmma", "tcgen05"):
-            return  # wgmma and tcgen05 judge their own registers
-        index = next(iter(named & warp.inflight.keys()))
-        raise Finding(
-            "in-flight",
-            f"register {self.kernel.function.registers[index][0]} is used while {warp.inflight[index]} is in flight",
-            expected="a wait for the operation before its registers are touched",
-            fix="wgmma.wait_group (or tcgen05.wait) before this instruction",
-        )
 
     def _located(self, warp: Warp, action: Callable[[Warp], None], argument: Warp) -> None:
         try:
