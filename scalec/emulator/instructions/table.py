@@ -49,7 +49,7 @@ DTYPES: dict[str, np.dtype] = {
     **{f"{k}{bits}": np.dtype(f"{'i' if k == 's' else 'u'}{bits // 8}") for k in "bus" for bits in (8, 16, 32, 64)},
     "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), "bf16": np.dtype(ml_dtypes.bfloat16),
     "f16x2": np.dtype("u4"), "bf16x2": np.dtype("u4"), "u16x2": np.dtype("u4"), "s16x2": np.dtype("u4"),
-    "f32x2": np.dtype("u8"), "tf32": np.dtype("f4"),
+    "f32x2": np.dtype("u8"), "tf32": np.dtype("f4"), "b128": np.dtype("u8"),
     **{t: np.dtype("u1") for t in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "ue8m0", "e2m1x2")},
     **{t: np.dtype("u2") for t in ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "ue8m0x2", "e2m1x4")},
     **{t: np.dtype("u4") for t in ("e4m3x4", "e5m2x4", "e3m2x4", "e2m3x4")},
@@ -217,7 +217,7 @@ class Decoder:
             if register.negated:
                 return lambda warp: ~warp.registers[at]
             return lambda warp: warp.registers[at]
-        unsigned = np.dtype(f"u{max(want, 8) // 8}")
+        unsigned = dtype if want == 128 else np.dtype(f"u{max(want, 8) // 8}")
         if have < want:
             raise PtxSyntaxError(f"register {register.name} has {have} bits, the instruction needs {want}")
         if have > max(want, 8):
@@ -305,6 +305,8 @@ class Decoder:
             raise PtxSyntaxError(f"register {operand.name} is .{operand.type}, the result is .{kind}")
         if have < want:
             raise PtxSyntaxError(f"register {operand.name} has {have} bits, the result {want}")
+        if have == 128:
+            return self._wide_sink(operand, kind)
         canonical = np.dtype(bool) if kind == "pred" else np.dtype(f"u{max(have, 8) // 8}")
         dtype = DTYPES[kind]
         extend = have > max(want, 8)
@@ -317,6 +319,17 @@ class Decoder:
             if value.dtype != canonical:
                 value = value.view(canonical)
             warp.registers[at] = value if warp.full else np.where(warp.mask, value, warp.registers[at])
+
+        return put
+
+    def _wide_sink(self, register: Reg, kind: str) -> Sink:
+        """Into a 128-bit register go results of 128 bits alone, as uint64 (32, 2)."""
+        if kind != "b128":
+            raise PtxSyntaxError(f"register {register.name} is .{register.type}, the result is .{kind}")
+        at = register.index
+
+        def put(warp: Warp, value: np.ndarray) -> None:
+            warp.registers[at] = value if warp.full else np.where(warp.mask[:, None], value, warp.registers[at])
 
         return put
 

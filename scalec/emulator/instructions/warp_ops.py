@@ -221,7 +221,7 @@ def match(instruction: Instruction, decoder: Decoder) -> Step:
 def _float_extreme(smallest: bool, nan: bool) -> Callable[[np.ndarray], np.uint32]:
     """The least or greatest of float32 values, -0.0 below +0.0, as bits."""
 
-    def reduce(bits: np.ndarray) -> np.ndarray:
+    def reduce(bits: np.ndarray) -> np.uint32:
         absent = (bits & np.uint32(0x7FFFFFFF)) > 0x7F800000
         if absent.all() or (nan and absent.any()):
             return np.uint32(0x7FFFFFFF)
