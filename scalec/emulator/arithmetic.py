@@ -1,0 +1,276 @@
+"""Floating-point arithmetic on numpy arrays, every result rounded once (PTX ISA 9.7.3 to 9.7.5).
+
+float32, float16 and bfloat16 are computed in float64. Where that is not exact, the error of the float64 operation is
+known too, and the float64 result is rounded to odd with it: its last bit says "inexact", so that a second rounding, to
+a format with at least two bits less and in any direction, gives what one rounding of the exact result would have given
+(Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008). float64 itself is in exact.py.
+
+All functions are elementwise on arrays of any one shape. A NaN that comes out is the canonical one (PTX ISA 9.7.3: NaN
+payloads are not kept): 0x7FFFFFFF, and 0x7FFF for float16 and bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+
+from scalec.emulator import exact
+
+Operation = Callable[..., np.ndarray]
+
+F16, F32, F64 = np.dtype("f2"), np.dtype("f4"), np.dtype("f8")
+BF16 = np.dtype(ml_dtypes.bfloat16)
+U16, U32, U64, I64 = np.dtype("u2"), np.dtype("u4"), np.dtype("u8"), np.dtype("i8")
+
+UNSIGNED = {F16: U16, BF16: U16, F32: U32, F64: U64}
+SIGN = {t: UNSIGNED[t].type(1 << (8 * t.itemsize - 1)) for t in UNSIGNED}
+INFINITY = {F16: U16.type(0x7C00), BF16: U16.type(0x7F80), F32: U32.type(0x7F800000), F64: U64.type(0x7FF << 52)}
+NAN = {F16: U16.type(0x7FFF), BF16: U16.type(0x7FFF), F32: U32.type(0x7FFFFFFF), F64: U64.type(0xFFF8 << 48)}
+NAN32 = NAN[F32].view(F32)
+
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+_LOW28 = np.uint64((1 << 28) - 1)
+_ONE = np.int64(1)
+
+
+# -- what is done to one value -----------------------------------------------------------------------------------------
+
+
+def canonical32(value: np.ndarray) -> np.ndarray:
+    """float32 with every NaN canonical."""
+    flat = value.reshape(-1)
+    square = np.dot(flat, flat)  # NaN only if an element is: squares do not cancel
+    return value if square == square else np.where(value == value, value, NAN32)
+
+
+def canonical(value: np.ndarray) -> np.ndarray:
+    """Any float format with every NaN canonical."""
+    bits = value.view(UNSIGNED[value.dtype])
+    nan = (bits & ~SIGN[value.dtype]) > INFINITY[value.dtype]
+    return np.where(nan, NAN[value.dtype], bits).view(value.dtype) if nan.any() else value
+
+
+def flush(value: np.ndarray) -> np.ndarray:
+    """.ftz: subnormal numbers become zeros of their sign."""
+    bits = value.view(UNSIGNED[value.dtype])
+    normal = bits & INFINITY[value.dtype]
+    if np.count_nonzero(normal) == normal.size:
+        return value
+    return np.where(normal != 0, bits, bits & SIGN[value.dtype]).view(value.dtype)
+
+
+def saturate(value: np.ndarray) -> np.ndarray:
+    """.sat: into [0, 1]; NaN and -0 become +0."""
+    one, zero = value.dtype.type(1), value.dtype.type(0)
+    return np.fmin(np.fmax(value, zero), one) + zero
+
+
+def relu(value: np.ndarray) -> np.ndarray:
+    """.relu: what is negative becomes +0; NaNs must be canonical and stay."""
+    bits = value.view(UNSIGNED[value.dtype])
+    return np.where(bits < SIGN[value.dtype], bits, UNSIGNED[value.dtype].type(0)).view(value.dtype)
+
+
+# -- rounding ----------------------------------------------------------------------------------------------------------
+
+
+def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """float64 a + b rounded to nearest, and its exact error (Knuth); the error is NaN where the sum is not finite."""
+    total = a + b
+    rest = total - a
+    return total, (a - (total - rest)) + (b - rest)
+
+
+def to_odd(value: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """float64 rounded to nearest, with its error -> rounded to odd: what is inexact gets an odd last bit."""
+    bits = value.view(I64)
+    even = (np.abs(error) > 0) & ((bits & _ONE) == 0)
+    return (bits + np.where(even, np.where((error > 0) == (value > 0), _ONE, -_ONE), 0)).view(F64)
+
+
+def directed(nearest: np.ndarray, error: np.ndarray, rounding: str) -> np.ndarray:
+    """A result rounded to nearest, and the sign of (exact - nearest) -> rounded as `rounding`."""
+    if rounding == "rn":
+        return nearest
+    infinity = nearest.dtype.type(np.inf)
+    if rounding == "rm":
+        return np.where(error < 0, np.nextafter(nearest, -infinity), nearest)
+    if rounding == "rp":
+        return np.where(error > 0, np.nextafter(nearest, infinity), nearest)
+    away = ((error < 0) & (nearest > 0)) | ((error > 0) & (nearest < 0))
+    return np.where(away, np.nextafter(nearest, nearest.dtype.type(0)), nearest)
+
+
+def round32(wide: np.ndarray, rounding: str) -> np.ndarray:
+    """float64 -> float32."""
+    nearest = wide.astype(F32)
+    return canonical32(directed(nearest, wide - nearest.astype(F64), rounding))
+
+
+def odd32(wide: np.ndarray) -> np.ndarray:
+    """float64 -> float32, to odd: a NaN or infinity stays, what is too large becomes the largest number."""
+    nearest = wide.astype(F32)
+    back = nearest.astype(F64)
+    bits = nearest.view(np.int32)
+    even = (back != wide) & ((bits & 1) == 0) & (wide == wide)
+    outwards = np.abs(back) < np.abs(wide)
+    return (bits + np.where(even, np.where(outwards, np.int32(1), np.int32(-1)), np.int32(0))).view(F32)
+
+
+def round_bf16(wide: np.ndarray) -> np.ndarray:
+    """float64 -> bfloat16, to nearest (a cast would round to float32 first)."""
+    return canonical(odd32(wide).astype(BF16))
+
+
+# -- float32, to nearest -----------------------------------------------------------------------------------------------
+
+
+def add32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return canonical32(a + b)
+
+
+def sub32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return canonical32(a - b)
+
+
+def mul32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return canonical32(a * b)
+
+
+def div32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return canonical32(a / b)
+
+
+def sqrt32(a: np.ndarray) -> np.ndarray:
+    return canonical32(np.sqrt(a))
+
+
+def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """float32 a * b + c, to nearest.
+
+    The product is exact in float64. The sum is rounded there and again to float32, which goes wrong only where the
+    float64 sum is inexact and lies in the middle of two float32 numbers. Its 28 lowest bits are then 0, as they are
+    where it is a float32 number, infinite or NaN; without such an element all is done.
+    """
+    wide = a.astype(F64)
+    wide *= b.astype(F64)
+    wide += c.astype(F64)
+    result = wide.astype(F32)
+    low = wide.view(U64) & _LOW28
+    if np.count_nonzero(low) == low.size:
+        return result
+    if not ((low == 0) & (result.astype(F64) != wide)).any():
+        return result
+    return canonical32(wide_fma(a, b, c).astype(F32))
+
+
+# -- float64 results, rounded to odd, of operands of the narrower formats ----------------------------------------------
+
+
+def wide_add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return to_odd(*two_sum(a.astype(F64), b.astype(F64)))
+
+
+def wide_sub(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return to_odd(*two_sum(a.astype(F64), -b.astype(F64)))
+
+
+def wide_mul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Exact: 48 bits at most, and far from float64's least and largest."""
+    return a.astype(F64) * b.astype(F64)
+
+
+def wide_fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    return to_odd(*two_sum(a.astype(F64) * b.astype(F64), c.astype(F64)))
+
+
+def wide_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """To nearest, which is enough: x = a/b of 24-bit a, b is a 25-bit number or at least 2^-49 x away from all of them,
+    so that rounding to 53 bits does not move it onto or across one."""
+    return a.astype(F64) / b.astype(F64)
+
+
+def wide_sqrt(a: np.ndarray) -> np.ndarray:
+    """To nearest, which is enough: the root of a 24-bit number is a 25-bit number or 2^-51 of itself away from all."""
+    return np.sqrt(a.astype(F64))
+
+
+def _down(operation: Operation) -> Operation:
+    """Sums rounded down: an exact zero is -0, unless both terms are +0 (IEEE 754-2019, 6.3)."""
+
+    def run(*operands: np.ndarray) -> np.ndarray:
+        result = operation(*operands)
+        if operation is wide_fma:
+            negative = np.signbit(operands[0]) ^ np.signbit(operands[1]) | np.signbit(operands[2])
+        else:
+            negative = np.signbit(operands[0]) | (np.signbit(operands[1]) ^ (operation is wide_sub))
+        return np.where((result == 0) & negative, -0.0, result)
+
+    return run
+
+
+_WIDE = {"add": wide_add, "sub": wide_sub, "mul": wide_mul, "fma": wide_fma, "div": wide_div, "sqrt": wide_sqrt}
+_NEAREST32 = {"add": add32, "sub": sub32, "mul": mul32, "fma": fma32, "div": div32, "sqrt": sqrt32}
+# Rounding float16 results twice is harmless. Sums and products: float32 has more than 2 * 11 + 2 bits (Figueroa 1995).
+# fma: the float64 sum of an 11-bit c and a product of 22 bits is inexact only if 53 bits do not reach from the leading
+# bit of one to the last of the other. Both last bits are at least 2^-48, so the larger is over 2^4. If that is c, the
+# product is under 2^-30 c, and the result is c either way. If it is the product, it is over 2^28, since c's last bit is
+# at least 2^-24, and the sum is infinite either way.
+_HALF: dict[str, Operation] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "fma": lambda a, b, c: (a.astype(F64) * b.astype(F64) + c.astype(F64)).astype(F16),
+}
+_DOUBLE: dict[str, Operation] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "sqrt": np.sqrt,
+}
+
+
+def operation(name: str, dtype: np.dtype, rounding: str = "rn") -> Operation:
+    """add, sub, mul, fma, div or sqrt with results of a format; float32 results take operands of float16, too.
+
+    float16 and bfloat16: rn, and no div and sqrt.
+    """
+    if dtype == F64:
+        if rounding == "rn" and name in _DOUBLE:
+            return _DOUBLE[name]
+        return exact.operation(name, rounding)
+    if dtype == F16:
+        narrow = _HALF[name]
+        return lambda *operands: canonical(narrow(*operands))
+    wide = _WIDE[name]
+    if dtype == BF16:
+        return lambda *operands: round_bf16(wide(*operands))
+    if rounding == "rn":
+        return _NEAREST32[name]
+    if rounding == "rm" and name in ("add", "sub", "fma"):
+        wide = _down(wide)
+    return lambda *operands: round32(wide(*operands), rounding)
+
+
+# -- minimum and maximum -----------------------------------------------------------------------------------------------
+
+
+def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """float32 or float64: -0 is less than +0; the other operand where one is NaN."""
+    result = np.fmin(a, b)
+    if np.count_nonzero(result) != result.size:
+        bits = UNSIGNED[result.dtype]
+        result = np.where(a == b, (a.view(bits) | b.view(bits)).view(result.dtype), result)
+    return result
+
+
+def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """float32 or float64: -0 is less than +0; the other operand where one is NaN."""
+    result = np.fmax(a, b)
+    if np.count_nonzero(result) != result.size:
+        bits = UNSIGNED[result.dtype]
+        result = np.where(a == b, (a.view(bits) & b.view(bits)).view(result.dtype), result)
+    return result
