@@ -145,14 +145,14 @@ def load(
         return out
     for segment, lanes, offsets in split(warp, space, addresses, size):
         at = offsets[:, None] + _steps(size)
-        if check_written:
-            need_written(warp, segment, at)
         if segment.space in ("shared", "global"):
             machine = warp.machine
             if not atomic:
                 machine.judge.reads(segment, at, warp.cta.cluster.order, warp.agent)
             agent = warp.agent
             machine.judge.note_read(segment, at, warp.cta.cluster.order, agent.index, int(agent.seen[agent.index]))
+        if check_written:
+            need_written(warp, segment, at)
         out[lanes] = segment.data[at]
     return out
 

@@ -49,10 +49,10 @@ def into_shared(
     number = machine.operation(f"{instruction.where}, issued by {warp.name}")
     first = targets[0].barrier
     for segment, at in sources:
-        need_written(warp, segment, at)
         if segment.space in ("global", "shared"):
             machine.judge.reads(segment, at, order, warp.agent, asynchronous=True)
             machine.judge.note_read(segment, at, order, first.agent, first.epochs_before + first.phase + 1)
+        need_written(warp, segment, at)
     for target in targets:
         machine.judge.writes(target.cta.shared, target.at, order, warp.agent, asynchronous=True)
         machine.judge.note_pending(target.cta.shared, target.at, number)
@@ -171,9 +171,9 @@ def out_of_shared(
     state = groups(warp, lane)
     group = state.open
     for segment, at in sources:
-        need_written(warp, segment, at)
         machine.judge.reads(segment, at, order, warp.agent, asynchronous=True)
         machine.judge.note_read(segment, at, order, state.reader, group.number)
+        need_written(warp, segment, at)
         machine.stats.bytes[path] += _count(at)
     for segment, at in targets:
         if reduces:  # reductions of several threads into the same bytes are what the instruction is for
