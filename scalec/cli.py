@@ -245,6 +245,66 @@ def run(expr: str, target: str | None, dims: dict[str, int], schedule: dict[str,
     run_program(Request(program.read_source(expr), target, dims, schedule or {}), seed)
 
 
+def _extents(text: str) -> tuple[int, int, int]:
+    """X, X,Y or X,Y,Z."""
+    parts = text.replace("x", ",").split(",")
+    if not 1 <= len(parts) <= 3 or not all(p.strip().isdigit() and int(p) > 0 for p in parts):
+        raise ValueError(f"{text!r} is not X, X,Y or X,Y,Z")
+    x, y, z = (*map(int, parts), 1, 1)[:3]
+    return x, y, z
+
+
+def _numbered_file(text: str) -> tuple[int, str]:
+    """N=FILE."""
+    number, found, path = text.partition("=")
+    if not found or not number.isdigit() or not path:
+        raise ValueError(f"{text!r} is not N=FILE.npy")
+    return int(number), path
+
+
+_SHAPE = _Parsed("X[,Y[,Z]]", _extents)
+
+
+@main.command()
+@click.argument("ptx")
+@click.option("--entry", metavar="NAME", help="The kernel, where the text has several.")
+@click.option("--grid", type=_SHAPE, default="1", show_default=True, metavar="X[,Y[,Z]]", help="CTAs of the grid.")
+@click.option("--block", type=_SHAPE, metavar="X[,Y[,Z]]", help="Threads of a CTA.  [default: the kernel's .reqntid]")
+@click.option("--cluster", type=_SHAPE, metavar="X[,Y[,Z]]", help="CTAs of a cluster, where the kernel does not say.")
+@click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory of a CTA.")
+@click.option("--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below.")
+@click.option("--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things.")
+@click.option("--ignore", multiple=True, metavar="KIND", help="A kind of finding that does not stop the run.")
+@click.option("--tensor-core", type=click.Choice(["exact", "hopper"]), default="exact", show_default=True)
+@click.option("--sms", default=4, show_default=True, help="CTAs that run at the same time.")
+@click.option(
+    "--save",
+    multiple=True,
+    metavar="N=FILE.npy",
+    type=_Parsed("N=FILE", _numbered_file),
+    help="Argument N after the run.",
+)
+@click.option("--stats", is_flag=True, help="Print what the run counted.")
+@click.option("--stats-json", metavar="PATH", help="Write that as JSON; - is stdout.")
+def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> None:
+    """Run the PTX of any producer on this machine's processor, and say what is wrong with it.
+
+    Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped.
+
+    An ARG is a number, in:FILE.npy, inout:FILE.npy, out:TYPE[SHAPE] (unwritten), zeros:, iota: or random:TYPE[SHAPE],
+    or map:N/box=64x64/swizzle=128, the tensor map of buffer N.
+
+    \b
+    Examples:
+      scalec emulate add.ptx --block 128 --arg random:f32[128] --arg out:f32[128] --save 1=sum.npy
+      scalec emulate gemm.ptx --grid 4 --arg in:a.npy --arg map:0/box=64x64/swizzle=128 --seed 0:8 --stats
+    """
+    from scalec.commands.emulate import Launch
+    from scalec.commands.emulate import emulate as run_it
+
+    run_it(Launch(source=ptx, **launch), stats=stats, stats_json=stats_json)
+
+
 @main.command()
 @click.argument("expr", required=False)
 @_PROGRAM

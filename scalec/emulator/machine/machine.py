@@ -201,6 +201,7 @@ class Machine:
             self.changes += 1
             self._exited(warp)
         elif isinstance(signal, Blocked) and not warp.rotate():
+            self.stats.waits[self.kernel.code[warp.pc].name] += 1
             warp.waits_for = (signal.condition, signal.what)
             signal.condition.waiting.append(warp)
             self.parked.add(warp)
