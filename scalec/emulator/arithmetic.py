@@ -31,6 +31,7 @@ NAN = {F16: U16.type(0x7FFF), BF16: U16.type(0x7FFF), F32: U32.type(0x7FFFFFFF),
 NAN32 = NAN[F32].view(F32)
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
+_LOW16, _HALF16 = np.uint32(0xFFFF), np.uint32(0x8000)
 _LOW28 = np.uint64((1 << 28) - 1)
 _ONE = np.int64(1)
 
@@ -65,6 +66,13 @@ def saturate(value: np.ndarray) -> np.ndarray:
     """.sat: into [0, 1]; NaN and -0 become +0."""
     one, zero = value.dtype.type(1), value.dtype.type(0)
     return np.fmin(np.fmax(value, zero), one) + zero
+
+
+def finite(value: np.ndarray) -> np.ndarray:
+    """.satfinite: infinities become the largest number of their sign."""
+    bits = value.view(UNSIGNED[value.dtype])
+    infinite = (bits & ~SIGN[value.dtype]) == INFINITY[value.dtype]
+    return (bits - infinite).view(value.dtype)
 
 
 def relu(value: np.ndarray) -> np.ndarray:
@@ -103,12 +111,6 @@ def directed(nearest: np.ndarray, error: np.ndarray, rounding: str) -> np.ndarra
     return np.where(away, np.nextafter(nearest, nearest.dtype.type(0)), nearest)
 
 
-def round32(wide: np.ndarray, rounding: str) -> np.ndarray:
-    """float64 -> float32."""
-    nearest = wide.astype(F32)
-    return canonical32(directed(nearest, wide - nearest.astype(F64), rounding))
-
-
 def odd32(wide: np.ndarray) -> np.ndarray:
     """float64 -> float32, to odd: a NaN or infinity stays, what is too large becomes the largest number."""
     nearest = wide.astype(F32)
@@ -119,9 +121,32 @@ def odd32(wide: np.ndarray) -> np.ndarray:
     return (bits + np.where(even, np.where(outwards, np.int32(1), np.int32(-1)), np.int32(0))).view(F32)
 
 
+def _bf16(single: np.ndarray) -> np.ndarray:
+    result = single.astype(BF16)
+    flat = single.reshape(-1)
+    square = np.dot(flat, flat)
+    return result if square == square else canonical(result)
+
+
+def _has_middles(single: np.ndarray) -> bool:
+    """Whether an element lies in the middle of two bfloat16 numbers: only there a second rounding does harm."""
+    return bool(((single.view(U32) & _LOW16) == _HALF16).any())
+
+
 def round_bf16(wide: np.ndarray) -> np.ndarray:
-    """float64 -> bfloat16, to nearest (a cast would round to float32 first)."""
-    return canonical(odd32(wide).astype(BF16))
+    """float64 -> bfloat16, to nearest."""
+    single = wide.astype(F32)
+    if _has_middles(single) and (single.astype(F64) != wide).any():
+        single = odd32(wide)
+    return _bf16(single)
+
+
+def narrow(wide: np.ndarray, dtype: np.dtype, rounding: str = "rn") -> np.ndarray:
+    """float64, exact or rounded to odd -> float32, float16 or bfloat16, rounded once."""
+    nearest = round_bf16(wide) if dtype == BF16 else wide.astype(dtype)
+    if rounding != "rn":
+        nearest = directed(nearest, wide - nearest.astype(F64), rounding)
+    return canonical32(nearest) if dtype == F32 else canonical(nearest)
 
 
 # -- float32, to nearest -----------------------------------------------------------------------------------------------
@@ -164,6 +189,27 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     if not ((low == 0) & (result.astype(F64) != wide)).any():
         return result
     return canonical32(wide_fma(a, b, c).astype(F32))
+
+
+# -- bfloat16, to nearest ----------------------------------------------------------------------------------------------
+
+
+def add_bf16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """bfloat16 a + b; rounding to float32 first is harmless, since 24 >= 2 * 8 + 2 (Figueroa 1995)."""
+    return _bf16(a.astype(F32) + b.astype(F32))
+
+
+def sub_bf16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _bf16(a.astype(F32) - b.astype(F32))
+
+
+def mul_bf16(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return round_bf16(a.astype(F64) * b.astype(F64))
+
+
+def fma_bf16(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    single = (a.astype(F64) * b.astype(F64) + c.astype(F64)).astype(F32)
+    return _bf16(odd32(wide_fma(a, b, c)) if _has_middles(single) else single)
 
 
 # -- float64 results, rounded to odd, of operands of the narrower formats ----------------------------------------------
@@ -212,6 +258,7 @@ def _down(operation: Operation) -> Operation:
 
 
 _WIDE = {"add": wide_add, "sub": wide_sub, "mul": wide_mul, "fma": wide_fma, "div": wide_div, "sqrt": wide_sqrt}
+_BRAIN = {"add": add_bf16, "sub": sub_bf16, "mul": mul_bf16, "fma": fma_bf16}
 _NEAREST32 = {"add": add32, "sub": sub32, "mul": mul32, "fma": fma32, "div": div32, "sqrt": sqrt32}
 # Rounding float16 results twice is harmless. Sums and products: float32 has more than 2 * 11 + 2 bits (Figueroa 1995).
 # fma: the float64 sum of an 11-bit c and a product of 22 bits is inexact only if 53 bits do not reach from the leading
@@ -243,16 +290,16 @@ def operation(name: str, dtype: np.dtype, rounding: str = "rn") -> Operation:
             return _DOUBLE[name]
         return exact.operation(name, rounding)
     if dtype == F16:
-        narrow = _HALF[name]
-        return lambda *operands: canonical(narrow(*operands))
-    wide = _WIDE[name]
+        half = _HALF[name]
+        return lambda *operands: canonical(half(*operands))
     if dtype == BF16:
-        return lambda *operands: round_bf16(wide(*operands))
+        return _BRAIN[name]
     if rounding == "rn":
         return _NEAREST32[name]
+    wide = _WIDE[name]
     if rounding == "rm" and name in ("add", "sub", "fma"):
         wide = _down(wide)
-    return lambda *operands: round32(wide(*operands), rounding)
+    return lambda *operands: narrow(wide(*operands), F32, rounding)
 
 
 # -- minimum and maximum -----------------------------------------------------------------------------------------------

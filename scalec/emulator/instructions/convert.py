@@ -1,4 +1,4 @@
-"""cvt (PTX ISA 9.7.9.21): between integers and floats, and into packed pairs of narrow floats."""
+"""cvt between integers and floats, and to tf32 (PTX ISA 9.7.9.21); pairs of narrow floats are in convert_packed.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator import arithmetic
-from scalec.emulator.arithmetic import BF16, F16, F32, F64, I64, ROUNDINGS, canonical, flush, relu, saturate
-from scalec.emulator.findings import NotModelled
+from scalec.emulator.arithmetic import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    I64,
+    NAN,
+    ROUNDINGS,
+    U32,
+    canonical,
+    finite,
+    flush,
+    relu,
+    saturate,
+)
+from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.instructions.convert_packed import is_packed, packed
 from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
@@ -18,24 +33,29 @@ Convert = Callable[[np.ndarray], np.ndarray]
 INTEGERS = tuple(f"{k}{bits}" for k in "su" for bits in (8, 16, 32, 64))
 FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
 INTEGER_ROUNDINGS: dict[str, Convert] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_PAIRS = {"f16x2": F16, "bf16x2": BF16}
 
 
 @op("cvt")
 def cvt(instruction: Instruction, decoder: Decoder) -> Step:
     """cvt: 9.7.9.21."""
-    decoder.only(instruction, ROUNDINGS, INTEGER_ROUNDINGS, "ftz", "sat", "relu", "satfinite")
-    to, source = instruction.types
-    if to in _PAIRS and source == "f32":
-        return _pair(instruction, decoder, to)
-    if not {to, source} <= {*INTEGERS, *FLOATS}:
+    decoder.only(instruction, ROUNDINGS, INTEGER_ROUNDINGS, "rna", "rs", "ftz", "sat", "relu", "satfinite")
+    if len(instruction.types) != 2 or instruction.has("rs"):
         raise NotModelled(instruction.name, instruction.where)
-    if source in INTEGERS:
-        convert = _from_integer(instruction, to, source)
-    elif to in INTEGERS:
-        convert = _to_integer(instruction, to, FLOATS[source])
+    to, source = instruction.types
+    if is_packed(to, source):
+        return packed(instruction, decoder, to, source)
+    if to == "tf32" and source == "f32":
+        convert = _to_tf32(instruction)
+    elif not {to, source} <= {*INTEGERS, *FLOATS}:
+        raise NotModelled(instruction.name, instruction.where)
     else:
-        convert = _among_floats(instruction, FLOATS[to], FLOATS[source])
+        _check_rounding(instruction, to, source)
+        if source in INTEGERS:
+            convert = _from_integer(instruction, to, source)
+        elif to in INTEGERS:
+            convert = _to_integer(instruction, to, FLOATS[source])
+        else:
+            convert = _among_floats(instruction, FLOATS[to], FLOATS[source])
     get, put = decoder.source(instruction.operands[1], source), decoder.sink(instruction.operands[0], to)
 
     def run(warp: Warp) -> None:
@@ -44,20 +64,46 @@ def cvt(instruction: Instruction, decoder: Decoder) -> Step:
     return run
 
 
-def _rounding(instruction: Instruction) -> str:
-    return next((m for m in instruction.modifiers if m in ROUNDINGS), "rn")
+def _float_rounding(instruction: Instruction) -> str | None:
+    return next((m for m in instruction.modifiers if m in ROUNDINGS), None)
 
 
-def _finished(instruction: Instruction, convert: Convert, flushes: np.dtype | None, to: np.dtype | None) -> Convert:
-    """`convert` with .ftz (of float32 `flushes` in, `to` out), .sat and .relu of a float result."""
-    chain = []
-    if instruction.has("ftz") and flushes == F32:
-        chain.append(flush)
-    chain.append(convert)
-    if instruction.has("ftz") and to == F32:
-        chain.append(flush)
+def _integer_rounding(instruction: Instruction) -> str | None:
+    return next((m for m in instruction.modifiers if m in INTEGER_ROUNDINGS), None)
+
+
+def _check_rounding(instruction: Instruction, to: str, source: str) -> None:
+    """Which roundings a conversion must have, and may.
+
+    Raises:
+        Finding: illegal.
+    """
+    have = _float_rounding(instruction) or _integer_rounding(instruction)
+    if to in INTEGERS:
+        allowed = () if source in INTEGERS else tuple(INTEGER_ROUNDINGS)
+        required = bool(allowed)
+    elif source in INTEGERS or (to != source and (DTYPES[to].itemsize <= DTYPES[source].itemsize)):
+        allowed, required = ROUNDINGS, True
+    else:
+        allowed, required = (tuple(INTEGER_ROUNDINGS) if to == source else ()), False
+    if (have is None and required) or (have is not None and have not in allowed):
+        expected = " or ".join(f".{a}" for a in allowed)
+        raise Finding(
+            "illegal",
+            f"{instruction.name} has {f'.{have}' if have else 'no rounding'}",
+            expected=(expected + ("" if required else ", or none")) if allowed else "no rounding",
+        )
+
+
+def _finished(instruction: Instruction, convert: Convert, have: np.dtype | None, to: np.dtype | None) -> Convert:
+    """`convert` with .ftz of float32 `have` and `to`, and .sat, .satfinite and .relu of a float result `to`."""
+    chain = [convert]
+    if instruction.has("ftz"):
+        chain = [flush] * (have == F32) + chain + [flush] * (to == F32)
     if to is not None and instruction.has("sat"):
         chain.append(saturate)
+    if instruction.has("satfinite"):
+        chain.append(finite)
     if instruction.has("relu"):
         chain.append(relu)
     if len(chain) == 1:
@@ -77,12 +123,11 @@ def _finished(instruction: Instruction, convert: Convert, flushes: np.dtype | No
 def _from_integer(instruction: Instruction, to: str, source: str) -> Convert:
     have, want = DTYPES[source], DTYPES[to]
     if to in FLOATS:
-        return _finished(instruction, integer_to_float(have, want, _rounding(instruction)), None, want)
+        return _finished(instruction, integer_to_float(have, want, _float_rounding(instruction) or "rn"), None, want)
     if not instruction.has("sat"):
         return lambda value: value.astype(want)
-    low = max(np.iinfo(want).min, np.iinfo(have).min)
-    high = min(np.iinfo(want).max, np.iinfo(have).max)
-    least, most = have.type(low), have.type(high)
+    least = have.type(max(np.iinfo(want).min, np.iinfo(have).min))
+    most = have.type(min(np.iinfo(want).max, np.iinfo(have).max))
     return lambda value: np.minimum(np.maximum(value, least), most).astype(want)
 
 
@@ -93,48 +138,48 @@ def integer_to_float(have: np.dtype, want: np.dtype, rounding: str) -> Convert:
     if have.itemsize < 8:
         if want == F64:
             return lambda value: value.astype(F64)
-        narrow = narrowing(want, rounding)
-        return lambda value: narrow(value.astype(F64))
+        return lambda value: arithmetic.narrow(value.astype(F64), want, rounding)
     low = have.type(0xFFF)
 
     def wide(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return arithmetic.two_sum((value & ~low).astype(F64), (value & low).astype(F64))  # both exact
+        return arithmetic.two_sum((value & ~low).astype(F64), (value & low).astype(F64))  # both parts are exact
 
     if want == F64:
         return lambda value: arithmetic.directed(*wide(value), rounding)
-    narrow = narrowing(want, rounding)
-    return lambda value: narrow(arithmetic.to_odd(*wide(value)))
+    return lambda value: arithmetic.narrow(arithmetic.to_odd(*wide(value)), want, rounding)
 
 
 def _to_integer(instruction: Instruction, to: str, have: np.dtype) -> Convert:
-    integral = next((INTEGER_ROUNDINGS[m] for m in instruction.modifiers if m in INTEGER_ROUNDINGS), None)
-    if integral is None:
-        raise NotModelled(f"{instruction.name} without .rni, .rzi, .rmi or .rpi", instruction.where)
+    integral = INTEGER_ROUNDINGS[_integer_rounding(instruction) or "rzi"]
     return _finished(instruction, float_to_integer(have, DTYPES[to], integral), have, None)
 
 
 def float_to_integer(have: np.dtype, want: np.dtype, integral: Convert) -> Convert:
     """Floats -> integers: what is out of range becomes the nearest integer of the type.
 
-    NaN becomes 0, but of f64, or as a 64-bit integer, the one with the highest bit alone.
+    NaN becomes 0, but from f64, or as a 64-bit integer, the one with the highest bit alone (Integer Notes of 9.7.9.21).
     """
     limits = np.iinfo(want)
     least, most = float(limits.min), float(limits.max)
-    wide = want.itemsize == 8
-    nan = want.type(limits.min if want.kind == "i" else limits.max // 2 + 1) if wide or have == F64 else want.type(0)
+    nan = 0
+    if want.itemsize == 8 or have == F64:
+        nan = limits.min if want.kind == "i" else limits.max // 2 + 1
+
+    def clamped(value: np.ndarray) -> np.ndarray:
+        return np.fmin(np.fmax(value, least), most).astype(I64).astype(want)
+
+    def clamped64(value: np.ndarray) -> np.ndarray:
+        result = np.where((value >= least) & (value < most), value, 0.0).astype(want)
+        result = np.where(value >= most, limits.max, result)  # float(max) is max + 1
+        return np.where(value < least, limits.min, result)
+
+    clamp = clamped64 if want.itemsize == 8 else clamped
 
     def convert(value: np.ndarray) -> np.ndarray:
         value = integral(value.astype(F64))
-        flat = value if have != F64 else np.fmin(np.fmax(value, -1e100), 1e100) * value
-        square = np.dot(flat, flat)
-        if wide:
-            inside = (value >= least) & (value < most)
-            result = np.where(inside, value, 0.0).astype(want)
-            result = np.where(value >= most, want.type(limits.max), result)
-            result = np.where(value < least, want.type(limits.min), result)
-        else:
-            result = np.fmin(np.fmax(value, least), most).astype(I64).astype(want)
-        return result if square == square else np.where(value == value, result, nan)
+        result = clamp(value)
+        square = np.dot(value, value)
+        return result if square == square else np.where(value == value, result, want.type(nan))
 
     return convert
 
@@ -142,66 +187,50 @@ def float_to_integer(have: np.dtype, want: np.dtype, integral: Convert) -> Conve
 # -- floats ------------------------------------------------------------------------------------------------------------
 
 
-def narrowing(want: np.dtype, rounding: str) -> Convert:
-    """float64 (exact, or rounded to odd) -> a narrower float, rounded once."""
-    if want == F32:
-        return lambda wide: arithmetic.round32(wide, rounding)
-    if want == BF16:
-
-        def nearest(wide: np.ndarray) -> np.ndarray:
-            return arithmetic.odd32(wide).astype(BF16)
-    else:
-
-        def nearest(wide: np.ndarray) -> np.ndarray:
-            return wide.astype(want)
-
-    if rounding == "rn":
-        return lambda wide: canonical(nearest(wide))
-
-    def convert(wide: np.ndarray) -> np.ndarray:
-        result = nearest(wide)
-        return canonical(arithmetic.directed(result, wide - result.astype(F64), rounding))
-
-    return convert
-
-
 def _among_floats(instruction: Instruction, to: np.dtype, have: np.dtype) -> Convert:
-    integral = next((INTEGER_ROUNDINGS[m] for m in instruction.modifiers if m in INTEGER_ROUNDINGS), None)
-    return _finished(instruction, float_to_float(have, to, _rounding(instruction), integral), have, to)
+    name = _integer_rounding(instruction)
+    convert = float_to_float(have, to, _float_rounding(instruction) or "rn", INTEGER_ROUNDINGS[name] if name else None)
+    return _finished(instruction, convert, have, to)
 
 
-def float_to_float(have: np.dtype, want: np.dtype, rounding: str, integral: Convert | None = None) -> Convert:
+def float_to_float(have: np.dtype, want: np.dtype, rounding: str = "rn", integral: Convert | None = None) -> Convert:
+    """Floats -> floats, rounded once, or to an integral value."""
     if integral is not None:
-        return lambda value: canonical(integral(value)).astype(want)
+        return lambda value: canonical(integral(value))
     if have == want:
         return lambda value: value
-    if want == F32 and have != F64:
-        return lambda value: arithmetic.canonical32(value.astype(F32))
     if want == F64:
         return lambda value: value.astype(F64)
+    if want == F32 and have != F64:
+        return lambda value: arithmetic.canonical32(value.astype(F32))
     if rounding == "rn" and have == F32:
         return lambda value: canonical(value.astype(want))
-    narrow = narrowing(want, rounding)
-    return lambda value: narrow(value.astype(F64))
+    return lambda value: arithmetic.narrow(value.astype(F64), want, rounding)
 
 
-# -- pairs -------------------------------------------------------------------------------------------------------------
+def _to_tf32(instruction: Instruction) -> Convert:
+    """float32 with 10 bits of mantissa; the 13 bits below them are 0."""
+    keep, half = U32.type(0xFFFFE000), U32.type(0x1000)
+    largest = U32.type(0x7F7FE000)
 
+    def round_bits(bits: np.ndarray) -> np.ndarray:
+        if instruction.has("rna"):
+            return bits + half
+        if instruction.has("rn"):
+            return bits + (half - 1) + ((bits >> 13) & 1)
+        return bits
 
-def _pair(instruction: Instruction, decoder: Decoder, to: str) -> Step:
-    """d = (a, b), a in the upper half."""
-    d, *operands = instruction.operands
-    upper, lower = (decoder.source(x, "f32") for x in operands)
-    put = decoder.sink(d, to)
-    dtype = _PAIRS[to]
-    if instruction.has("rn") and not instruction.has("relu") and not instruction.has("satfinite"):
+    if not instruction.has("rna") and _float_rounding(instruction) not in ("rn", "rz"):
+        raise Finding("illegal", f"{instruction.name} has no rounding for tf32", expected=".rna, .rn or .rz")
+    positive, infinity = ~arithmetic.SIGN[F32], arithmetic.INFINITY[F32]
 
-        def nearest(warp: Warp) -> None:
-            a, b = upper(warp), lower(warp)
-            result = np.empty((32, 2), dtype)
-            result[:, 1], result[:, 0] = a, b
-            square = np.dot(a, a) + np.dot(b, b)
-            put(warp, (result if square == square else canonical(result)).reshape(64))
+    def convert(value: np.ndarray) -> np.ndarray:
+        bits = value.view(U32)
+        result = round_bits(bits) & keep
+        if instruction.has("satfinite"):
+            result = np.where((result & positive) >= infinity, largest | (result & ~positive), result)
+        if instruction.has("relu"):
+            result = np.where(bits > positive, U32.type(0), result)
+        return np.where((bits & positive) > infinity, NAN[F32], result).view(F32)
 
-        return nearest
-    raise NotModelled(instruction.name, instruction.where)
+    return convert
