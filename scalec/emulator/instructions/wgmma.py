@@ -1,0 +1,339 @@
+"""wgmma (PTX ISA 9.7.15): asynchronous matrix products of a warpgroup, sm_90a.
+
+Each warp of the four computes its own 16 rows. The products of a warp happen in order, at a time that the seed draws
+between the instruction and the wait for its group; until then the accumulators hold garbage, and they, the registers of
+A, and the shared memory of the operands are in use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.instructions.table import Decoder, Source, Step, op, uniform
+from scalec.emulator.layouts import warpgroup
+from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
+from scalec.emulator.machine.access import need_written
+from scalec.emulator.machine.memory import SHARED_RESERVED
+from scalec.emulator.machine.warp import Warp
+from scalec.emulator.program import Instruction, Operand, Reg, Vector
+from scalec.emulator.tensor import OPERANDS, decode, multiply
+
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+# 9.7.15.2, table of supported types: K is 256 bits of the operands
+_TYPES = {
+    "f16": ("f16", "f32"),
+    "bf16": ("f32",),
+    "tf32": ("f32",),
+    "e4m3": ("f16", "f32"),
+    "e5m2": ("f16", "f32"),
+    "s8": ("s32",),
+    "u8": ("s32",),
+}
+
+
+class _State:
+    """The wgmma of a warp.
+
+    Attributes:
+        agent: place in the order; its clock counts groups, from 1.
+        fenced: whether there was a wgmma.fence yet.
+        queue: (group, product to compute) not done.
+        groups: the committed groups that were not waited for; `open` is the next one's number.
+        chain: accumulator register -> shape of the product in flight or last made on it without a touch between.
+        used: register -> group that uses it.
+        issued: instructions so far, and a hash of which: the four warps must agree.
+    """
+
+    def __init__(self, warp: Warp) -> None:
+        self.agent = warp.cta.cluster.order.add(f"wgmma of {warp.name}")
+        self.fenced = False
+        self.open = 1
+        self.groups: list[int] = []
+        self.queue: list[tuple[int, Callable[[], None]]] = []
+        self.chain: dict[int, str] = {}
+        self.used: dict[int, int] = {}
+        self.issued = self.trace = 0
+
+
+def _state(warp: Warp) -> _State:
+    state = warp.units.get("wgmma")
+    if state is None:
+        state = warp.units["wgmma"] = _State(warp)
+        warp.units.setdefault("at exit", []).append(_check_exit)
+    return state
+
+
+def _check_exit(warp: Warp) -> None:
+    """All products are waited for, and the warps of a warpgroup have executed the same ones."""
+    state = _state(warp)
+    if state.groups or state.queue:
+        raise Finding(
+            "wgmma", f"{warp.name} exits with wgmma in flight", expected="wgmma.commit_group and wgmma.wait_group 0"
+        )
+    group = warp.cta.warps[warp.index // 4 * 4 :][:4]
+    if all(w.done for w in group):
+        traces = [w.units["wgmma"].trace if "wgmma" in w.units else 0 for w in group]
+        if len(set(traces)) > 1:
+            counts = [w.units["wgmma"].issued if "wgmma" in w.units else 0 for w in group]
+            raise Finding(
+                "divergence",
+                f"the warps of warpgroup {warp.index // 4} of CTA {warp.cta.number} executed different wgmma"
+                f" ({', '.join(map(str, counts))} of them)",
+                expected="all four warps execute the same wgmma instructions",
+            )
+
+
+def _need_group(warp: Warp, instruction: Instruction) -> None:
+    warp.need_converged(instruction.name, whole=True)
+    if warp.index // 4 * 4 + 4 > len(warp.cta.warps):
+        raise Finding(
+            "divergence",
+            f"{instruction.name} in warp {warp.index} of {len(warp.cta.warps)}",
+            expected="a warpgroup: four warps, the first's index a multiple of 4",
+        )
+
+
+@op("wgmma.fence")
+def fence(instruction: Instruction, decoder: Decoder) -> Step:
+    """wgmma.fence.sync.aligned: 9.7.15.7.1: orders register accesses before the products that follow."""
+    decoder.need_target("sm_90a")
+
+    def run(warp: Warp) -> None:
+        _need_group(warp, instruction)
+        state = _state(warp)
+        state.fenced = True
+        warp.touched.clear()
+
+    return run
+
+
+@op("wgmma.commit_group")
+def commit(instruction: Instruction, decoder: Decoder) -> Step:
+    """wgmma.commit_group.sync.aligned: 9.7.15.7.2."""
+
+    def run(warp: Warp) -> None:
+        _need_group(warp, instruction)
+        state = _state(warp)
+        state.groups.append(state.open)
+        state.open += 1
+
+    return run
+
+
+@op("wgmma.wait_group")
+def wait(instruction: Instruction, decoder: Decoder) -> Step:
+    """wgmma.wait_group.sync.aligned N: 9.7.15.7.3: all but the N youngest groups are complete."""
+    allowed = decoder.integer(instruction.operands[0])
+
+    def run(warp: Warp) -> None:
+        _need_group(warp, instruction)
+        state = _state(warp)
+        if len(state.groups) <= allowed:
+            return
+        upto = state.groups[len(state.groups) - 1 - allowed]
+        state.groups = [g for g in state.groups if g > upto]
+        _compute(state, upto)
+        for register in [r for r, group in state.used.items() if group <= upto]:
+            del state.used[register]
+            warp.inflight.pop(register, None)
+        warp.agent.seen[state.agent] = max(int(warp.agent.seen[state.agent]), upto)
+
+    return run
+
+
+def _compute(state: _State, upto: int) -> None:
+    while state.queue and state.queue[0][0] <= upto:
+        state.queue.pop(0)[1]()
+
+
+@op("wgmma.mma_async")
+def mma(instruction: Instruction, decoder: Decoder) -> Step:
+    """wgmma.mma_async.sync.aligned.shape.dtype.atype.btype: 9.7.15.5."""
+    decoder.need_target("sm_90a")
+    found = next(filter(None, map(_SHAPE.fullmatch, instruction.modifiers)), None)
+    if instruction.has("sp") or found is None:
+        raise NotModelled(instruction.name)
+    n, k = int(found[1]), int(found[2])
+    shape = found.group()
+    decoder.only(instruction, "mma_async", "sync", "aligned", shape, "satfinite")
+    result, a_type, b_type = instruction.types
+    _check_shape(instruction, n, k, result, a_type, b_type)
+    operands = list(instruction.operands)
+    registers, put, get = _accumulators(operands[0], decoder, result, n)
+    a_registers: list[Source] = []
+    a_indices: list[int] = []
+    a_descriptor: Source | None = None
+    if isinstance(operands[1], Vector):
+        a_registers = [decoder.source(e, "b32") for e in operands[1].elements]
+        a_indices = [e.index for e in operands[1].elements if isinstance(e, Reg)]
+        if len(a_registers) != 4:
+            raise PtxSyntaxError(f"{len(a_registers)} registers of A, expected 4")
+    else:
+        a_descriptor = decoder.source(operands[1], "b64")
+    b_descriptor = decoder.source(operands[2], "b64")
+    scale_d = decoder.source(operands[3], "pred") if len(operands) > 3 else None
+    flags = [decoder.integer(o) for o in operands[4:]]
+    signs, transposed = _flags(instruction, flags, a_descriptor is not None, a_type)
+    text = f"wgmma at line {instruction.line}"
+    identity = hash(instruction.line)
+    bits = OPERANDS[a_type].bits
+
+    def run(warp: Warp) -> None:
+        _need_group(warp, instruction)
+        state = _state(warp)
+        _check_registers(warp, state, registers, a_indices, shape + result)
+        group = state.open
+        a_bytes = b_bytes = None
+        if a_descriptor is not None:
+            word = uniform(warp, a_descriptor(warp), "the descriptor of A")
+            rows = slice(warp.index % 4 * 16, warp.index % 4 * 16 + 16)
+            a_bytes = _operand(warp, state, word, 64, k, bits, bool(transposed[0]), rows)
+        word = uniform(warp, b_descriptor(warp), "the descriptor of B")
+        b_bytes = _operand(warp, state, word, n, k, bits, bool(transposed[1]), slice(None))
+        a_values = np.stack([source(warp) for source in a_registers]) if a_registers else None
+        accumulate = True if scale_d is None else bool(uniform(warp, scale_d(warp), "scale-d"))
+        shared = warp.cta.shared
+
+        def product() -> None:
+            if a_values is not None:
+                a = warpgroup.a_bytes(a_values)
+            else:
+                assert a_bytes is not None
+                a = shared.data[a_bytes]
+            matrix_a, matrix_b = decode(a, a_type), decode(shared.data[b_bytes], b_type)
+            if signs != (1, 1):
+                matrix_a = matrix_a * (signs[0] * signs[1])
+            c = get(warp) if accumulate else None
+            put(warp, multiply(matrix_a, matrix_b, c, a_type, result, warp.machine.options.tensor_core))
+
+        state.queue.append((group, product))
+        state.issued += 1
+        state.trace = hash((state.trace, identity))
+        for register in registers:
+            state.chain[register] = shape + result
+        for register in (*registers, *a_indices):
+            state.used[register] = group
+            warp.inflight[register] = text
+        warp.machine.stats.counts["wgmma"] += 1
+        warp.machine.stats.counts["tensor operations"] += 16 * n * k
+        if warp.machine.random.random() < 0.5:
+            _compute(state, group)
+
+    return run
+
+
+def _check_shape(instruction: Instruction, n: int, k: int, result: str, a_type: str, b_type: str) -> None:
+    same = a_type == b_type or (a_type in ("e4m3", "e5m2") and b_type in ("e4m3", "e5m2"))
+    same = same or (a_type in ("s8", "u8") and b_type in ("s8", "u8"))
+    if a_type not in _TYPES or not same:
+        raise NotModelled(f"wgmma of .{a_type} and .{b_type}")
+    if result not in _TYPES[a_type] or k * OPERANDS[a_type].bits != 256 or n % 8 or not 8 <= n <= 256:
+        raise Finding("illegal", f"{instruction.name}: no such shape for these types (PTX ISA 9.7.15.2)")
+
+
+def _flags(
+    instruction: Instruction, flags: list[int], a_shared: bool, kind: str
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """imm-scale-a, imm-scale-b (f types), imm-trans-a (A in shared memory), imm-trans-b (16-bit types)."""
+    if kind in ("s8", "u8"):
+        return (1, 1), (0, 0)
+    signs = (flags[0], flags[1]) if len(flags) > 1 else (1, 1)
+    if set(signs) - {1, -1}:
+        raise PtxSyntaxError(f"imm-scale of {signs}, expected 1 or -1")
+    rest = flags[2:]
+    transposed = (rest[0], rest[1]) if a_shared and len(rest) > 1 else (0, rest[0]) if rest else (0, 0)
+    if any(transposed) and OPERANDS[kind].bits != 16:
+        raise Finding("illegal", f"{instruction.name}: only 16-bit types may be transposed")
+    return signs, transposed
+
+
+def _accumulators(
+    operand: Operand | None, decoder: Decoder, kind: str, n: int
+) -> tuple[list[int], Callable[[Warp, np.ndarray], None], Callable[[Warp], np.ndarray]]:
+    """Register indices of D; a function that puts (16, n) into them, and one that gets it."""
+    if not isinstance(operand, Vector):
+        raise PtxSyntaxError(f"got {operand}, expected a vector of accumulators")
+    indices = [e.index for e in operand.elements if isinstance(e, Reg)]
+    count = n // 2 if kind != "f16" else n // 4
+    if len(indices) != count:
+        raise PtxSyntaxError(f"{len(indices)} accumulators, expected {count}")
+    dtype = {"f32": np.float32, "s32": np.int32, "f16": np.float16}[kind]
+    rows, columns = warpgroup.accumulator(n)  # each (n // 2, 32): element, lane
+    place = rows * n + columns
+    for element in operand.elements:
+        decoder.source(element, "b32")
+
+    def get(warp: Warp) -> np.ndarray:
+        held = np.stack([warp.registers[i] for i in indices])  # (registers, 32)
+        values = _elements(held, dtype)
+        out = np.empty(16 * n, dtype)
+        out[place] = values
+        return out.reshape(16, n)
+
+    def put(warp: Warp, matrix: np.ndarray) -> None:
+        values = matrix.astype(dtype).reshape(-1)[place]
+        if dtype is np.float16:
+            values = np.ascontiguousarray(values.reshape(-1, 2, 32).transpose(0, 2, 1)).view(np.uint32)[..., 0]
+        held = np.ascontiguousarray(values).view(np.uint32)
+        for index, lanes in zip(indices, held, strict=True):
+            warp.registers[index] = lanes
+
+    return indices, put, get
+
+
+def _elements(held: np.ndarray, dtype: type) -> np.ndarray:
+    """(registers, 32) words -> (elements, 32) values: two halves in a word."""
+    if dtype is not np.float16:
+        return held.view(dtype)
+    halves = np.ascontiguousarray(held).view(np.float16).reshape(-1, 32, 2)
+    return halves.transpose(0, 2, 1).reshape(-1, 32)
+
+
+def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices: list[int], shape: str) -> None:
+    name = warp.kernel.function.registers
+    if not state.fenced:
+        raise Finding(
+            "wgmma",
+            "the first wgmma.mma_async comes before any wgmma.fence",
+            expected="wgmma.fence before the first wgmma of a kernel (PTX ISA 9.7.15.7.1)",
+        )
+    touched = warp.touched.intersection((*registers, *a_indices))
+    if touched:
+        raise Finding(
+            "wgmma",
+            f"register {name[next(iter(touched))][0]} was used by other instructions, and no wgmma.fence came after",
+            expected="wgmma.fence between other accesses of a register and the wgmma that uses it",
+            fix="wgmma.fence.sync.aligned before this instruction",
+        )
+    for register in a_indices:
+        if register in state.chain and register in state.used:
+            raise Finding("in-flight", f"register {name[register][0]} of A is the result of a wgmma in flight")
+    for register in registers:
+        if register in state.used and state.chain.get(register) != shape:
+            raise Finding(
+                "wgmma",
+                f"accumulator {name[register][0]} is in use by a wgmma of another shape",
+                expected="wgmma.wait_group and wgmma.fence between products of different shapes",
+            )
+
+
+def _operand(
+    warp: Warp, state: _State, word: int, rows: int, k: int, bits: int, transposed: bool, mine: slice
+) -> np.ndarray:
+    """Offsets in shared memory of the bytes of an operand, (rows, k * bits / 8): judged as read from now on."""
+    addresses = operand_addresses(Descriptor.wgmma(word), rows, k, bits, transposed)[mine]
+    shared, order, machine = warp.cta.shared, warp.cta.cluster.order, warp.machine
+    low, high = int(addresses.min()), int(addresses.max())
+    if low < SHARED_RESERVED or high >= shared.size:
+        raise Finding(
+            "bounds", f"the operand reaches from {low:#x} to {high:#x} of shared memory of {shared.size} bytes"
+        )
+    machine.judge.reads(shared, addresses, order, warp.agent, asynchronous=True)
+    machine.judge.note_read(shared, addresses, order, state.agent, state.open)
+    need_written(warp, shared, addresses)
+    machine.stats.bytes["shared -> tensor core"] += addresses.size
+    return addresses
