@@ -175,7 +175,8 @@ def test_long_multiplication_with_carries():
     # (2^32 + 3) * (2^32 + 5) = 2^64 + 8 * 2^32 + 15, by rows
     parts = lanes(
         """mul.lo.u32 d0, 3, 5; mul.hi.u32 d1, 3, 5; mad.lo.cc.u32 d1, 3, 1, d1; madc.hi.u32 d2, 3, 1, 0;
-        mad.lo.cc.u32 d1, 1, 5, d1; madc.hi.cc.u32 d2, 1, 5, d2; mad.lo.cc.u32 d2, 1, 1, d2; madc.hi.u32 d3, 1, 1, 0;""",
+        mad.lo.cc.u32 d1, 1, 5, d1; madc.hi.cc.u32 d2, 1, 5, d2;
+        mad.lo.cc.u32 d2, 1, 1, d2; madc.hi.u32 d3, 1, 1, 0;""",
         a=u32(0), d0="u32", d1="u32", d2="u32", d3="u32",
     )  # fmt: skip
     assert [v.tolist() for v in parts] == [[15], [8], [1], [0]]
