@@ -253,6 +253,18 @@ def test_race_of_writes():
     run("st.relaxed.gpu.global.b32 [%rd0], %r0;", words(), words(), block=(64, 1, 1))
 
 
+def test_race_between_clusters():
+    """CTAs of no cluster: warp 0 of each has the same number in its own."""
+    body = "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p0, %r1, 0; @%p0 {} @!%p0 {}"
+    write, read = "st.global.b32 [%rd2], %r0;", "ld.global.b32 %r2, [%rd2];"
+    for first, second in ((write, read), (read, write), (write, write)):
+        for seed in range(3):
+            found = finding(body.format(first, second), words(), grid=(2, 1, 1), seed=seed)
+            assert found.kind == "race", (first, second)
+            assert "cluster" in found.message
+    run(body.format(read, read), words(), grid=(2, 1, 1))
+
+
 def test_reads_that_must_not_see_writes():
     body = "st.global.b32 [%rd2], %r0; bar.sync 0; {} %r1, [%rd2];"
     assert finding(body.format("ld.global.nc.b32"), words(), words()).kind == "proxy"

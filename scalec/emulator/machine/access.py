@@ -147,10 +147,9 @@ def load(
         at = offsets[:, None] + _steps(size)
         if segment.space in ("shared", "global"):
             machine = warp.machine
-            if not atomic:
-                machine.judge.reads(segment, at, warp.cta.cluster.order, warp.agent)
-            agent = warp.agent
-            machine.judge.note_read(segment, at, warp.cta.cluster.order, agent.index, int(agent.seen[agent.index]))
+            agent, order = warp.agent, warp.cta.cluster.order
+            machine.judge.reads(segment, at, order, agent, strong=atomic)
+            machine.judge.note_read(segment, at, order, agent.index, int(agent.seen[agent.index]), strong=atomic)
         if check_written:
             need_written(warp, segment, at)
         out[lanes] = segment.data[at]
@@ -177,11 +176,11 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
         if segment.space not in ("shared", "global"):
             raise Finding("illegal", f"a store to {segment.name}, which is read only")
         at = offsets[:, None] + _steps(size)
-        if not atomic:
-            warp.machine.judge.writes(segment, at, warp.cta.cluster.order, warp.agent, own=warp.agent.index)
+        judge, agent = warp.machine.judge, warp.agent
+        judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index)
         segment.data[at] = values[lanes]
         segment.written[at] = True
-        warp.machine.judge.note_write(segment, at, warp.agent.epoch, generic=True)
+        judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
 
 
 def need_written(warp: Warp, segment: Segment, at: Where) -> None:

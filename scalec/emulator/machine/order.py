@@ -131,19 +131,68 @@ class Shadow:
         writer: int64 epoch of the last write; 0: by the host.
         generic: whether that write went through the generic proxy.
         pending: number of the asynchronous operation that will write the byte; 0: none.
-        readers: agent index -> int32 clock of its last read (shared memory: every reader is remembered).
-        reader: int64 epoch of the last read (global memory: only the last reader is).
+        strong: whether that write was strong (PTX ISA 8.4 "Operation types"); None: none was.
+        readers, strong_readers: who read it, with weak and with strong operations; the latter None at first.
     """
 
-    __slots__ = ("generic", "pending", "reader", "readers", "size", "writer")
+    __slots__ = ("every_reader", "generic", "pending", "readers", "size", "strong", "strong_readers", "writer")
 
     def __init__(self, size: int, every_reader: bool) -> None:
-        self.size = size
+        self.size, self.every_reader = size, every_reader
         self.writer = np.zeros(size, np.int64)
         self.generic = np.zeros(size, bool)
         self.pending = np.zeros(size, np.int32)
-        self.readers: dict[int, np.ndarray] | None = {} if every_reader else None
-        self.reader = None if every_reader else np.zeros(size, np.int64)
+        self.strong: np.ndarray | None = None
+        self.readers = Readers(size, every_reader)
+        self.strong_readers: Readers | None = None
+
+    def weak_writers(self, at: Where) -> np.ndarray:
+        """Epochs of the last writes, 0 where they were strong."""
+        epochs = self.writer[at]
+        return epochs if self.strong is None else np.where(self.strong[at], 0, epochs)
+
+
+class Readers:
+    """Who read the bytes of a segment: in shared memory every reader is remembered, in global memory the last one.
+
+    Attributes:
+        each: agent index -> int32 (size,) clock of its last read; None in global memory.
+        last: int64 (size,) epoch of the last read; None in shared memory.
+    """
+
+    __slots__ = ("each", "last", "size")
+
+    def __init__(self, size: int, every: bool) -> None:
+        self.size = size
+        self.each: dict[int, np.ndarray] | None = {} if every else None
+        self.last = None if every else np.zeros(size, np.int64)
+
+    def note(self, at: Where, order: Order, agent: int, clock: int) -> None:
+        if self.each is None:
+            assert self.last is not None
+            self.last[at] = order.epoch(agent, clock)
+            return
+        clocks = self.each.get(agent)
+        if clocks is None:
+            clocks = self.each[agent] = np.zeros(self.size, np.int32)
+        clocks[at] = clock
+
+    def unseen(self, at: Where, order: Order, view: View, own: int) -> tuple[np.ndarray, int]:
+        """Which of the bytes somebody but `own` read without `view` having observed it, and one such epoch, or 0."""
+        if self.each is None:
+            assert self.last is not None
+            epochs = self.last[at]
+            unseen = order.first_unseen(epochs, view.seen)
+            if unseen >> _CLOCK_BITS == order.serial << _AGENT_BITS | own:
+                unseen = 0
+            return epochs == unseen, unseen
+        for agent, clocks in self.each.items():
+            if agent == own:
+                continue
+            late = clocks[at] > view.seen[agent]
+            if late.any():
+                return late, order.epoch(agent, int(clocks[at][late].flat[0]))
+        return np.zeros(0, bool), 0
 
 
 class Judge:
@@ -155,8 +204,20 @@ class Judge:
     def __init__(self, operation: Callable[[int], str]) -> None:
         self.operation = operation
 
-    def reads(self, segment: Segment, at: Where, order: Order, view: View, *, asynchronous: bool = False) -> None:
+    def reads(
+        self,
+        segment: Segment,
+        at: Where,
+        order: Order,
+        view: View,
+        *,
+        asynchronous: bool = False,
+        strong: bool = False,
+    ) -> None:
         """A read at this moment, or an asynchronous one issued now, by someone who has observed `view`.
+
+        Args:
+            strong: a strong operation, which does not race with strong ones (PTX ISA 8.7 "Morally strong operations").
 
         Raises:
             Finding: in-flight, race or proxy.
@@ -165,7 +226,7 @@ class Judge:
         pending = shadow.pending[at]
         if pending.any():
             self._in_flight(segment, at, pending, "read")
-        epochs = shadow.writer[at]
+        epochs = shadow.weak_writers(at) if strong else shadow.writer[at]
         unseen = order.first_unseen(epochs, view.seen)
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "read", "written")
@@ -180,22 +241,33 @@ class Judge:
                     fix="fence.proxy.async after the write, then the barrier that orders the two",
                 )
 
-    def note_read(self, segment: Segment, at: Where, order: Order, agent: int, clock: int) -> None:
+    def note_read(
+        self, segment: Segment, at: Where, order: Order, agent: int, clock: int, *, strong: bool = False
+    ) -> None:
         """Leaves a read's epoch."""
         shadow = segment.shadow
-        if shadow.readers is None:
-            assert shadow.reader is not None
-            shadow.reader[at] = order.epoch(agent, clock)
-            return
-        clocks = shadow.readers.get(agent)
-        if clocks is None:
-            clocks = shadow.readers[agent] = np.zeros(shadow.size, np.int32)
-        clocks[at] = clock
+        readers = shadow.readers
+        if strong:
+            readers = shadow.strong_readers
+            if readers is None:
+                readers = shadow.strong_readers = Readers(shadow.size, shadow.every_reader)
+        readers.note(at, order, agent, clock)
 
     def writes(
-        self, segment: Segment, at: Where, order: Order, view: View, *, asynchronous: bool = False, own: int = -1
+        self,
+        segment: Segment,
+        at: Where,
+        order: Order,
+        view: View,
+        *,
+        asynchronous: bool = False,
+        strong: bool = False,
+        own: int = -1,
     ) -> None:
         """A write at this moment, or an asynchronous one issued now; `own` is the writer's agent index.
+
+        Args:
+            strong: as of `reads`.
 
         Raises:
             Finding: in-flight, race or proxy.
@@ -204,7 +276,7 @@ class Judge:
         pending = shadow.pending[at]
         if pending.any():
             self._in_flight(segment, at, pending, "written")
-        epochs = shadow.writer[at]
+        epochs = shadow.weak_writers(at) if strong else shadow.writer[at]
         unseen = order.first_unseen(epochs, view.seen)
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "written", "written")
@@ -218,23 +290,19 @@ class Judge:
                     expected="a fence after the earlier write, before the asynchronous operation is issued",
                     fix="fence.proxy.async after the write, then the barrier that orders the two",
                 )
-        if shadow.readers is not None:
-            for agent, clocks in shadow.readers.items():
-                if agent == own:
-                    continue
-                late = clocks[at] > view.seen[agent]
-                if late.any():
-                    clock = int(clocks[at][late].flat[0])
-                    self._race(segment, at, late, order, order.epoch(agent, clock), "written", "read")
-        elif shadow.reader is not None:
-            readers = shadow.reader[at]
-            unseen = order.first_unseen(readers, view.seen)
-            if unseen and (unseen >> _CLOCK_BITS) & _AGENT != own:
-                self._race(segment, at, readers == unseen, order, unseen, "written", "read")
+        for readers in (shadow.readers, None if strong else shadow.strong_readers):
+            if readers is not None:
+                found, unseen = readers.unseen(at, order, view, own)
+                if unseen:
+                    self._race(segment, at, found, order, unseen, "written", "read")
 
-    def note_write(self, segment: Segment, at: Where, epoch: int, *, generic: bool) -> None:
+    def note_write(self, segment: Segment, at: Where, epoch: int, *, generic: bool, strong: bool = False) -> None:
         """Leaves a write's epoch, and ends its being pending."""
         shadow = segment.shadow
+        if strong and shadow.strong is None:
+            shadow.strong = np.zeros(shadow.size, bool)
+        if shadow.strong is not None:
+            shadow.strong[at] = strong
         shadow.writer[at] = epoch
         shadow.generic[at] = generic
         shadow.pending[at] = 0
