@@ -143,13 +143,28 @@ def _splice(out: Function, body: Function, call: Instruction, prefix: str) -> No
     results = groups[0].elements if groups and call.operands.index(groups[0]) < at else ()
     arguments = groups[-1].elements if groups and call.operands.index(groups[-1]) > at else ()
     bound: dict[str, Operand] = {}
-    for formal, actual in [*zip(body.params, arguments, strict=True), *zip(body.returns, results, strict=True)]:
-        bound[formal.name] = actual
-    renamed = {v.name: f"{prefix}:{v.name}" for v in body.variables}
-    out.variables += [replace(v, name=renamed[v.name]) for v in body.variables]
-    start = len(out.code)
-    # a guarded call jumps over its body
-    end = start + len(body.code) + (1 if call.guard else 0)
+    # parameters in registers are the callee's first registers, and are moved in and out
+    before, behind = [], []
+    serial = 0
+    pairs = [*zip(body.params, arguments, strict=True), *zip(body.returns, results, strict=True)]
+    for number, (formal, actual) in enumerate(pairs):
+        if formal.space != "reg":
+            bound[formal.name] = actual
+            continue
+        own = Reg(base + serial, *body.registers[serial])
+        serial += 1
+        moved, operands = (before, (own, actual)) if number < len(body.params) else (behind, (actual, own))
+        moved.append(replace(call, opcode="mov", modifiers=(own.type,), guard=None, operands=operands))
+    renamed = {name: f"{prefix}:{name}" for name in body.tables}
+    for v in body.variables:
+        # a shared variable is the same one in every call
+        renamed[v.name] = f"{body.name}:{v.name}" if v.space == "shared" else f"{prefix}:{v.name}"
+        if renamed[v.name] not in {known.name for known in out.variables}:
+            out.variables.append(replace(v, name=renamed[v.name]))
+    # a guarded call jumps over all of it
+    begin = len(out.code) + len(before) + (1 if call.guard else 0)
+    returned = begin + len(body.code)
+    end = returned + len(behind)
 
     def place(operand: Operand | None) -> Operand | None:
         if isinstance(operand, Reg):
@@ -160,7 +175,7 @@ def _splice(out: Function, body: Function, call: Instruction, prefix: str) -> No
                 return Symbol(actual.name, actual.offset + operand.offset)
             return replace(operand, name=renamed.get(operand.name, operand.name))
         if isinstance(operand, Label):
-            return replace(operand, target=operand.target + end - len(body.code))
+            return replace(operand, target=operand.target + begin)
         if isinstance(operand, Vector | Group):
             return replace(operand, elements=tuple(place(e) for e in operand.elements))  # type: ignore[arg-type]
         if operand is not None and hasattr(operand, "base"):
@@ -171,10 +186,12 @@ def _splice(out: Function, body: Function, call: Instruction, prefix: str) -> No
             return replace(operand, first=place(operand.first), second=place(operand.second))  # type: ignore
         return operand
 
-    done = Label("after the call", end)
+    done = Label("after the call", returned)
     if call.guard:
         flipped = replace(call.guard, negated=not call.guard.negated)
-        out.code.append(replace(call, opcode="bra", modifiers=(), guard=flipped, operands=(done,)))
+        skip = Label("after the call", end)
+        out.code.append(replace(call, opcode="bra", modifiers=(), guard=flipped, operands=(skip,)))
+    out.code += before
     for instruction in body.code:
         guard = place(instruction.guard)
         assert guard is None or isinstance(guard, Reg)
@@ -182,9 +199,6 @@ def _splice(out: Function, body: Function, call: Instruction, prefix: str) -> No
         if new.opcode == "ret":
             new = replace(new, opcode="bra", modifiers=(), operands=(done,))
         out.code.append(new)
+    out.code += behind
     for name, labels in body.tables.items():
-        out.tables[f"{prefix}:{name}"] = tuple(
-            replace(label, target=label.target + end - len(body.code)) for label in labels
-        )
-    if body.tables:
-        raise NotModelled("brx.idx in a called function", call.where)
+        out.tables[renamed[name]] = tuple(replace(label, target=label.target + begin) for label in labels)

@@ -32,7 +32,13 @@ def f32(*values: float) -> np.ndarray:
 
 
 def lanes(
-    body: str, *, target: str = "sm_90a", seed: int = 0, head: str = "", **registers: str | Sequence | np.ndarray
+    body: str,
+    *,
+    target: str = "sm_90a",
+    seed: int = 0,
+    head: str = "",
+    ignore: frozenset[str] = frozenset(),
+    **registers: str | Sequence | np.ndarray,
 ) -> np.ndarray | tuple[np.ndarray, ...]:
     """Runs `body` on one warp, with a register for every keyword.
 
@@ -79,7 +85,7 @@ def lanes(
     ret;
 }}
 """
-    run_ptx(text, arguments, seed=seed)
+    run_ptx(text, arguments, seed=seed, ignore=ignore)
     found = []
     for out, kind in zip(arguments[len(inputs) :], outputs.values(), strict=True):
         value = out.view(_DTYPES[kind])
