@@ -185,16 +185,19 @@ class _Parser:
     def variables(self, extern: bool = False) -> list[Variable]:
         """One declaration statement of variables that are not registers, up to its semicolon."""
         space = self.next().text[1:].split("::")[0]
-        align, kind, width = 0, "", 1
+        align, kind, width, pointer = 0, "", 1, False
         while self.token.text.startswith("."):
             word = self.next().text[1:]
-            if word == "align":
-                align = self.integer()
+            if word == "ptr":
+                pointer = True  # an .align after it is that of what the pointer points to (PTX ISA 5.1.6.4)
+            elif word == "align":
+                value = self.integer()
+                align = align if pointer else value
             elif word in ("v2", "v4", "v8"):
                 width = int(word[1:])
             elif word in TYPE_BITS:
                 kind = word
-            elif word not in ("ptr", "global", "const", "shared", "local", "attribute", "managed", "unified"):
+            elif word not in ("global", "const", "shared", "local", "attribute", "managed", "unified"):
                 self.at -= 1
                 raise self.error(f"got .{word}, expected a type")
         size = max(1, TYPE_BITS[kind] // 8) * width

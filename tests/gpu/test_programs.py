@@ -9,35 +9,11 @@ import scalec
 from scalec import reference
 from scalec.frontend import build
 from scalec.ir import context
+from tests.gpu.programs import PROGRAMS
 
 pytestmark = pytest.mark.gpu
 
 SIZES = [(1, 16, 16), (7, 77, 144), (64, 64, 128), (65, 130, 640), (129, 250, 1040), (200, 512, 1536), (300, 392, 2064)]
-
-# program, largest diff from the float64 result: rounding to the result's type, and FP32 sums of FP8 products
-PROGRAMS = {
-    "1x128, 128x128": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", 3e-6),
-    "1x128@col": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128@col,128x128)", 1e-7),
-    "both fine": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)", 1e-7),
-    "both fine, accumulated": ("C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", 1e-7),
-    "both fine @col": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128@col,1x128@col)", 1e-7),
-    "both blocks": ("C[m,n]:f16 = A[m,k]@B[n,k] scale(128x128,128x128)", 1e-7),
-    "blocks, fine": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(128x128,1x128)", 1e-7),
-    "longer blocks": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x256,128x512)", 1e-7),
-    "rows of 64": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(64x128,64x128)", 1e-7),
-    "per row": ("C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)", 3e-6),
-    "per tensor": ("C[m,n] = A[m,k]@B[n,k] scale(tensor,tensor)", 3e-6),
-    "fine by row": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1xk)", 1e-7),
-    "one side": ("C[m,n]:f32 = A[m,k]@B[n,k]:e5m2 scale(1x128,none)", 1e-7),
-    "unscaled": ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3", 1e-7),
-    "e5m2": ("C[m,n]:f32 = A[m,k]:e5m2@B[n,k]:e4m3 scale(1x128,128x128)", 1e-7),
-    "bf16": ("C[m,n] = A[m,k] @ B[n,k]", 3e-6),
-    "bf16 to f32": ("C[m,n]:f32 = A[m,k] @ B[n,k]", 1e-9),
-    "f16": ("C[m,n]:f16 = A[m,k]:f16 @ B[n,k]:f16", 1e-6),
-    "bf16 accumulated": ("C[m,n] += A[m,k] @ B[n,k]", 3e-6),
-    "epilogue": ("C[m,n] = alpha * silu(A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]) + R[m,n]", 5e-6),
-    "activations": ("C[m,n]:f32 = tanh(A[m,k]@B[n,k]) * sigmoid(x[m]:f32) + max(sqrt(abs(y[n]:f32)), 0.5)", 1e-6),
-}
 
 
 def to_torch(torch, value):

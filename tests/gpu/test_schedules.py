@@ -5,38 +5,11 @@ from __future__ import annotations
 import pytest
 
 import scalec
+from tests.gpu.programs import BF16_SCHEDULES, FP8_SCHEDULES
 from tests.gpu.test_dense import FP8, diff, quantised, run_twice
 
 pytestmark = pytest.mark.gpu
 
-FP8_SCHEDULES = [
-    "cluster=1x1",
-    "cluster=2x1",
-    "cluster=1x4",
-    "cluster=4x1, tile=64x64x128",
-    "stages=2",
-    "stages=2, cluster=1x1, tile=64x128x128",
-    "stages=7, tile=64x128x128",
-    "scale_path=thread",
-    "scale_path=thread, tile=192x128x128",
-    "scale_path=thread, tile=64x32x128, cluster=2x1",
-    "unroll=1",
-    "unroll=3",
-    "unroll=8",
-    "early_wait=0",
-    "early_wait=1, tile=192x128x128",
-    "epilogue=direct",
-    "swizzle_c=64",
-    "swizzle_c=32",
-    "order=m",
-    "order=m, group=1",
-    "group=3, cluster=2x1",
-    "warpgroups=1",
-    "warpgroups=3, tile=192x64x128",
-    "tile=64x8x128",
-    "tile=128x16x128",
-    "tile=128x64x128, warpgroups=2, registers=56x224",
-]
 SIZES = [(300, 1040, 2048), (1, 136, 512), (129, 2112, 1536), (1000, 264, 7168)]
 
 
@@ -47,19 +20,6 @@ def test_fp8(torch, guarded, schedule: str) -> None:
         arguments, _, exact = quantised(torch, m, n, k)
         got = run_twice(torch, kernel, guarded, (m, n), torch.bfloat16, *arguments)
         assert diff(got, exact[0] @ exact[1].t()) < 3e-6, f"{(m, n, k)}, {kernel.spec.schedule}"
-
-
-BF16_SCHEDULES = [
-    "tile=128x256x64",
-    "tile=256x192x64, epilogue=direct",
-    "tile=64x256x64",
-    "tile=128x128x32",
-    "tile=128x128x16, swizzle_a=32, swizzle_b=32",
-    "tile=192x160x64",
-    "cluster=2x1, unroll=4",
-    "cluster=1x1, stages=2",
-    "tile=256x48x64",
-]
 
 
 @pytest.mark.parametrize("schedule", BF16_SCHEDULES)

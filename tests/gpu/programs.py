@@ -1,0 +1,68 @@
+"""Programs and schedules that are run on the GPU at real sizes, and on the emulator at small ones."""
+
+# program, largest diff from the float64 result: rounding to the result's type, and FP32 sums of FP8 products
+PROGRAMS = {
+    "1x128, 128x128": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", 3e-6),
+    "1x128@col": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128@col,128x128)", 1e-7),
+    "both fine": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)", 1e-7),
+    "both fine, accumulated": ("C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", 1e-7),
+    "both fine @col": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128@col,1x128@col)", 1e-7),
+    "both blocks": ("C[m,n]:f16 = A[m,k]@B[n,k] scale(128x128,128x128)", 1e-7),
+    "blocks, fine": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(128x128,1x128)", 1e-7),
+    "longer blocks": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x256,128x512)", 1e-7),
+    "rows of 64": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(64x128,64x128)", 1e-7),
+    "per row": ("C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)", 3e-6),
+    "per tensor": ("C[m,n] = A[m,k]@B[n,k] scale(tensor,tensor)", 3e-6),
+    "fine by row": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1xk)", 1e-7),
+    "one side": ("C[m,n]:f32 = A[m,k]@B[n,k]:e5m2 scale(1x128,none)", 1e-7),
+    "unscaled": ("C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3", 1e-7),
+    "e5m2": ("C[m,n]:f32 = A[m,k]:e5m2@B[n,k]:e4m3 scale(1x128,128x128)", 1e-7),
+    "bf16": ("C[m,n] = A[m,k] @ B[n,k]", 3e-6),
+    "bf16 to f32": ("C[m,n]:f32 = A[m,k] @ B[n,k]", 1e-9),
+    "f16": ("C[m,n]:f16 = A[m,k]:f16 @ B[n,k]:f16", 1e-6),
+    "bf16 accumulated": ("C[m,n] += A[m,k] @ B[n,k]", 3e-6),
+    "epilogue": ("C[m,n] = alpha * silu(A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]) + R[m,n]", 5e-6),
+    "activations": ("C[m,n]:f32 = tanh(A[m,k]@B[n,k]) * sigmoid(x[m]:f32) + max(sqrt(abs(y[n]:f32)), 0.5)", 1e-6),
+}
+
+# schedules of every family, for FP8 by blocks and for bf16
+FP8_SCHEDULES = [
+    "cluster=1x1",
+    "cluster=2x1",
+    "cluster=1x4",
+    "cluster=4x1, tile=64x64x128",
+    "stages=2",
+    "stages=2, cluster=1x1, tile=64x128x128",
+    "stages=7, tile=64x128x128",
+    "scale_path=thread",
+    "scale_path=thread, tile=192x128x128",
+    "scale_path=thread, tile=64x32x128, cluster=2x1",
+    "unroll=1",
+    "unroll=3",
+    "unroll=8",
+    "early_wait=0",
+    "early_wait=1, tile=192x128x128",
+    "epilogue=direct",
+    "swizzle_c=64",
+    "swizzle_c=32",
+    "order=m",
+    "order=m, group=1",
+    "group=3, cluster=2x1",
+    "warpgroups=1",
+    "warpgroups=3, tile=192x64x128",
+    "tile=64x8x128",
+    "tile=128x16x128",
+    "tile=128x64x128, warpgroups=2, registers=56x224",
+]
+
+BF16_SCHEDULES = [
+    "tile=128x256x64",
+    "tile=256x192x64, epilogue=direct",
+    "tile=64x256x64",
+    "tile=128x128x32",
+    "tile=128x128x16, swizzle_a=32, swizzle_b=32",
+    "tile=192x160x64",
+    "cluster=2x1, unroll=4",
+    "cluster=1x1, stages=2",
+    "tile=256x48x64",
+]
