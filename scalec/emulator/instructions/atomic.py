@@ -116,13 +116,12 @@ def atom(instruction: Instruction, decoder: Decoder) -> Step:
         if own:
             own_shared(warp, addresses)
         counted(space, warp, addresses, size, to_memory=True)
-        places = strong.places(warp, space, addresses, size)
         old = access.load(warp, space, addresses, size, atomic=True).view(element)
-        strong.read(warp, places, scope, acquire=acquire)
+        strong.read(warp, space, addresses, size, scope, acquire=acquire)
         function = combine if combine is in_global or space_now(space, warp, addresses) == "shared" else in_global
         found, new = _serialise(warp, addresses, old, values(warp), others(warp), function)
         access.store(warp, space, addresses, np.ascontiguousarray(new).view(np.uint8), atomic=True)
-        strong.wrote(warp, places, scope, release=release, atomic=True)
+        strong.wrote(warp, space, addresses, size, scope, release=release, atomic=True)
         if each == 16 and result is not None:
             sinks[0](warp, found)
         elif result is not None:

@@ -51,6 +51,8 @@ def space_now(space: str, warp: Warp, addresses: np.ndarray) -> str:
 
 def own_shared(warp: Warp, addresses: np.ndarray) -> None:
     """Raises Finding("bounds") when a lane names another CTA's shared memory in the window ::cta."""
+    if len(warp.cta.cluster.ctas) == 1:
+        return  # there is no other, and the bounds are checked anyway
     foreign = (addresses >> RANK_SHIFT != warp.cta.rank) & warp.mask
     if foreign.any():
         lane = int(np.argmax(foreign))
@@ -146,7 +148,7 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
                 part = access.load(warp, space, addresses + first * each, (end - first) * each, atomic=is_strong)
                 raw[:, first * each : end * each] = part
         if is_strong:
-            strong.read(warp, strong.places(warp, space, addresses, each), scope, acquire=acquire)
+            strong.read(warp, space, addresses, each, scope, acquire=acquire)
         elif read_only:
             _unchanged(warp, space, addresses, size)
         if each == 16:
@@ -233,6 +235,6 @@ def st(instruction: Instruction, decoder: Decoder) -> Step:
                 part = data[:, first * each : end * each]
                 access.store(warp, space, addresses + first * each, part, atomic=is_strong)
         if is_strong:
-            strong.wrote(warp, strong.places(warp, space, addresses, each), scope, release=release, atomic=False)
+            strong.wrote(warp, space, addresses, each, scope, release=release, atomic=False)
 
     return step

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scalec.emulator.machine.warp import Warp
 
 _ROW = 128  # bytes of one word in every bank
+_ALL_LANES = np.arange(32).tobytes()
 
 
 def wavefronts(addresses: np.ndarray, lanes: np.ndarray, size: int) -> tuple[int, int]:
@@ -26,8 +27,12 @@ def wavefronts(addresses: np.ndarray, lanes: np.ndarray, size: int) -> tuple[int
         lanes: int64 (n,) their numbers, ascending.
         size: bytes a lane.
     """
-    base = int(addresses[0]) & -_ROW
-    return _wavefronts((addresses - base).tobytes(), lanes.tobytes(), size)
+    return _wavefronts(_relative(addresses), lanes.tobytes(), size)
+
+
+def _relative(addresses: np.ndarray) -> bytes:
+    """Only the place in the first lane's row of banks, and the distances from it, matter."""
+    return (addresses - (int(addresses[0]) & -_ROW)).tobytes()
 
 
 @lru_cache(maxsize=4096)
@@ -46,8 +51,11 @@ def _wavefronts(address_bytes: bytes, lane_bytes: bytes, size: int) -> tuple[int
 
 def count(warp: Warp, addresses: np.ndarray, size: int) -> None:
     """Counts an access of the active lanes in the launch's "shared wavefronts" and "bank conflicts"."""
-    lanes = np.flatnonzero(warp.mask)
-    taken, least = wavefronts(addresses[lanes], lanes, size)
+    if warp.full:
+        taken, least = _wavefronts(_relative(addresses), _ALL_LANES, size)
+    else:
+        lanes = np.flatnonzero(warp.mask)
+        taken, least = wavefronts(addresses[lanes], lanes, size)
     counts = warp.machine.stats.counts
     counts["shared wavefronts"] += taken
     if taken > least:

@@ -12,7 +12,6 @@ their mere order at run time, on which a program without a race does not depend.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,7 +54,7 @@ class Published:
         order.acquired |= self.serials - {order.serial}
 
 
-def places(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[Place]:
+def _places(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[Place]:
     """Where the active lanes access, each place once."""
     return [
         (segment, offset)
@@ -64,11 +63,19 @@ def places(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[Pla
     ]
 
 
-def wrote(warp: Warp, where: Iterable[Place], scope: int, *, release: bool, atomic: bool) -> None:
-    """A strong write: publishes what its semantics, or a fence before it, say. `atomic`: it was a read and a write."""
+def wrote(warp: Warp, space: str, addresses: np.ndarray, size: int, scope: int, *, release: bool, atomic: bool) -> None:
+    """A strong write by the active lanes: publishes what its semantics, or a fence before it, say.
+
+    Args:
+        size: bytes a lane.
+        scope: number of SCOPES.
+        atomic: it was a read and a write in one.
+    """
     published = _publications(warp, scope, release)
     table: dict[Place, list[Published]] = warp.machine.units.setdefault("released", {})
-    for place in where:
+    if not table and not published:
+        return
+    for place in _places(warp, space, addresses, size):
         before = table.get(place)
         if before is None and not published:
             continue
@@ -88,10 +95,12 @@ def _publications(warp: Warp, scope: int, release: bool) -> list[Published]:
     return [Published(warp, min(scope, wide), *entry) for wide, entry in fences.items()]
 
 
-def read(warp: Warp, where: Iterable[Place], scope: int, *, acquire: bool) -> None:
-    """A strong read: observes what was published at the places, now or at the next fence."""
+def read(warp: Warp, space: str, addresses: np.ndarray, size: int, scope: int, *, acquire: bool) -> None:
+    """A strong read by the active lanes: observes what was published there, now (.acquire) or at the next fence."""
     table: dict[Place, list[Published]] = warp.machine.units.get("released", {})
-    for place in where:
+    if not table:
+        return
+    for place in _places(warp, space, addresses, size):
         for published in table.get(place, ()):
             if published.warp is warp:
                 continue
