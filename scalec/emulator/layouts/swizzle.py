@@ -1,9 +1,9 @@
 """The swizzles of shared memory (PTX ISA 5.5.7 "Swizzling Modes").
 
-A swizzle exchanges chunks inside spans of 32, 64 or 128 bytes. Which, the number of the 128-byte line decides: the ISA's
-tables show line l of the pattern with chunk c at the place of chunk c XOR l, and so for every span, where l counts
-modulo the chunks in it. The pattern repeats after 256, 512 and 1024 bytes; the bits of the absolute address count, so
-that a tile that begins elsewhere begins inside the pattern ("swizzle base offset").
+A swizzle exchanges chunks inside spans of 32, 64 or 128 bytes. Which, the number of the 128-byte line decides: in the
+ISA's tables chunk c of line l lies at the place of chunk c XOR l, where l counts modulo the chunks of a span. The
+pattern repeats after 256, 512 and 1024 bytes; the bits of the absolute address count, so that a tile that begins
+elsewhere begins inside the pattern ("swizzle base offset").
 """
 
 from __future__ import annotations
