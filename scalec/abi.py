@@ -110,6 +110,14 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Dropped:
+    """A schedule that the compiler tried and did not ship: all its fields, and what was wrong with its kernel."""
+
+    schedule: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class KernelSpec:
     """Everything the runtime knows of a kernel.
 
@@ -124,6 +132,7 @@ class KernelSpec:
         launch: how to launch it.
         schedule: the decided schedule, as text for people.
         flops: dims whose product, times two, is the floating-point operations of the contraction.
+        dropped: schedules that were tried before, in order.
     """
 
     source: str
@@ -136,6 +145,7 @@ class KernelSpec:
     launch: Launch
     schedule: str = ""
     flops: tuple[str, ...] = field(default=())
+    dropped: tuple[Dropped, ...] = ()
 
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""
@@ -162,6 +172,7 @@ class KernelSpec:
                     "arguments": tuple(Argument(**{**a, "box": tuple(a["box"])}) for a in data["arguments"]),
                     "launch": Launch(**launch),
                     "flops": tuple(data["flops"]),
+                    "dropped": tuple(Dropped(**d) for d in data.get("dropped", ())),
                 }
             )
         except (KeyError, TypeError, AttributeError) as error:

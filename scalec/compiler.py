@@ -5,22 +5,34 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scalec import frontend, lowering
-from scalec.abi import KernelSpec
+from scalec.abi import Dropped, KernelSpec
 from scalec.errors import ScalecError, ScheduleError, SlowKernelError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
+from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import Problem
+from scalec.passes.resources import free_registers
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
 OnPass = Callable[[str, Callable[[], str], float], None]
+OnDrop = Callable[[Dropped], None]
 STAGES = ("scale", "tile", "nvvm", "llvm", "ptx", "cubin")
+
+STEP = 64
+"""Registers of a thread that the next tile must leave free beyond what the spilled one left: half of the accumulators
+of the largest tiles, 256x128 and 128x256."""
+
+FEW = 6
+"""Registers that fewer K blocks in one iteration may save: of 20 kernels with promotion that spilled at unroll = 2 and
+256x128, unroll = 1 cured those that had spilled 1, 5, 6 and 10; the others had spilled 2 to 96 (ptxas 13.5,
+2026-11-21)."""
 
 
 @dataclass
@@ -30,11 +42,13 @@ class Compilation:
     Attributes:
         source: the program.
         target: the target's name.
-        texts: the stages reached, as text: "scale" (as the front end built it), "tile", "nvvm", "llvm", "ptx".
-        cubin: the machine code, with `until="cubin"`.
-        spec: what the runtime needs to know, once `tile` is reached.
-        schedule: every decision, once `tile` is reached.
-        times: (stage or pass, seconds) in order.
+        texts: the stages, as text: "scale" (as the front end built it), "tile", "llvm", "ptx"; "nvvm" where asked for.
+        cubin: the machine code.
+        spec: what the runtime needs to know.
+        schedule: every decision.
+        free: registers that the estimate leaves a consumer thread.
+        dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
+        times: (stage or pass, seconds) in order, those of dropped schedules too.
         ptxas: ptxas's -v log.
         registers: registers of a thread at entry.
     """
@@ -45,6 +59,8 @@ class Compilation:
     cubin: bytes | None = None
     spec: KernelSpec | None = None
     schedule: Schedule | None = None
+    free: int = 0
+    dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
     ptxas: str = ""
     registers: int = 0
@@ -70,16 +86,22 @@ def compile_source(
     *,
     until: str = "cubin",
     on_pass: OnPass | None = None,
+    on_drop: OnDrop | None = None,
 ) -> Compilation:
     """Compiles a program.
+
+    The register estimates behind a schedule are estimates; ptxas is the judge. Where it spills, what was chosen here
+    (never what the user decided) is chosen again, more modestly. So every stage but `scale` goes as far as the cubin:
+    what is printed is the kernel that is shipped.
 
     Args:
         source: the program's text.
         target: a row of scalec.targets; the default target if None.
         dims: sizes of dimensions to fix; the others stay dynamic.
         schedule: decisions as text ({"tile": "128x128x128"}), over those of a `with` clause.
-        until: the last stage to reach, one of STAGES.
+        until: one of STAGES: "scale" ends there; "nvvm" keeps that text, which the next stage rewrites in place.
         on_pass: called after each pass with its name, a function that gives the module's text, and its seconds.
+        on_drop: called with each schedule that is dropped.
 
     Raises:
         ScalecError: any refusal, by the stage that found it.
@@ -97,73 +119,76 @@ def compile_source(
         made.texts["scale"] = str(module)
         if until == "scale":
             return made
-        # The register estimates behind a choice are estimates; ptxas is the judge. Where it spills, what was chosen
-        # here (never what the user decided) is chosen again, more modestly.
-        spilled: SlowKernelError | None = None
-        for last, retry in _attempts(given):
-            schedules.write(function, given.with_fields(**retry(made.schedule)))
+        text, attempt = made.texts["scale"], Attempt()
+        slow: SlowKernelError | None = None
+        while True:
+            schedules.write(function, given.with_fields(unroll=attempt.unroll or given.unroll))
             try:
-                _compile(made, str(module), row, until, on_pass)
+                _compile(made, str(module), row, until, on_pass, attempt.spare)
                 break
             except SlowKernelError as error:
-                if last:
-                    raise
-                spilled = error
+                slow = error
             except ScheduleError:  # a retry that does not suit what the user decided: the first refusal counts
-                if spilled is None:
+                if slow is None:
                     raise
-                if last:
-                    raise spilled from None
+                raise slow from None
+            following = attempt.after(slow, given, made)
+            if following is None:
+                raise slow
+            attempt = following
+            made.dropped.append(Dropped(str(made.schedule), f"ptxas: {slow.got}"))
+            if on_drop is not None:
+                on_drop(made.dropped[-1])
+        made.texts["scale"] = text
+        if made.spec is not None:
+            made.spec = replace(made.spec, dropped=tuple(made.dropped))
     return made
 
 
-Retry = Callable[[Schedule | None], dict[str, schedules.Value]]
+@dataclass(frozen=True)
+class Attempt:
+    """What an attempt decides beside the user: `unroll`, and the registers that the tile must leave `spare`."""
+
+    unroll: int | None = None
+    spare: int = 0
+
+    def after(self, slow: SlowKernelError, given: Schedule, made: Compilation) -> Attempt | None:
+        """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
+        spilled = made.schedule
+        assert spilled is not None
+        few = bool(spilled.promote) and slow.spilled <= FEW
+        if given.unroll is None and (spilled.unroll or 1) > 1 and (few or given.tile is not None):
+            return replace(self, unroll=1)
+        return Attempt(spare=made.free + max(STEP, slow.spilled)) if given.tile is None else None
 
 
-def _attempts(given: Schedule) -> Iterator[tuple[bool, Retry]]:
-    """(whether it is the last, fields to decide, from the schedule that spilled) of each attempt."""
-
-    def tile(rows: int, columns: int) -> Retry:
-        return lambda spilled: {"tile": (rows, columns, spilled.tile[2] if spilled and spilled.tile else 128)}
-
-    attempts: list[Retry] = [lambda _: {}]
-    if given.unroll is None:
-        attempts.append(lambda _: {"unroll": 1})
-    if given.tile is None:
-        attempts += [tile(128, 128), tile(64, 64)]
-    for i, attempt in enumerate(attempts):
-        yield i == len(attempts) - 1, attempt
-
-
-def _compile(made: Compilation, text: str, row: Target, until: str, on_pass: OnPass | None) -> None:
-    """One attempt: from a `scale` module with the user's schedule as far as `until`."""
-    reached = STAGES.index(until)
+def _compile(made: Compilation, text: str, row: Target, until: str, on_pass: OnPass | None, spare: int) -> None:
+    """One attempt: from a `scale` module with the user's schedule to the cubin."""
     module = contexts.parse(text)
-    kernel = _to_tile(made, module, row, on_pass)
-    if reached >= STAGES.index("nvvm"):
-        _to_ptx(made, kernel, row, reached)
-    if until == "cubin":
-        with made.timed("ptxas"):
-            assembled = ptxas.assemble(made.ptx, row.name, str(made.schedule))
-        made.cubin, made.ptxas, made.registers = assembled.cubin, assembled.log, assembled.registers
+    kernel = _to_tile(made, module, row, on_pass, spare)
+    _to_ptx(made, kernel, row, until == "nvvm")
+    with made.timed("ptxas"):
+        assembled = ptxas.assemble(made.ptx, row.name, str(made.schedule))
+    made.cubin, made.ptxas, made.registers = assembled.cubin, assembled.log, assembled.registers
 
 
 def _function(module: ir.Module) -> ir.OpView:
     return next(o for o in module.body.operations if o.operation.name == "func.func")
 
 
-def _to_tile(made: Compilation, module: ir.Module, row: Target, on_pass: OnPass | None) -> ir.OpView:
+def _to_tile(made: Compilation, module: ir.Module, row: Target, on_pass: OnPass | None, spare: int) -> ir.OpView:
     def after(name: str, module: ir.Module, seconds: float) -> None:
         made.times.append((name, seconds))
         if on_pass is not None:
             on_pass(name, lambda: str(module), seconds)
 
-    *decisions, emit = PIPELINE
+    *decisions, emit = (ChooseTiling(spare) if isinstance(p, ChooseTiling) else p for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))
     dims = signature.sizes(_function(module))
     made.schedule = schedules.read(_function(module))
     problem = Problem.of(_function(module), row)
+    made.free = free_registers(problem, made.schedule, made.schedule.unroll or 1)
     roles = (problem.m.name, problem.n.name, problem.k.name)
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
@@ -172,17 +197,15 @@ def _to_tile(made: Compilation, module: ir.Module, row: Target, on_pass: OnPass 
     return kernel
 
 
-def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, reached: int) -> None:
+def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, keep_nvvm: bool) -> None:
     with made.timed("lowering"):
         module = lowering.lower(kernel, row.name)
         contexts.verify(module, "lowering")
-    if reached <= STAGES.index("nvvm"):
+    if keep_nvvm:
         made.texts["nvvm"] = str(module)
-        return
     with made.timed("mlir-to-llvm"):
         llvm.to_llvm_dialect(module)
         text = llvm.to_llvm_ir(module)
     made.texts["llvm"] = text
-    if reached >= STAGES.index("ptx"):
-        with made.timed("llvm-to-ptx"):
-            made.texts["ptx"] = llvm.to_ptx(text, row.name, row.ptx_version)
+    with made.timed("llvm-to-ptx"):
+        made.texts["ptx"] = llvm.to_ptx(text, row.name, row.ptx_version)

@@ -71,7 +71,15 @@ class ToolchainError(ScalecError):
 
 
 class SlowKernelError(ToolchainError):
-    """ptxas made a kernel, but spilled registers or serialised the tensor core: the schedule does not fit."""
+    """ptxas made a kernel, but spilled registers or serialised the tensor core: the schedule does not fit.
+
+    Args:
+        spilled: registers of a thread that went to memory.
+    """
+
+    def __init__(self, message: str, *, got: str = "", expected: str = "", fix: str = "", spilled: int = 0) -> None:
+        super().__init__(message, got=got, expected=expected, fix=fix)
+        self.spilled = spilled
 
 
 class ArgumentError(ScalecError):

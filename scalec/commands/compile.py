@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalec.bench import provenance
-from scalec.commands.output import note, plain_table, print_table, write_result
+from scalec.commands.output import note, note_dropped, plain_table, print_table, write_result
 from scalec.errors import ScalecError
 
 if TYPE_CHECKING:
+    from scalec.abi import Dropped
     from scalec.compiler import Compilation
 
 SUFFIXES: dict[str, str] = {
@@ -43,8 +44,13 @@ class Request:
     dims: Mapping[str, int] = field(default_factory=dict)
     schedule: Mapping[str, str] = field(default_factory=dict)
 
-    def compile(self, until: str, on_pass: Callable[[str, Callable[[], str], float], None] | None) -> Compilation:
-        """Compiles up to stage `until`."""
+    def compile(
+        self,
+        until: str,
+        on_pass: Callable[[str, Callable[[], str], float], None] | None = None,
+        on_drop: Callable[[Dropped], None] | None = None,
+    ) -> Compilation:
+        """Compiles; the arguments are those of scalec.compiler.compile_source."""
         from scalec.api import default_target
         from scalec.compiler import compile_source
 
@@ -55,6 +61,7 @@ class Request:
             dict(self.schedule),
             until=until,
             on_pass=on_pass,
+            on_drop=on_drop,
         )
 
 
@@ -98,12 +105,13 @@ def compile_program(
         if print_after_all or name in shown:
             note(f"// ----- after {name}\n{text().rstrip()}")
 
-    until = _furthest([*stages, "cubin"] if bundle else stages)
-    made = request.compile(until, on_pass)
+    made = request.compile(_until([*stages, "cubin"] if bundle else stages), on_pass, note_dropped)
+    if made.dropped:
+        note(f"note: the kernel has schedule {made.schedule}")
     if time_passes:
         _print_times(made)
     for stage in stages:
-        data = _stage(request, made, stage)
+        data = _stage(made, stage)
         if len(stages) > 1 or _is_folder(output):
             path = Path(str(output), _stem(made) + SUFFIXES[stage])
             write_result(data, str(path))
@@ -122,13 +130,14 @@ def _stem(made: Compilation) -> str:
     return made.spec.entry if made.spec else "program"
 
 
-def _furthest(stages: Sequence[str]) -> str:
-    order = list(SUFFIXES)
-    last = max(stages, key=order.index)
-    return "cubin" if last == "sass" else last
+def _until(stages: Sequence[str]) -> str:
+    """What compile_source must be asked for, so that all of `stages` are there."""
+    if set(stages) == {"scale"}:
+        return "scale"
+    return "nvvm" if "nvvm" in stages else "cubin"
 
 
-def _stage(request: Request, made: Compilation, stage: str) -> str | bytes:
+def _stage(made: Compilation, stage: str) -> str | bytes:
     if stage in ("cubin", "sass"):
         if made.cubin is None:
             raise ScalecError("the compiler made no cubin")
@@ -137,8 +146,6 @@ def _stage(request: Request, made: Compilation, stage: str) -> str | bytes:
         from scalec.commands.sass import disassemble
 
         return disassemble(made.cubin)
-    if stage not in made.texts:  # a later stage rewrites this one in place, so it is kept only where it is the last
-        made = request.compile(stage, None)
     return made.texts[stage]
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from scalec.abi import Dropped
+
 
 def console(*, stderr: bool = False) -> Console:
     """A rich console on stdout or stderr that takes brackets literally; it respects NO_COLOR by itself."""
@@ -43,6 +45,11 @@ def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 def note(text: str) -> None:
     """A line for the person at the terminal, on stderr."""
     print(text, file=sys.stderr)
+
+
+def note_dropped(dropped: Dropped) -> None:
+    """Says that a schedule was tried and is not the kernel's."""
+    note(f"note: schedule {dropped.schedule} is dropped: {dropped.reason}; choosing again")
 
 
 def write_result(data: str | bytes, path: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.commands.compile import Request
-from scalec.commands.output import note, plain_table, print_table
+from scalec.commands.output import note, note_dropped, plain_table, print_table
 from scalec.errors import ScalecError
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def run_program(request: Request, seed: int) -> None:
         request.source, target=request.target, dims=dict(request.dims), schedule=dict(request.schedule) or None
     )
     spec = kernel.spec
+    for dropped in spec.dropped:
+        note_dropped(dropped)
     missing = [name for name in spec.dims if name not in request.dims]
     if missing:
         raise ScalecError(
@@ -103,7 +105,7 @@ def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Mapping[str
     from scalec.ir import context as contexts
 
     sizes = dict(request.dims)
-    text = request.compile("scale", None).texts["scale"]
+    text = request.compile("scale").texts["scale"]
     with contexts.context():
         module = contexts.parse(text)
         values = reference.make(module, sizes, seed)

@@ -97,11 +97,13 @@ def judge(log: str, what: str) -> None:
         SlowKernelError: with the offending lines and the schedule.
     """
     bad = [line.strip() for line in log.splitlines() if _REMARK.search(line)]
-    bad += [m.group(0) for m in _SPILL.finditer(log) if any(int(g) for g in m.groups())]
+    spills = [m for m in _SPILL.finditer(log) if any(int(g) for g in m.groups())]
+    bad += [m.group(0) for m in spills]
     if bad:
         raise SlowKernelError(
             f"ptxas made a slow kernel of schedule {what}",
             got="; ".join(bad),
             expected="no spill, no stack frame, no C75xx remark",
             fix="a smaller tile, or more registers for the consumers (registers=...)",
+            spilled=max((int(m.group(2)) // 4 for m in spills), default=0),
         )

@@ -7,7 +7,8 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Problem
-from scalec.passes.resources import SharedPlan, no_bulk, stages_that_fit
+from scalec.passes.resources import SharedPlan, factor_registers, free_registers, no_bulk, stages_that_fit
+from scalec.passes.warp_specialize import REGISTERS
 from scalec.targets import Target
 
 MAX_STAGES = 8
@@ -16,20 +17,19 @@ MAX_STAGES = 8
 
 UNROLL = {1: 1, 2: 2, 3: 4}
 """K blocks in one iteration, by consumer warpgroups: +0.3 to +0.9 % for 2 over 1 at 256x128, +0.5 to +1 % for 4 over 1
-at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved). One where K is not known: the
-remainder would be a second loop."""
+at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved)."""
 
 
 class ChooseStages:
     """Decides `stages` (as many as fit, up to eight), `scale_path`, `early_wait` and `unroll`.
 
-    Testing the next stage's barrier before the promotion: +2 to +4 % with two consumer warpgroups. Four K blocks in
-    one iteration for three consumer warpgroups, two for two: see UNROLL. Scales by
-    bulk copy: 8 to 12 % faster than plain loads at K >= 7168. All: H200, 2026-11-21, FP8 1x128 by 128x128.
+    Testing the next stage's barrier before the promotion: +2 to +4 % with two consumer warpgroups. Scales by bulk copy:
+    8 to 12 % faster than plain loads at K >= 7168. Both: H200, 2026-11-21, FP8 1x128 by 128x128. Several K blocks in
+    one iteration (UNROLL) where K is known, as the remainder would be a second loop, and where the registers suffice.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>, warpgroups = 2, promote = 128, epilogue = "bulk", ...}>
     -->
-        #scale.schedule<{..., stages = 3, scale_path = "bulk", early_wait = 1, unroll = 1}>
+        #scale.schedule<{..., stages = 3, scale_path = "bulk", early_wait = 1, unroll = 2}>
     """
 
     name = "choose-stages"
@@ -49,13 +49,22 @@ class ChooseStages:
                 expected=f"at most {problem.target.shared_bytes} bytes on {problem.target.name}",
                 fix="a smaller tile, or epilogue=direct",
             )
-        assert schedule.warpgroups is not None
         return schedule.with_fields(
             stages=stages,
             scale_path=schedule.scale_path,
             early_wait=int(schedule.warpgroups == 2 and bool(schedule.promote)),
-            unroll=UNROLL[schedule.warpgroups] if problem.k.size is not None else 1,
+            unroll=unroll_of(problem, schedule),
         )
+
+
+def unroll_of(problem: Problem, schedule: Schedule) -> int:
+    """K blocks in one iteration: those of UNROLL, or one where K is not known or the registers do not suffice."""
+    assert schedule.tile is not None
+    assert schedule.warpgroups is not None
+    blocks = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
+    given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
+    short = factor_registers(problem, schedule.tile[1], blocks) and free_registers(problem, given, blocks) < 0
+    return 1 if short else blocks
 
 
 def no_bulk_scales(problem: Problem) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scalec.errors import ScheduleError
@@ -10,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
-from scalec.passes.resources import Registers, stages_that_fit
+from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit
 from scalec.passes.warp_specialize import REGISTERS, WAVE, warpgroups_for
 from scalec.targets import Target
 
@@ -48,26 +49,37 @@ CANDIDATES = (
 )
 
 
+ROWS = (64, 128, 192, 256)
+"""Rows of the tiles that are made for scale blocks which no candidate cuts evenly."""
+
+
+@dataclass(frozen=True)
 class ChooseTiling:
     """Decides `tile`, `cluster` and `promote`: the candidate that keeps the tensor cores busy the shortest.
 
     A launch takes ceil(clusters of tiles / clusters that run at once) waves, each as long as one tile takes; the
-    candidates must fit registers and shared memory and cut the scale blocks of B evenly. Two CTAs along N share
-    their A tile where N has two tiles. FP8 sums leave the tensor core every 128 of K (its accumulator keeps fewer
-    bits than FP32), 16-bit ones at the end.
+    candidates must fit registers and shared memory and cut the scale blocks of B evenly. Where none does, tiles are
+    made as wide as some blocks of B. Two CTAs along N share their A tile where N has two tiles. FP8 sums leave the
+    tensor core every 128 of K (its accumulator keeps fewer bits than FP32), 16-bit ones at the end.
+
+    Attributes:
+        spare: registers that a consumer thread must have beyond those that are estimated: where ptxas spilled, the
+            compiler asks for more.
 
         #scale.schedule<{}>
     -->
         #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, promote = 128 : i64}>
     """
 
+    spare: int = 0
+
     name = "choose-tiling"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, choose)
+        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare))
 
 
-def choose(problem: Problem, schedule: Schedule) -> Schedule:
+def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     """The schedule with tile, cluster and promote decided.
 
     Raises:
@@ -79,17 +91,39 @@ def choose(problem: Problem, schedule: Schedule) -> Schedule:
         tile = schedule.tile
     else:
         tile_k = TILE_K_BYTES * 8 // bits
-        rows = [c for c in CANDIDATES if problem.m.size is None or problem.m.size > WAVE or c.m == WAVE]
-        fitting = [c for c in rows if _fits(problem, schedule, (c.m, c.n, tile_k), promote)]
-        if not fitting:
-            raise ScheduleError(
-                f"no tile fits {problem.target.name} with {schedule}",
-                expected="one of " + ", ".join(f"{c.m}x{c.n}x{tile_k}" for c in rows),
-                fix="decide tile too, or leave more to the compiler",
-            )
+        fitting = _fitting(problem, schedule, tile_k, promote, spare)
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
         tile = (best.m, best.n, tile_k)
     return schedule.with_fields(tile=tile, cluster=_cluster(problem, schedule, tile[1]), promote=promote)
+
+
+def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int) -> list[Candidate]:
+    """The candidates that fit; those made for the scale blocks of B where no other does."""
+    refused: dict[str, list[str]] = {}
+    for candidates in (CANDIDATES, _cut_to_blocks(problem)):
+        found = []
+        for c in candidates:
+            if problem.m.size is not None and problem.m.size <= WAVE < c.m:
+                continue
+            reason = _misfit(problem, schedule, (c.m, c.n, tile_k), promote, spare)
+            if reason:
+                refused.setdefault(reason, []).append(f"{c.m}x{c.n}x{tile_k}")
+            else:
+                found.append(c)
+        if found:
+            return found
+    raise ScheduleError(
+        f"no tile fits {problem.target.name}" + (f" with {schedule}" if schedule.decided() else ""),
+        got="; ".join(f"{_some(tiles)}: {reason}" for reason, tiles in refused.items()),
+        expected="a tile for which none of these holds",
+        fix="decide tile too, or leave more to the compiler",
+    )
+
+
+def _some(tiles: list[str]) -> str:
+    """A few of many."""
+    shown = ", ".join(tiles[:3])
+    return f"{shown} and {len(tiles) - 3} more" if len(tiles) > 3 else shown
 
 
 def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
@@ -114,13 +148,43 @@ def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, in
     return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= 2 else (1, 1)
 
 
-def _fits(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> bool:
-    """Whether registers and two stages (without a staged epilogue, unless decided) fit, and scales are cut evenly."""
+def _cut_to_blocks(problem: Problem) -> Iterator[Candidate]:
+    """Tiles whose columns are whole scale blocks of B, or a part of one that divides it; none without such blocks."""
+    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
+    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
+    for m in ROWS if blocks and family is not None else ():
+        for n in family.n if family is not None else ():
+            if (m, n) not in {(c.m, c.n) for c in CANDIDATES} and cuts_scales(problem, (m, n)):
+                yield Candidate(m, n, _efficiency(m, n))
+
+
+def _efficiency(m: int, n: int) -> float:
+    """That of a tile which is no candidate, from the bytes it copies for a product: lines through CANDIDATES."""
+    side = 2 * m * n / (m + n)  # of the square tile that copies as much
+    return min(0.0105 * side, 0.15 + 0.0070 * side, 0.65 + 0.0020 * side)
+
+
+def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int, spare: int) -> str:
+    """Why a tile cannot be chosen, "" where it can: registers, two stages (without a staged epilogue, unless decided)
+    and scales that are cut evenly."""
     warpgroups = schedule.warpgroups or warpgroups_for(tile[0])
-    if tile[0] % (WAVE * warpgroups) or not cuts_scales(problem, tile):
-        return False
-    _, consumer = schedule.registers or REGISTERS[warpgroups]
-    if Registers.of(tile, warpgroups, promote).total > consumer:
-        return False
-    plan = schedule.with_fields(tile=tile, epilogue=schedule.epilogue or "direct")
-    return stages_that_fit(problem, plan) >= (schedule.stages or 2)
+    if tile[0] % (WAVE * warpgroups):
+        return f"rows that {warpgroups} warpgroups cannot share in waves of {WAVE}"
+    if not cuts_scales(problem, tile):
+        scale = problem.rhs.scales[0]
+        return f"columns that straddle the blocks of {scale.name}, one for each {scale.rows} of {problem.rhs.rows}"
+    plan = schedule.with_fields(
+        tile=tile,
+        warpgroups=warpgroups,
+        registers=schedule.registers or REGISTERS[warpgroups],
+        promote=promote,
+        epilogue=schedule.epilogue or "direct",
+    )
+    if free_registers(problem, plan, schedule.unroll or 1) < spare:
+        return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
+    if Registers.of(tile, warpgroups, promote).accumulators > most_accumulators(problem):
+        return "too few registers of a thread beside the sums for the elementwise expression"
+    stages = schedule.stages or 2
+    if stages_that_fit(problem, plan) < stages:
+        return f"{stages} stages do not fit into {problem.target.shared_bytes} bytes of shared memory"
+    return ""

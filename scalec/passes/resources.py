@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
+from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
 from scalec.targets import Target
@@ -26,6 +27,9 @@ WINDOW_ALIGN = 256
 
 BARRIER_BYTES = 16
 """One full and one empty mbarrier of 8 bytes for each stage."""
+
+ACCUMULATORS = 128
+"""Accumulators of a thread in the largest tiles (256x128 of two warpgroups)."""
 
 OVERHEAD_REGISTERS = 32
 """Registers of a consumer thread beside accumulators: addresses, scales, loop state. The largest that lets the
@@ -190,6 +194,44 @@ class Registers:
         """For a tile of (M, N, K): a wave is 64 rows of a warpgroup, N/2 sums a thread."""
         waves, wave = tile[0] // (64 * warpgroups), tile[1] // 2
         return Registers(waves * wave, wave if promote else 0)
+
+
+FREE_FACTORS = 4
+"""Scale factors of column blocks that OVERHEAD_REGISTERS still covers: blocks of 32 columns at a tile of 128 columns,
+and all coarser ones, ran without spills at every tile (ptxas 13.5, 2026-11-21)."""
+
+
+def factor_registers(problem: Problem, columns: int, unroll: int) -> int:
+    """Registers of the factors of column blocks (`scale(..., 8x128)`), beyond those in OVERHEAD_REGISTERS, estimated.
+
+    A set for each K block of an iteration, and one that is fetched ahead. Of 1x128 by 16x128 and by 8x128 at six sizes
+    this tells which of 256x128 and 192x128 spill, at each unroll (ptxas 13.5, 2026-11-21).
+    """
+    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
+    return max((max(0, columns // b - FREE_FACTORS) * (1 + unroll) for b in blocks), default=0)
+
+
+def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
+    """Registers that a consumer thread keeps free, estimated; the tile, warpgroups and registers are decided."""
+    assert schedule.tile is not None
+    assert schedule.warpgroups is not None
+    assert schedule.registers is not None
+    need = Registers.of(schedule.tile, schedule.warpgroups, schedule.promote or 0)
+    return schedule.registers[1] - need.total - factor_registers(problem, schedule.tile[1], unroll)
+
+
+def most_accumulators(problem: Problem) -> int:
+    """Accumulators of a thread beside which the epilogue of `problem` still finds registers.
+
+    Where N is not known, what is read at a row and a column of its own (`+ R[m,n]`, `+=`) is read one element at a
+    time, and ptxas keeps the offset of each of a thread's columns. Of the kernels tried that read so, all 44 spilled at
+    256x128, 18 of 20 at 128x256, and all 4 that read three such tensors at 128x128 (ptxas 13.5, 2026-11-21).
+    """
+    if problem.n.size is not None:
+        return ACCUMULATORS
+    m, shared = problem.m.name, 64  # rows that a warpgroup has at once share what is read at m/64, m/128, ...
+    own = sum(x.kind == "both" and all(i.divisor < shared for i in x.index if i.dim == m) for x in problem.inputs)
+    return {0: ACCUMULATORS, 1: 64, 2: 64}.get(own, 32)
 
 
 def threads(warpgroups: int) -> int:

@@ -7,7 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from scalec.errors import ScheduleError
+from scalec.ir import context as contexts
+from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
+from scalec.passes.choose_tiling import ChooseTiling
+from scalec.passes.pipeline import find, run_pipeline
+from scalec.targets import Target
 from tests.passes.scale_programs import text
 
 
@@ -57,5 +62,47 @@ def test_a_decided_number_of_warpgroups_limits_the_tiles(decide: Callable[..., S
 
 
 def test_nothing_fits(decide: Callable[..., Schedule]) -> None:
-    with pytest.raises(ScheduleError, match="no tile fits sm_90a with stages=20"):
-        decide(text(m=4096), stages=20, warpgroups=3)
+    with pytest.raises(ScheduleError) as refusal:
+        decide(text(m=4096), stages=32, warpgroups=3)
+    assert str(refusal.value) == (
+        "no tile fits sm_90a with stages=32, warpgroups=3\n"
+        "  got: 192x128x128, 192x8x128, 192x16x128 and 2 more: 32 stages do not fit into 232448 bytes of shared "
+        "memory; 256x128x128, 128x256x128, 128x192x128 and 16 more: rows that 3 warpgroups cannot share in waves of "
+        "64; 192x256x128: more than the 160 registers of a consumer thread\n"
+        "  expected: a tile for which none of these holds\n"
+        "  fix: decide tile too, or leave more to the compiler"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "tile"),
+    [
+        (40, (192, 120, 128)),  # three blocks
+        (136, (128, 136, 128)),  # one block
+        (56, (256, 112, 128)),
+        (344, (256, 8, 128)),  # wider than any tile: a part that divides it
+    ],
+)
+def test_tiles_are_made_for_scale_blocks_that_none_cuts(
+    decide: Callable[..., Schedule], rows: int, tile: tuple[int, ...]
+) -> None:
+    assert decide(text(b_block=f"{rows}, 128")).tile == tile
+
+
+def test_fine_column_blocks_take_registers(decide: Callable[..., Schedule]) -> None:
+    """Which of these ptxas spills: tests/lowering/test_fallback.py."""
+    found = {rows: decide(text(b_block=f"{rows}, 128")) for rows in (8, 16, 32)}
+    assert {rows: (s.tile, s.unroll) for rows, s in found.items()} == {
+        8: ((128, 128, 128), 2),
+        16: ((256, 128, 128), 1),
+        32: ((256, 128, 128), 2),
+    }
+
+
+def test_more_registers_to_spare_take_a_smaller_tile(target: Target) -> None:
+    tiles = {}
+    for spare in (0, 72, 136):
+        module = contexts.parse(text())
+        run_pipeline(module, target, passes=[*find(["infer-roles", "fuse-epilogue"]), ChooseTiling(spare)])
+        tiles[spare] = schedules.read(module.body.operations[0]).tile
+    assert tiles == {0: (256, 128, 128), 72: (128, 128, 128), 136: (128, 64, 128)}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
+from scalec.abi import Argument, Dropped, Extent, KernelSpec, Launch, TensorSpec
 from scalec.formats import ELEMENT_TYPES
 from tests.runtime.fake import gemm_spec
 
@@ -48,6 +48,7 @@ specs = st.builds(
     launch=st.builds(Launch, threads=sizes, shared_bytes=sizes, cluster=st.integers(1, 16), tiles=tiles),
     schedule=names,
     flops=st.lists(names, max_size=3).map(tuple),
+    dropped=st.lists(st.builds(Dropped, schedule=names, reason=names), max_size=2).map(tuple),
 )
 
 

@@ -1,14 +1,16 @@
 // RUN: %invalid choose-tiling %s
 
-// EXPECT: no tile fits sm_90a with warpgroups=3, registers=24x96
-// EXPECT: 192x128x128
+// EXPECT: no tile fits sm_90a with warpgroups=3, registers=24x32
+// EXPECT: 192x128x128, 192x8x128, 192x16x128 and 3 more: more than the 32 registers of a consumer thread
+// EXPECT: 256x128x128, 128x256x128
+// EXPECT: rows that 3 warpgroups cannot share in waves of 64
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 func.func @p(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],
-              scale.schedule = #scale.schedule<{warpgroups = 3 : i64, registers = array<i64: 24, 96>}>} {
+              scale.schedule = #scale.schedule<{warpgroups = 3 : i64, registers = array<i64: 24, 32>}>} {
   %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
     : (tensor<4096x2048xf8E4M3FN>, tensor<4096x16xf32>) -> tensor<4096x2048xf32>
   %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 128, 128>, "f32", "row">}

@@ -1,0 +1,125 @@
+"""Where ptxas spills, another schedule is shipped: every stage is then that schedule's, and the change is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scalec.abi import Dropped, KernelSpec
+from scalec.commands import compile as command
+from scalec.compiler import STAGES, compile_source
+from scalec.errors import SlowKernelError
+from scalec.lowering import ptxas
+
+FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+DIMS = {"n": 7168, "k": 2048}
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Makes ptxas's kernels of schedules with one of these texts slow; gives the schedules it was asked for."""
+
+    def use(*texts: str, spilled: int = 20) -> list[str]:
+        asked: list[str] = []
+
+        def judge(log: str, what: str) -> None:
+            asked.append(what)
+            if any(text in what for text in texts):
+                raise SlowKernelError(f"slow: {what}", got=f"{4 * spilled} bytes spill stores", spilled=spilled)
+
+        monkeypatch.setattr(ptxas, "judge", judge)
+        return asked
+
+    return use
+
+
+@pytest.mark.parametrize("stage", STAGES[1:-1])
+def test_every_stage_is_that_of_the_kernel_that_is_shipped(slow: Callable[..., list[str]], stage: str) -> None:
+    slow("tile=256x128")
+    shipped = compile_source(FP8, dims=DIMS, until="nvvm")
+    assert shipped.schedule is not None
+    assert shipped.schedule.tile == (128, 128, 128)
+    made = compile_source(FP8, dims=DIMS, until=stage)
+    assert made.schedule == shipped.schedule
+    assert made.texts[stage] == shipped.texts[stage]
+
+
+def test_scale_is_as_the_front_end_built_it(slow: Callable[..., list[str]]) -> None:
+    asked = slow()
+    text = compile_source(FP8, dims=DIMS, until="scale").texts["scale"]
+    assert asked == []
+    slow("unroll=2")
+    assert compile_source(FP8, dims=DIMS, schedule={"tile": "256x128x128"}).texts["scale"] != text  # what is decided
+    slow("tile=256x128")
+    assert compile_source(FP8, dims=DIMS).texts["scale"] == text
+
+
+def test_the_change_is_told(slow: Callable[..., list[str]]) -> None:
+    asked, told = slow("tile=256x128"), []
+    made = compile_source(FP8, dims=DIMS, on_drop=told.append)
+    assert made.spec is not None
+    assert told == made.dropped == list(made.spec.dropped) == [Dropped(asked[0], "ptxas: 80 bytes spill stores")]
+    assert made.spec.schedule == asked[1] == str(made.schedule)
+    assert KernelSpec.from_json(made.spec.to_json()).dropped == made.spec.dropped
+    assert compile_source(FP8, dims={"n": 64, "k": 64}).dropped == []
+
+
+def test_the_command_line_tells_it(
+    slow: Callable[..., list[str]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow("tile=256x128")
+    command.compile_program(command.Request(FP8, "sm_90a", DIMS), ["tile"], None)
+    out, err = capfd.readouterr()
+    assert "note: schedule tile=256x128x128," in err
+    assert "is dropped: ptxas: 80 bytes spill stores" in err
+    assert "note: the kernel has schedule tile=128x128x128," in err
+    assert "tile.kernel" in out
+    assert "note:" not in out
+
+
+def test_fewer_blocks_in_an_iteration_where_few_registers_lack(slow: Callable[..., list[str]]) -> None:
+    slow("unroll=2", spilled=6)
+    made = compile_source(FP8, dims=DIMS)
+    assert made.schedule is not None
+    assert (made.schedule.tile, made.schedule.unroll) == ((256, 128, 128), 1)
+    slow("unroll=2", spilled=7)
+    made = compile_source(FP8, dims=DIMS, schedule={"tile": "256x128x128"})  # nothing else is left to choose
+    assert made.schedule is not None
+    assert made.schedule.unroll == 1
+
+
+def test_what_the_user_decided_is_not_chosen_again(slow: Callable[..., list[str]]) -> None:
+    asked = slow("tile")
+    with pytest.raises(SlowKernelError, match=r"tile=256x128x128.*unroll=2"):
+        compile_source(FP8, dims=DIMS, schedule={"tile": "256x128x128", "unroll": "2"})
+    assert len(asked) == 1
+
+
+def test_the_last_refusal_counts_where_no_tile_is_left(slow: Callable[..., list[str]]) -> None:
+    asked = slow("tile")
+    with pytest.raises(SlowKernelError):
+        compile_source(FP8, dims=DIMS)
+    assert len(asked) == len(set(asked)) <= 4
+
+
+S = "A[m,k]@B[n,k] scale(1x128,128x128)"
+EXOTIC = {
+    "accumulation of any width": (f"C[m,n]:f32 += {S}", {}, 1),
+    "a residual of any width": (f"C[m,n] = gelu({S} + b[n]) + R[m,n]", {}, 1),
+    "much that is read": (f"C[m,n] = max({S}, Q[m,n], R[m,n], P[m/2,n/4], y[m], z[n]*w[m/128])", {}, 1),
+    "accumulation of an expression": (f"C[m,n]:f32 += gelu({S} + b[n]) * R[m,n] + Q[m,n]", {}, 1),
+    "much that is read, by pairs": (f"C[m,n] = max({S}, Q[m,n], R[m,n], P[m/2,n/4], y[m], z[n]*w[m/128])", DIMS, 2),
+    "fine column blocks": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,8x128)", DIMS, 1),
+    "less fine column blocks": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,16x128)", DIMS, 1),
+    "blocks of both": ("C[m,n] = A[m,k]@B[n,k] scale(64x256@col,8x128)", {}, 1),
+}
+
+
+@pytest.mark.parametrize("name", EXOTIC)
+def test_exotic_programs_take_two_attempts_at_most(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    source, dims, wanted = EXOTIC[name]
+    attempts, assemble = [], ptxas.assemble
+    monkeypatch.setattr(ptxas, "assemble", lambda *a: (attempts.append(a[2]), assemble(*a))[1])
+    assert compile_source(source, dims=dims).cubin
+    assert len(attempts) <= wanted, attempts
