@@ -11,6 +11,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+SHARED = "scalec_shared"
+"""The symbol of a kernel's shared memory."""
+
+# PTX ISA 4.4: an identifier is a letter, or _ $ % and at least one more character; WARP_SZ is predefined
+_TAKEN = frozenset({"_", "WARP_SZ", SHARED})
+
+
+def entry_name(name: str) -> str:
+    """The symbol of a kernel that the program calls `name`: the name itself, unless it cannot be one in PTX."""
+    return f"scalec_entry_{name}" if name in _TAKEN else name
+
 
 @dataclass(frozen=True)
 class Extent:

@@ -14,6 +14,7 @@ It decides nothing: every number is read from the schedule or from the shared-me
 
 from __future__ import annotations
 
+from scalec.abi import entry_name
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit_consumer import Consumer
@@ -48,7 +49,7 @@ class Kernel(Producer, Consumer):
     def build(self) -> None:
         """Emits the kernel at the insertion point."""
         e, s = self.e, self.schedule
-        name = ir.StringAttr(self.function.attributes["sym_name"]).value
+        name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
         threads = WARPGROUP * (s.warpgroups + 1)
         made = e.op(
             "tile.kernel",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scalec.abi import SHARED
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
@@ -33,7 +34,7 @@ def lower(kernel: ir.OpView) -> ir.Module:
     dimensions = f", nvvm.cluster_dim = array<i32: {ctas}, 1, 1>" if ctas > 1 else ""
     module = ir.Module.parse(f"""
 module attributes {{llvm.target_triple = "nvptx64-nvidia-cuda"}} {{
-  llvm.mlir.global external @scalec_shared() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<0 x i8>
+  llvm.mlir.global external @{SHARED}() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<0 x i8>
   llvm.func @{name}({parameters}) attributes {{
       nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, nvvm.minctasm = 1 : i32{dimensions}}} {{
     llvm.return
@@ -68,7 +69,7 @@ def _prologue(b: Builder, threads: int, cluster: tuple[int, int]) -> State:
     warp = b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), b.shr(tid, 5), b.constant(0), b.constant(31)], kind=kind)
     rank = b.special("cluster_ctarank") if cluster[0] * cluster[1] > 1 else 0
     pointer = ir.Type.parse("!llvm.ptr<3>")
-    base = b.op("llvm.mlir.addressof", [pointer], [], global_name=ir.FlatSymbolRefAttr.get("scalec_shared"))
+    base = b.op("llvm.mlir.addressof", [pointer], [], global_name=ir.FlatSymbolRefAttr.get(SHARED))
     shared = b.op("llvm.ptrtoint", [b.i32], [base])
     return State(b, {}, threads, cluster, tid, lane, warp, rank, shared)
 
