@@ -7,6 +7,7 @@ import numpy as np
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, Sink, Source, Step, op
 from scalec.emulator.machine import mbarrier
+from scalec.emulator.machine.order import View
 from scalec.emulator.machine.signals import Blocked
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand
@@ -72,7 +73,8 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
         counts = count(warp) if count else None
         sizes = transaction(warp) if transaction else None
         states = np.zeros(32, np.uint64)
-        view = None if relaxed else warp.agent
+        # .relaxed: nothing is published but what tcgen05.fence::before_thread_sync orders
+        view = warp.units.get("relaxed release") if relaxed else warp.agent
         found = [
             (lane, mbarrier.find(warp.cta.cluster, space, address, warp)) for lane, address in lanes(warp, addresses)
         ]
@@ -87,7 +89,7 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
             if drop:
                 barrier.expected -= arriving
             barrier.arrive(arriving, who, view)
-        if view is not None:
+        if not relaxed:
             warp.agent.seen[warp.agent.index] += 1  # what comes later is not part of what was released
         state(warp, states)
 
@@ -172,6 +174,8 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
                 late = barrier
             elif not relaxed:
                 warp.agent.join(barrier.done)
+            else:  # for tcgen05.fence::after_thread_sync
+                warp.units.setdefault("relaxed acquire", View(warp.agent.order.capacity)).join(barrier.done)
         if late is not None:
             polls = warp.units.setdefault("polls", {})
             here = warp.pc

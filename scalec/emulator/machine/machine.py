@@ -30,6 +30,7 @@ class Options:
         ignore: kinds of findings that do not stop the run.
         tensor_core: "exact" (FP32 accumulation) or "hopper" (what an H200 does).
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
+        tensor_fences: whether tcgen05.fence is demanded wherever the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
         progress: called now and then with (CTAs done, CTAs in all).
     """
@@ -38,6 +39,7 @@ class Options:
     ignore: frozenset[str] = frozenset()
     tensor_core: str = "exact"
     sms: int = 4
+    tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
     progress: Callable[[int, int], None] | None = None
 

@@ -1,0 +1,185 @@
+"""tcgen05.alloc, .dealloc, .relinquish_alloc_permit (PTX ISA 9.7.16.7.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.instructions.table import Decoder, Step, op, uniform
+from scalec.emulator.layouts.tensor_memory import COLUMNS, LANES, split_address
+from scalec.emulator.machine import tensor_pipe
+from scalec.emulator.machine.access import locate, store
+from scalec.emulator.machine.signals import Blocked, Condition
+from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory
+from scalec.emulator.machine.warp import Warp
+from scalec.emulator.program import Instruction
+
+TARGETS = ("sm_100a", "sm_100f", "sm_101a", "sm_101f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+GROUPS = ("cta_group::1", "cta_group::2")
+
+
+def cta_group(instruction: Instruction, decoder: Decoder) -> int:
+    """1 or 2, the same in all tcgen05 instructions of a kernel.
+
+    Raises:
+        Finding: illegal, there are both.
+    """
+    decoder.need_target(*TARGETS)
+    code = decoder.kernel.code
+    found = {m for i in code if i.opcode == "tcgen05" for m in i.modifiers if m in GROUPS}
+    if len(found) > 1:
+        raise Finding(
+            "illegal",
+            "the kernel has tcgen05 instructions with .cta_group::1 and with .cta_group::2",
+            expected="the same .cta_group in all of them (9.7.16.7.1)",
+        )
+    return 2 if instruction.has(GROUPS[1]) else 1
+
+
+class _Collective:
+    """The warps of a pair that meet in an instruction with .cta_group::2.
+
+    Attributes:
+        arrived: rank of the CTA -> (name of the instruction, its number, who).
+        generation: how often two have met.
+    """
+
+    def __init__(self) -> None:
+        self.arrived: dict[int, tuple[str, int, str]] = {}
+        self.generation = 0
+        self.condition = Condition(self.describe)
+
+    def describe(self) -> str:
+        what = ", ".join(f"{who} at {name} of {count} columns" for name, count, who in self.arrived.values())
+        return f"of a pair of CTAs only {what} has come"
+
+    def meet(self, warp: Warp, name: str, count: int, *, blocks: bool) -> Blocked | None:
+        """The warp comes; blocked until the peer's warp has come, too, or at least not ahead of it.
+
+        Raises:
+            Finding: tensor-memory, the two do different things.
+        """
+        waiting = warp.units.get("tcgen05 collective")
+        if waiting is not None:
+            if self.generation == waiting:
+                return Blocked(self.condition, f"the peer CTA at {name}")
+            del warp.units["tcgen05 collective"]
+            return None
+        if self.arrived and warp.cta.rank not in self.arrived:
+            ((other, columns, who),) = self.arrived.values()
+            if (other, columns) != (name, count):
+                raise Finding(
+                    "tensor-memory",
+                    f"{name} of {count} columns, while {who} of the peer CTA executes {other} of {columns} columns",
+                    expected="a warp of each CTA of the pair executes the same one (9.7.16.5, table 46)",
+                )
+            self.arrived = {}
+            self.generation += 1
+            self.condition.notify()
+            return None
+        if warp.cta.rank in self.arrived:  # an instruction that did not block came once more before the peer's
+            return Blocked(self.condition, f"the peer CTA at {name}")
+        self.arrived[warp.cta.rank] = (name, count, warp.name)
+        if not blocks:
+            return None
+        warp.units["tcgen05 collective"] = self.generation
+        return Blocked(self.condition, f"the peer CTA at {name}")
+
+
+def _collective(warp: Warp) -> _Collective:
+    table = tensor_pipe.shared(warp.cta.cluster).collective
+    return table.setdefault(warp.cta.rank & ~1, _Collective())
+
+
+@op("tcgen05.alloc")
+def alloc(instruction: Instruction, decoder: Decoder) -> Step:
+    """tcgen05.alloc.cta_group.sync.aligned{.shared::cta}.b32 [dst], nCols: blocks until the columns are free."""
+    decoder.only(instruction, "alloc", "sync", "aligned", "shared::cta", GROUPS)
+    group = cta_group(instruction, decoder)
+    space = "shared" if instruction.has("shared::cta") else ""
+    where, number = decoder.address(instruction.operands[0]), decoder.source(instruction.operands[1], "u32")
+
+    def run(warp: Warp) -> Blocked | None:
+        warp.need_converged(instruction.name, whole=True)
+        count = uniform(warp, number(warp), "the number of columns")
+        memory = tensor_pipe.memory(warp.cta)
+        found = memory.allocations.allocate(count)
+        if found is None:
+            return Blocked(memory.freed, f"{count} columns of tensor memory")
+        address = uniform(warp, where(warp), "the address that tcgen05.alloc writes to")
+        segment, _ = locate(warp.cta.cluster, space, address, 4)
+        if segment is not warp.cta.shared:
+            raise Finding(
+                "illegal", f"tcgen05.alloc writes to {segment.name}", expected="shared memory of the executing CTA"
+            )
+        if group == 2:
+            tensor_pipe.pair(warp, group)
+            blocked = _collective(warp).meet(warp, "tcgen05.alloc", count, blocks=True)
+            if blocked is not None:
+                return blocked
+        allocations, column = found
+        memory.take(allocations, column, count)
+        memory.alloc_text = f"{instruction.where}, by {warp.name}"
+        _put(warp, space, address, column)
+        return None
+
+    return run
+
+
+def _put(warp: Warp, space: str, address: int, value: int) -> None:
+    """One store by the whole warp."""
+    mask, full = warp.mask, warp.full
+    warp.mask, warp.full = np.arange(32) == 0, False
+    try:
+        data = np.broadcast_to(np.array([value], "<u4").view(np.uint8), (32, 4))
+        store(warp, space, np.full(32, address), data)
+    finally:
+        warp.mask, warp.full = mask, full
+
+
+@op("tcgen05.dealloc")
+def dealloc(instruction: Instruction, decoder: Decoder) -> Step:
+    """tcgen05.dealloc.cta_group.sync.aligned.b32 taddr, nCols: nothing may use the columns any more."""
+    decoder.only(instruction, "dealloc", "sync", "aligned", GROUPS)
+    group = cta_group(instruction, decoder)
+    where, number = decoder.source(instruction.operands[0], "b32"), decoder.source(instruction.operands[1], "u32")
+
+    def run(warp: Warp) -> Blocked | None:
+        warp.need_converged(instruction.name, whole=True)
+        count = uniform(warp, number(warp), "the number of columns")
+        address = uniform(warp, where(warp), "the address that tcgen05.dealloc frees")
+        waiting = "tcgen05 collective" in warp.units
+        if not waiting:
+            lane, column = split_address(address)
+            if lane:
+                raise Finding("tensor-memory", f"tcgen05.dealloc of address {address:#010x}", expected="lane 0")
+            _free(warp, tensor_pipe.memory(warp.cta), column, count)
+        if group == 2:  # "may block": the seed says whether it does
+            blocks = warp.machine.random.random() < 0.5
+            return _collective(warp).meet(warp, "tcgen05.dealloc", count, blocks=blocks)
+        return None
+
+    return run
+
+
+def _free(warp: Warp, memory: TensorMemory, column: int, count: int) -> None:
+    allocations = memory.allocations.free(column, count)  # checks that there is such an allocation
+    columns = np.arange(column, column + count)
+    flat = (np.arange(LANES)[:, None] * COLUMNS + columns).reshape(-1)
+    memory.overwrites(Placed(flat, columns), Access(tensor_pipe.state(warp), "tcgen05.dealloc", "dealloc"))
+    assert allocations is not None
+    memory.free(column, count)
+
+
+@op("tcgen05.relinquish_alloc_permit")
+def relinquish(instruction: Instruction, decoder: Decoder) -> Step:
+    """tcgen05.relinquish_alloc_permit.cta_group.sync.aligned: the CTA allocates no more."""
+    decoder.only(instruction, "relinquish_alloc_permit", "sync", "aligned", GROUPS)
+    cta_group(instruction, decoder)
+
+    def run(warp: Warp) -> None:
+        warp.need_converged(instruction.name, whole=True)
+        memory = tensor_pipe.memory(warp.cta)
+        memory.allocations = memory.allocations.relinquish()
+
+    return run

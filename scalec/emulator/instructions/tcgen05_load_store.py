@@ -1,0 +1,160 @@
+"""tcgen05.ld, tcgen05.st, tcgen05.wait (PTX ISA 9.7.16.8): between tensor memory and the registers of a warp.
+
+Loads and stores may happen at any moment until they are waited for. As no access out of order passes the judge, they
+happen here at once; the registers that a load writes stay in use until the wait. (A true register dependency needs no
+wait by 9.7.16.6.4.5, but then orders nothing else, and what follows a load without a wait is mostly meant to: it is a
+finding.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.instructions.table import Decoder, Step, op, uniform
+from scalec.emulator.instructions.tcgen05_alloc import TARGETS
+from scalec.emulator.layouts.tensor_memory import (
+    REGISTERS,
+    check_warp,
+    pack,
+    register_cells,
+    split_address,
+    unpack,
+)
+from scalec.emulator.machine import tensor_pipe
+from scalec.emulator.machine.tensor_memory import Access, Placed, Write, placed
+from scalec.emulator.machine.warp import Warp
+from scalec.emulator.program import Instruction, Operand, Reg, Vector
+
+_REPEAT = re.compile(r"x(\d+)")
+_ORDER = (1, 2, 0)  # (threads, registers, halves) -> (registers, halves, threads)
+
+
+def _shape(instruction: Instruction, decoder: Decoder, packing: str) -> tuple[str, int, bool]:
+    """Shape, repeat, and whether 16-bit halves are packed."""
+    decoder.need_target(*TARGETS)
+    if instruction.has("red"):
+        raise NotModelled(f"{instruction.name}: .red is of sm_101a and sm_103a")
+    repeats = [f"x{1 << i}" for i in range(8)]
+    decoder.only(instruction, "ld", "st", "sync", "aligned", REGISTERS, repeats, packing)
+    shape = next((m for m in instruction.modifiers if m in REGISTERS), "")
+    repeat = next((int(m[1:]) for m in instruction.modifiers if _REPEAT.fullmatch(m)), 0)
+    if not shape or not repeat:
+        raise PtxSyntaxError(f"{instruction.name} lacks a shape or .x1 to .x128")
+    return shape, repeat, instruction.has(packing)
+
+
+def _elements(operand: Operand | None, count: int, name: str) -> Sequence[Operand | None]:
+    elements = operand.elements if isinstance(operand, Vector) else (operand,)
+    if len(elements) != count:
+        raise PtxSyntaxError(f"{len(elements)} registers for {name}, expected {count} (tables 49 and 50)")
+    return elements
+
+
+def _cells(warp: Warp, address: int, shape: str, arguments: tuple, what: str) -> Placed:
+    lane, column = split_address(address)
+    check_warp(shape, lane, warp.index)
+    return placed(register_cells, arguments, lane, column, what, _ORDER)
+
+
+@op("tcgen05.ld")
+def load(instruction: Instruction, decoder: Decoder) -> Step:
+    """tcgen05.ld.sync.aligned.shape.num{.pack::16b}.b32 r, [taddr]{, immHalfSplitoff}: 9.7.16.8.3."""
+    shape, repeat, packed = _shape(instruction, decoder, "pack::16b")
+    operands = instruction.operands
+    split = decoder.integer(operands[2]) if shape == "16x32bx2" else 0
+    arguments = (shape, repeat, packed, split)
+    count = register_cells(*arguments).lanes.shape[1]
+    elements = _elements(operands[0], count, instruction.name)
+    sinks = [decoder.sink(e, "b32") for e in elements]
+    registers = [e.index for e in elements if isinstance(e, Reg)]
+    where = decoder.address(operands[1])
+    text = f"tcgen05.ld at line {instruction.line}"
+
+    def run(warp: Warp) -> None:
+        warp.need_converged(instruction.name, whole=True)
+        state, memory = tensor_pipe.state(warp), tensor_pipe.memory(warp.cta)
+        for register in registers:
+            if register in warp.inflight:
+                name = warp.kernel.function.registers[register][0]
+                raise Finding(
+                    "in-flight",
+                    f"register {name} is used while in use by {warp.inflight[register]}",
+                    fix="tcgen05.wait::ld before this instruction",
+                )
+        address = uniform(warp, where(warp), "the address of tcgen05.ld")
+        cells = _cells(warp, address, shape, arguments, "tcgen05.ld")
+        memory.reads(cells, Access(state, "tcgen05.ld", "ld"))
+        memory.note_read(cells.flat, state.loads, state.load_clock)
+        state.loads.texts[state.load_clock] = instruction.where
+        words = pack(np.moveaxis(memory.words[cells.flat], 1, -1))
+        for sink, lanes in zip(sinks, words, strict=True):
+            sink(warp, lanes)
+        warp.inflight.update(dict.fromkeys(registers, text))
+        state.loading.update(registers)
+        warp.machine.stats.bytes["tensor memory -> registers"] += 4 * cells.flat.size
+
+    return run
+
+
+@op("tcgen05.st")
+def store(instruction: Instruction, decoder: Decoder) -> Step:
+    """tcgen05.st.sync.aligned.shape.num{.unpack::16b}.b32 [taddr], {immHalfSplitoff,} r: 9.7.16.8.4."""
+    shape, repeat, packed = _shape(instruction, decoder, "unpack::16b")
+    operands = instruction.operands
+    split = decoder.integer(operands[1]) if shape == "16x32bx2" else 0
+    arguments = (shape, repeat, packed, split)
+    count = register_cells(*arguments).lanes.shape[1]
+    elements = _elements(operands[-1], count, instruction.name)
+    sources = [decoder.source(e, "b32") for e in elements]
+    registers = {e.index for e in elements if isinstance(e, Reg)}
+    where = decoder.address(operands[0])
+
+    def run(warp: Warp) -> None:
+        warp.need_converged(instruction.name, whole=True)
+        state, memory = tensor_pipe.state(warp), tensor_pipe.memory(warp.cta)
+        loading = registers & state.loading
+        if loading:
+            register = min(loading)
+            raise Finding(
+                "in-flight",
+                f"register {warp.kernel.function.registers[register][0]} is stored while in use by"
+                f" {warp.inflight[register]}",
+                fix="tcgen05.wait::ld before this instruction",
+            )
+        address = uniform(warp, where(warp), "the address of tcgen05.st")
+        cells = _cells(warp, address, shape, arguments, "tcgen05.st")
+        memory.overwrites(cells, Access(state, "tcgen05.st", "st"))
+        state.stores.texts[state.store_clock] = instruction.where
+        memory.note_write(cells.flat, Write(state.stores, state.store_clock))
+        values = np.stack([source(warp) for source in sources])
+        memory.words[cells.flat] = np.moveaxis(unpack(values, packed), -1, 1)
+        warp.machine.stats.bytes["registers -> tensor memory"] += 4 * cells.flat.size
+
+    return run
+
+
+@op("tcgen05.wait::ld", "tcgen05.wait::st")
+def wait(instruction: Instruction, decoder: Decoder) -> Step:
+    """tcgen05.wait::ld, tcgen05.wait::st: 9.7.16.8.5: the warp's loads, or stores, so far are complete."""
+    decoder.only(instruction, "wait::ld", "wait::st", "sync", "aligned")
+    decoder.need_target(*TARGETS)
+    loads = instruction.has("wait::ld")
+
+    def run(warp: Warp) -> None:
+        warp.need_converged(instruction.name)
+        state = tensor_pipe.state(warp)
+        if loads:
+            for register in state.loading:
+                warp.inflight.pop(register, None)
+            state.loading.clear()
+            state.waited(state.loads, state.load_clock)
+            state.load_clock += 1
+        else:
+            state.waited(state.stores, state.store_clock)
+            state.store_clock += 1
+
+    return run
