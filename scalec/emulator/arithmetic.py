@@ -5,8 +5,8 @@ known too, and the float64 result is rounded to odd with it: its last bit says "
 a format with at least two bits less and in any direction, gives what one rounding of the exact result would have given
 (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008). float64 itself is in exact.py.
 
-All functions are elementwise on arrays of any one shape. A NaN that comes out is the canonical one (PTX ISA 9.7.3: NaN
-payloads are not kept): 0x7FFFFFFF, and 0x7FFF for float16 and bfloat16.
+All functions are elementwise on arrays of any one shape. A NaN that comes out is the canonical one, 0x7FFFFFFF, or
+0x7FFF of float16 and bfloat16. float64 keeps payloads (PTX ISA 9.7.3), those of the operand that an H200 prefers.
 """
 
 from __future__ import annotations
@@ -280,15 +280,58 @@ _DOUBLE: dict[str, Operation] = {
 }
 
 
-def operation(name: str, dtype: np.dtype, rounding: str = "rn") -> Operation:
+# Whose payload a float64 NaN has: that of the last of these operands that is one (measured on an H200).
+_PAYLOADS = {"add": (0, 1), "sub": (0, 1), "mul": (0, 1), "fma": (0, 2, 1), "div": (1, 0), "sqrt": (0,)}
+_QUIET = np.uint64(1 << 51)
+
+
+def quiet(value: np.ndarray) -> np.ndarray:
+    """float64 whose NaNs are quiet ones, payload and sign kept."""
+    nan = np.isnan(value)
+    return np.where(nan, value.view(U64) | _QUIET, value.view(U64)).view(F64) if nan.any() else value
+
+
+def _with_payloads(compute: Operation, order: tuple[int, ...]) -> Operation:
+    def run(*operands: np.ndarray) -> np.ndarray:
+        result = compute(*operands)
+        if np.isnan(result).any():
+            for i in order:
+                result = np.where(np.isnan(operands[i]), quiet(operands[i]), result)
+        return result
+
+    return run
+
+
+def operation(name: str, dtype: np.dtype, rounding: str = "rn", ftz: bool = False) -> Operation:
     """add, sub, mul, fma, div or sqrt with results of a format; float32 results take operands of float16, too.
 
-    float16 and bfloat16: rn, and no div and sqrt.
+    Args:
+        rounding: float16 and bfloat16 have rn, and no div and sqrt.
+        ftz: subnormal operands and results become zeros of their sign; of float32 and float16.
     """
+    compute = _rounded(name, dtype, rounding)
+    return _flushing(compute, name, dtype) if ftz else compute
+
+
+def _flushing(compute: Operation, name: str, dtype: np.dtype) -> Operation:
+    least = np.finfo(dtype).smallest_normal
+    wide = _WIDE[name]
+
+    def run(*operands: np.ndarray) -> np.ndarray:
+        operands = tuple(flush(x) for x in operands)
+        result = compute(*operands)
+        if (np.abs(result) == least).any():  # what is subnormal before it is rounded is flushed, too
+            tiny = np.abs(wide(*operands)) < least
+            result = np.where(tiny, np.copysign(result.dtype.type(0), result), result)
+        return flush(result)
+
+    return run
+
+
+def _rounded(name: str, dtype: np.dtype, rounding: str) -> Operation:
     if dtype == F64:
-        if rounding == "rn" and name in _DOUBLE:
-            return _DOUBLE[name]
-        return exact.operation(name, rounding)
+        compute = _DOUBLE[name] if rounding == "rn" and name in _DOUBLE else exact.operation(name, rounding)
+        return _with_payloads(compute, _PAYLOADS[name])
     if dtype == F16:
         half = _HALF[name]
         return lambda *operands: canonical(half(*operands))
@@ -306,8 +349,8 @@ def operation(name: str, dtype: np.dtype, rounding: str = "rn") -> Operation:
 
 
 def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """float32 or float64: -0 is less than +0; the other operand where one is NaN."""
-    result = np.fmin(a, b)
+    """float32 or float64: -0 is less than +0; the other operand where one is NaN, b where both are."""
+    result = np.fmin(b, a)
     if np.count_nonzero(result) != result.size:
         bits = UNSIGNED[result.dtype]
         result = np.where(a == b, (a.view(bits) | b.view(bits)).view(result.dtype), result)
@@ -315,8 +358,8 @@ def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """float32 or float64: -0 is less than +0; the other operand where one is NaN."""
-    result = np.fmax(a, b)
+    """float32 or float64: -0 is less than +0; the other operand where one is NaN, b where both are."""
+    result = np.fmax(b, a)
     if np.count_nonzero(result) != result.size:
         bits = UNSIGNED[result.dtype]
         result = np.where(a == b, (a.view(bits) & b.view(bits)).view(result.dtype), result)

@@ -3,13 +3,13 @@
 The ISA bounds the error and fixes special values; the hardware's last bits are its own. Here the result is that of
 float64, rounded to nearest: at least as close as any implementation has to be.
 
-    rcp.approx.f32     1 ulp                            ex2.approx.f32    2 ulp
-    rsqrt.approx.f32   2 ulp                            lg2.approx.f32    2^-22, in [0.5, 2] absolute
-    sqrt.approx.f32    2^-23 relative                   tanh.approx.f32   2^-11 relative
-    div.approx.f32     2 ulp, |b| in [2^-126, 2^126]    sin, cos          2^-20.5, 2^-20.5 absolute in [-pi, pi]
-    div.full.f32       2 ulp
-    ex2.approx.f16     2^-9.9 relative                  tanh.approx.f16   2^-10.987 absolute
-    ex2.approx.bf16    2^-7 relative                    tanh.approx.bf16  2^-8 relative
+    rcp.approx.f32    1 ulp                                   ex2.approx.f32   2 ulp
+    rsqrt.approx.f32  2^-22.9 relative                        sqrt.approx.f32  2^-23 relative
+    div.approx.f32    2 ulp for |b| in [2^-126, 2^126]        div.full.f32     2 ulp
+    lg2.approx.f32    2^-22 absolute in (0.5, 2), else        tanh.approx.f32  2^-11 relative
+                      2^-22 relative                          sin, cos         2^-20.5 absolute in [-2 pi, 2 pi]
+    ex2.approx.f16    2^-9.9 relative                         ex2.approx.bf16  2^-7 relative
+    tanh.approx.f16   2^-10.987 absolute                      tanh.approx.bf16 2^-8 absolute
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scalec.emulator.arithmetic import BF16, F16, F32, F64, canonical, canonical32, round_bf16
-from scalec.emulator.instructions.float import ELEMENTS, expect, finished, steps
+from scalec.emulator.arithmetic import BF16, F16, F32, F64, U64, canonical, canonical32, flush, quiet, round_bf16
+from scalec.emulator.instructions.float import ELEMENTS, expect, flushing, steps
 from scalec.emulator.instructions.table import Decoder, Step, op
 from scalec.emulator.program import Instruction
 
@@ -56,7 +56,7 @@ def approximation(instruction: Instruction, decoder: Decoder) -> Step:
     def compute(a: np.ndarray) -> np.ndarray:
         return narrow(function(a.astype(F64)))
 
-    return steps(instruction, decoder, finished(instruction, compute), kind)
+    return steps(instruction, decoder, flushing(instruction, compute), kind)
 
 
 @op(*(f"div.{m}{f}.f32" for m in ("approx", "full") for f in ("", ".ftz")))
@@ -73,4 +73,25 @@ def division(instruction: Instruction, decoder: Decoder) -> Step:
             result = np.where((size > lost) & (size < np.inf), a * np.copysign(0.0, b), result)
         return canonical32(result.astype(F32))
 
-    return steps(instruction, decoder, finished(instruction, compute), "f32")
+    return steps(instruction, decoder, flushing(instruction, compute), "f32")
+
+
+_CANONICAL64 = np.uint64(0x7FFFFFFF << 32)
+_UPPER = np.uint64(0xFFFFFFFF << 32)
+
+
+@op("rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "rsqrt.approx.f64")
+def approximate_double(instruction: Instruction, decoder: Decoder) -> Step:
+    """rcp and rsqrt.approx.ftz.f64: 9.7.3.14, 9.7.3.17, of the upper 32 bits; rsqrt.approx.f64: 9.7.3.16."""
+    expect(instruction, 2)
+    function = _FUNCTIONS[instruction.opcode]
+    if not instruction.has("ftz"):
+        return steps(instruction, decoder, lambda a: quiet(function(a)), "f64")
+
+    def compute(a: np.ndarray) -> np.ndarray:
+        operand = flush((a.view(U64) & _UPPER).view(F64))
+        result = np.where(np.signbit(operand) & (operand == 0), -np.inf, function(operand))
+        bits = np.where(np.isnan(result), _CANONICAL64, result.view(U64) & _UPPER)
+        return flush(bits.view(F64))
+
+    return steps(instruction, decoder, compute, "f64")

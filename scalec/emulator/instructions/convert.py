@@ -13,7 +13,6 @@ from scalec.emulator.arithmetic import (
     F32,
     F64,
     I64,
-    NAN,
     ROUNDINGS,
     U32,
     canonical,
@@ -96,10 +95,16 @@ def _check_rounding(instruction: Instruction, to: str, source: str) -> None:
 
 
 def _finished(instruction: Instruction, convert: Convert, have: np.dtype | None, to: np.dtype | None) -> Convert:
-    """`convert` with .ftz of float32 `have` and `to`, and .sat, .satfinite and .relu of a float result `to`."""
+    """`convert` with .ftz of float32 `have` and `to`, and .sat, .satfinite and .relu of a float result `to`.
+
+    An H200 does not flush what becomes float16, and makes NaNs canonical where it flushes.
+    """
     chain = [convert]
     if instruction.has("ftz"):
-        chain = [flush] * (have == F32) + chain + [flush] * (to == F32)
+        if have == F32 and to != F16:
+            chain = [flush, canonical, *chain]
+        if to == F32:
+            chain.append(flush)
     if to is not None and instruction.has("sat"):
         chain.append(saturate)
     if instruction.has("satfinite"):
@@ -196,41 +201,60 @@ def _among_floats(instruction: Instruction, to: np.dtype, have: np.dtype) -> Con
 def float_to_float(have: np.dtype, want: np.dtype, rounding: str = "rn", integral: Convert | None = None) -> Convert:
     """Floats -> floats, rounded once, or to an integral value."""
     if integral is not None:
-        return lambda value: canonical(integral(value))
+        return integral if have == F64 else lambda value: canonical(integral(value))
     if have == want:
         return lambda value: value
     if want == F64:
-        return lambda value: value.astype(F64)
-    if want == F32 and have != F64:
+        return lambda value: value.astype(F32).astype(F64)  # the second step makes NaNs quiet
+    if have == BF16 and want == F32:
+        return lambda value: value.astype(F32)
+    if have == F16 and want == F32:
         return lambda value: arithmetic.canonical32(value.astype(F32))
+    if have == F64:
+        return lambda value: _plain_nans(value, arithmetic.narrow(value, want, rounding))
     if rounding == "rn" and have == F32:
         return lambda value: canonical(value.astype(want))
     return lambda value: arithmetic.narrow(value.astype(F64), want, rounding)
 
 
+_PLAIN = {F16: 0x7E00, BF16: 0x7FC0, F32: 0x7FC00000}
+
+
+def _plain_nans(value: np.ndarray, result: np.ndarray) -> np.ndarray:
+    """NaNs of float64 keep their sign and lose their payload, as an H200 has it."""
+    nan = np.isnan(value)
+    if not nan.any():
+        return result
+    bits = arithmetic.UNSIGNED[result.dtype]
+    plain = np.where(np.signbit(value), arithmetic.SIGN[result.dtype], bits.type(0)) | bits.type(_PLAIN[result.dtype])
+    return np.where(nan, plain, result.view(bits)).view(result.dtype)
+
+
 def _to_tf32(instruction: Instruction) -> Convert:
-    """float32 with 10 bits of mantissa; the 13 bits below them are 0."""
-    keep, half = U32.type(0xFFFFE000), U32.type(0x1000)
-    largest = U32.type(0x7F7FE000)
+    """float32 with 10 bits of mantissa; the 13 bits below them are 0.
 
-    def round_bits(bits: np.ndarray) -> np.ndarray:
-        if instruction.has("rna"):
-            return bits + half
-        if instruction.has("rn"):
-            return bits + (half - 1) + ((bits >> 13) & 1)
-        return bits
-
-    if not instruction.has("rna") and _float_rounding(instruction) not in ("rn", "rz"):
-        raise Finding("illegal", f"{instruction.name} has no rounding for tf32", expected=".rna, .rn or .rz")
+    NaN is 0x7FFFE000, but of .rna, which an H200 computes as if NaNs and infinities were numbers.
+    """
+    keep, half, unit = U32.type(0xFFFFE000), U32.type(0x1000), U32.type(0x2000)
     positive, infinity = ~arithmetic.SIGN[F32], arithmetic.INFINITY[F32]
+    away, nearest = instruction.has("rna"), instruction.has("rn")
+    limited, clamped = instruction.has("satfinite"), instruction.has("relu")
+    if not away and _float_rounding(instruction) not in ("rn", "rz"):
+        raise Finding("illegal", f"{instruction.name} has no rounding for tf32", expected=".rna, .rn or .rz")
 
     def convert(value: np.ndarray) -> np.ndarray:
-        bits = value.view(U32)
-        result = round_bits(bits) & keep
-        if instruction.has("satfinite"):
-            result = np.where((result & positive) >= infinity, largest | (result & ~positive), result)
-        if instruction.has("relu"):
+        bits = result = value.view(U32)
+        if away:
+            result = bits + half
+        elif nearest:
+            result = bits + (half - 1) + ((bits >> 13) & 1)
+        result = result & keep
+        if limited:
+            result = np.where((result & positive) >= infinity, result - unit, result)
+        if clamped:
             result = np.where(bits > positive, U32.type(0), result)
-        return np.where((bits & positive) > infinity, NAN[F32], result).view(F32)
+        if not away:
+            result = np.where((bits & positive) > infinity, U32.type(0x7FFFE000), result)
+        return result.view(F32)
 
     return convert

@@ -138,7 +138,7 @@ def _narrow(instruction: Instruction, decoder: Decoder, to: str, source: str) ->
         bits = np.minimum(np.maximum(value, least), largest).astype(form.dtype).view(U8)
         square = np.dot(value, value)
         if clamp_negative:
-            bits = np.where(value < 0, U8.type(0), bits)
+            bits = np.where(np.signbit(value), U8.type(0), bits)
         if square != square:
             bits = np.where(value == value, bits, U8.type(form.nan))
         put(warp, bits.view(U16) if to != "e2m1x2" else bits[0::2] | (bits[1::2] << U8.type(4)))

@@ -50,16 +50,17 @@ def rounding(instruction: Instruction) -> str:
 
 
 def finished(instruction: Instruction, compute: Compute) -> Compute:
-    """`compute` with the instruction's .ftz, .sat and .relu."""
-    if instruction.has("ftz"):
-        compute = _flushing(compute)
+    """`compute` with the instruction's .sat and .relu."""
     for modifier, function in (("sat", saturate), ("relu", relu)):
         if instruction.has(modifier):
             compute = _then(compute, function)
     return compute
 
 
-def _flushing(compute: Compute) -> Compute:
+def flushing(instruction: Instruction, compute: Compute) -> Compute:
+    """`compute` with the instruction's .ftz, where no rounding takes place near the subnormal numbers."""
+    if not instruction.has("ftz"):
+        return compute
     return lambda *operands: flush(compute(*[flush(x) for x in operands]))
 
 
@@ -114,7 +115,7 @@ def _arithmetic(instruction: Instruction, decoder: Decoder, name: str) -> Step:
     kind = instruction.types[-1]
     if kind == "f32x2":
         decoder.need_target(*MODERN)
-    compute = arithmetic.operation(name, ELEMENTS[kind], rounding(instruction))
+    compute = arithmetic.operation(name, ELEMENTS[kind], rounding(instruction), instruction.has("ftz"))
     return steps(instruction, decoder, finished(instruction, compute), kind)
 
 
@@ -142,7 +143,7 @@ op(
 def div(instruction: Instruction, decoder: Decoder) -> Step:
     """div.rnd: 9.7.3.8."""
     kind = instruction.types[-1]
-    compute = arithmetic.operation("div", ELEMENTS[kind], rounding(instruction))
+    compute = arithmetic.operation("div", ELEMENTS[kind], rounding(instruction), instruction.has("ftz"))
     return steps(instruction, decoder, finished(instruction, compute), kind)
 
 
@@ -150,7 +151,7 @@ def div(instruction: Instruction, decoder: Decoder) -> Step:
 def rcp(instruction: Instruction, decoder: Decoder) -> Step:
     """rcp.rnd: 9.7.3.13."""
     kind = instruction.types[-1]
-    divide = arithmetic.operation("div", ELEMENTS[kind], rounding(instruction))
+    divide = arithmetic.operation("div", ELEMENTS[kind], rounding(instruction), instruction.has("ftz"))
     one = ELEMENTS[kind].type(1)
     return steps(instruction, decoder, finished(instruction, lambda a: divide(np.full_like(a, one), a)), kind)
 
@@ -159,7 +160,7 @@ def rcp(instruction: Instruction, decoder: Decoder) -> Step:
 def sqrt(instruction: Instruction, decoder: Decoder) -> Step:
     """sqrt.rnd: 9.7.3.15."""
     kind = instruction.types[-1]
-    compute = arithmetic.operation("sqrt", ELEMENTS[kind], rounding(instruction))
+    compute = arithmetic.operation("sqrt", ELEMENTS[kind], rounding(instruction), instruction.has("ftz"))
     return steps(instruction, decoder, finished(instruction, compute), kind)
 
 
@@ -225,22 +226,30 @@ def extremum(instruction: Instruction, decoder: Decoder) -> Step:
             result = (result.view(bits) | sign).view(dtype)
         return result
 
-    canonical = arithmetic.canonical32 if dtype == F32 else arithmetic.canonical
+    canonical = arithmetic.canonical32 if dtype == F32 else arithmetic.quiet if dtype == F64 else arithmetic.canonical
     if kind == "f32" and not (three or poison or absolute):
-        return steps(instruction, decoder, finished(instruction, lambda a, b: canonical(pick(a, b))), kind)
-    return steps(instruction, decoder, finished(instruction, compute), kind)
+        return steps(instruction, decoder, flushing(instruction, lambda a, b: canonical(pick(a, b))), kind)
+    return steps(instruction, decoder, flushing(instruction, compute), kind)
 
 
 @op(*(s for n in ("abs", "neg") for s in (*spellings(n, ("f32", *_HALVES), _FTZ), *spellings(n, ("f64", *_BRAINS)))))
 def sign(instruction: Instruction, decoder: Decoder) -> Step:
-    """abs, neg: 9.7.3.9, 9.7.3.10, 9.7.4.5, 9.7.4.6; of a NaN, too, only the sign changes."""
+    """abs, neg: 9.7.3.9, 9.7.3.10, 9.7.4.5, 9.7.4.6; a NaN becomes the canonical one, and of f64 passes through."""
     expect(instruction, 2)
     kind = instruction.types[-1]
     dtype = ELEMENTS[kind]
     bits, bit = UNSIGNED[dtype], SIGN[dtype]
-    if instruction.opcode == "neg":
-        return steps(instruction, decoder, finished(instruction, lambda a: (a.view(bits) ^ bit).view(dtype)), kind)
-    return steps(instruction, decoder, finished(instruction, lambda a: (a.view(bits) & ~bit).view(dtype)), kind)
+    negate = instruction.opcode == "neg"
+    canonical = arithmetic.canonical32 if dtype == F32 else arithmetic.canonical
+
+    def compute(a: np.ndarray) -> np.ndarray:
+        result = ((a.view(bits) ^ bit) if negate else (a.view(bits) & ~bit)).view(dtype)
+        return canonical(result)
+
+    def compute_double(a: np.ndarray) -> np.ndarray:
+        return np.where(np.isnan(a), arithmetic.quiet(a), -a if negate else np.abs(a))
+
+    return steps(instruction, decoder, flushing(instruction, compute_double if dtype == F64 else compute), kind)
 
 
 @op("copysign.f32", "copysign.f64")
