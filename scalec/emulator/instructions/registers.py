@@ -50,7 +50,7 @@ class Pool:
     done: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.condition = Condition(self.describe)
+        self.condition = Condition(self.describe, "registers")
         self.total = 32 * len(self.cta.warps) * self.entry
 
     def describe(self) -> str:

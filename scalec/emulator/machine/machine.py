@@ -272,8 +272,11 @@ class Machine:
                 f" {what}; {condition.describe()}"
             )
         shown = lines[:40] + ([f"... and {len(lines) - 40} more"] if len(lines) > 40 else [])
+        kinds = {w.waits_for[0].kind for w in self.parked if w.waits_for} - {"deadlock"}
         raise Finding(
-            "deadlock", "no warp can go on:\n    " + "\n    ".join(shown), expected="every barrier phase completes"
+            min(kinds, default="deadlock"),
+            "no warp can go on:\n    " + "\n    ".join(shown),
+            expected="every barrier phase completes",
         )
 
     # -- a warp's turn ---------------------------------------------------------------------------------------------

@@ -11,12 +11,17 @@ if TYPE_CHECKING:
 
 
 class Condition:
-    """Something that warps wait for; notify() makes them try their instruction again."""
+    """Something that warps wait for; notify() makes them try their instruction again.
 
-    __slots__ = ("describe", "waiting")
+    Attributes:
+        describe: its state, for people.
+        kind: of the finding if nothing ever notifies it.
+    """
 
-    def __init__(self, describe: Callable[[], str]) -> None:
-        self.describe = describe
+    __slots__ = ("describe", "kind", "waiting")
+
+    def __init__(self, describe: Callable[[], str], kind: str = "deadlock") -> None:
+        self.describe, self.kind = describe, kind
         self.waiting: list[Warp] = []
 
     def notify(self) -> None:

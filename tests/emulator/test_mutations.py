@@ -1,0 +1,225 @@
+"""Faults put into the PTX of shipped kernels, one at a time: each must be found, by the finding that fits.
+
+`WRONG` stands for a run without a finding whose numbers are wrong: that is how a fault of the numbers alone shows. The
+list, and what escapes, is in docs/emulator.md.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.commands.run import upload
+from scalec.emulator.findings import Finding, PtxSyntaxError
+from scalec.errors import DeviceError
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
+
+WRONG = "wrong"
+SEEDS = range(3)
+FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with tile=128x128x128, cluster=1x2, stages=4, scale_path=bulk"
+THREAD = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with tile=128x64x128, cluster=1x1, stages=3, scale_path=thread"
+BF16 = "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=128x64x64, cluster=2x1, stages=4, warpgroups=2"
+SIZES = {FP8: (140, 264, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320)}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        what: for people.
+        program: whose PTX it is put into.
+        old: a regular expression; its match number `at` (all where None) becomes `new`.
+        kinds: the findings that fit.
+        seeds: whether every seed must find it, or one.
+    """
+
+    what: str
+    program: str
+    old: str
+    new: str
+    kinds: tuple[str, ...]
+    at: int | None = 0
+    every: bool = True
+
+
+EARLY = ("in-flight", "race", "uninitialised")
+STUCK = ("deadlock", "barrier")
+
+FAULTS = [
+    Fault("the fence of mbarrier.init dropped", FP8, r"\tfence\.mbarrier_init[^\n]*\n", "", ("proxy",)),
+    Fault("the cluster barrier at the start dropped", FP8,
+          r"\tbarrier\.cluster\.arrive\.aligned;\n\tbarrier\.cluster\.wait\.aligned;\n", "",
+          ("barrier", "bounds", "deadlock", *EARLY)),
+    Fault("the cluster barrier at the end dropped", FP8,
+          r"\tbarrier\.cluster\.arrive\.aligned;\n\tbarrier\.cluster\.wait\.aligned;\n", "",
+          ("bounds", "in-flight"), at=1, every=False),
+    Fault("a count of a full barrier too high", FP8, r"(mbarrier\.init\.shared\.b64 \t\[%rd\d+\]), %r\d+", r"\1, 2",
+          ("deadlock",)),
+    Fault("a count of an empty barrier too low", FP8, r"mov\.b32 \t(%r\d+), 16;(?=\n\tmbarrier\.init)",
+          r"mov.b32 \t\1, 15;", ("barrier", *EARLY)),
+    Fault("a count of an empty barrier too high", FP8, r"mov\.b32 \t(%r\d+), 16;(?=\n\tmbarrier\.init)",
+          r"mov.b32 \t\1, 17;", ("deadlock",)),
+    Fault("the producer does not wait for an empty stage", FP8, r"@P1 bra DONE;\nbra WAIT;", "bra DONE;",
+          ("barrier", *EARLY)),
+    Fault("the consumer does not wait for a full stage", FP8, r"@P1 bra DONE;\nbra WAIT;", "bra DONE;",
+          EARLY, at=1),
+    Fault("the consumer's second wait is left out", FP8, r"@P1 bra DONE;\nbra WAIT;", "bra DONE;", EARLY, at=2),
+    Fault("the producer's parity flipped", FP8, r"xor\.b32 \t(%r\d+), (%r\d+), 1;", r"mov.b32 \t\1, \2;",
+          ("deadlock", *EARLY)),
+    Fault("the consumer's parity never flips", FP8, r"xor\.b32 \t(%r\d+), (%r\d+), (%r\d+);(?=\n\tselp)",
+          r"mov.b32 \t\1, \2;", ("deadlock", "barrier", *EARLY), at=2),
+    Fault("expect_tx 16 bytes too high", FP8, r"mov\.b32 \t(%r\d+), 32768;", r"mov.b32 \t\1, 32784;", ("deadlock",)),
+    Fault("expect_tx 16 bytes too low", FP8, r"mov\.b32 \t(%r\d+), 32768;", r"mov.b32 \t\1, 32752;",
+          ("deadlock", "barrier", *EARLY)),
+    Fault("the expect_tx of the scales left out", FP8, r"mbarrier\.expect_tx\.relaxed[^\n]*\n", "",
+          ("deadlock", "barrier", *EARLY)),
+    Fault("a consumer does not free a stage", FP8, r"@%p\d+ mbarrier\.arrive\.shared::cluster[^\n]*\n", "",
+          ("deadlock",)),
+    Fault("every lane frees a stage", FP8, r"@%p\d+ (mbarrier\.arrive\.shared::cluster)", r"\1", ("barrier", *EARLY)),
+    Fault("stages freed in the own CTA only", FP8, r"mapa\.shared::cluster\.u64 \t(%rd\d+), (%rd\d+), %r\d+;",
+          r"mov.b64 \t\1, \2;", ("barrier", "deadlock", "bounds", *EARLY)),
+    Fault("a stage freed before its products are done", FP8,
+          r"(\t// begin inline asm\n\twgmma\.wait_group\.sync\.aligned 0;\n\t// end inline asm\n)((?:.*\n){1,4}?"
+          r"\t@%p\d+ mbarrier\.arrive\.shared::cluster[^\n]*\n\t// end inline asm\n)", r"\2\1", EARLY),
+    Fault("wgmma.fence dropped", FP8, r"\twgmma\.fence\.sync\.aligned;\n", "", ("wgmma",)),
+    Fault("the second wgmma.fence dropped", FP8, r"\twgmma\.fence\.sync\.aligned;\n", "", ("wgmma",), at=1),
+    Fault("wgmma.wait_group dropped", FP8, r"\twgmma\.wait_group\.sync\.aligned 0;\n", "", ("in-flight", "wgmma")),
+    Fault("wgmma.wait_group leaves one group", FP8, r"wgmma\.wait_group\.sync\.aligned 0",
+          "wgmma.wait_group.sync.aligned 1",
+          ("in-flight", "wgmma")),
+    Fault("wgmma.commit_group dropped", FP8, r"\twgmma\.commit_group\.sync\.aligned;\n", "", ("in-flight", "wgmma")),
+    Fault("a stage's stride halved", FP8, r"shl\.b32 \t(%r\d+), (%r\d+), 14;", r"shl.b32 \t\1, \2, 13;",
+          (*EARLY, "bounds", WRONG)),
+    Fault("one stage more than there are", FP8, r"setp\.eq\.b32 \t(%p\d+), (%r\d+), 4;", r"setp.eq.b32 \t\1, \2, 5;",
+          ("barrier", "deadlock", "bounds", *EARLY)),
+    Fault("the swizzle of a descriptor", FP8, r"or\.b64 \t(%rd\d+), (%rd\d+), 46116862933\d+;",
+          r"or.b64 \t\1, \2, 9223372311732682752;", (WRONG, "uninitialised", *EARLY)),
+    Fault("the stride of a descriptor", FP8, r"or\.b64 \t(%rd\d+), (%rd\d+), 4611686293305294848;",
+          r"or.b64 \t\1, \2, 4611686155866341376;", (WRONG, "uninitialised", *EARLY)),
+    Fault("a reserved bit of a descriptor", FP8, r"or\.b64 \t(%rd\d+), (%rd\d+), 4611686293305294848;",
+          r"or.b64 \t\1, \2, 4611756662049472512;", ("descriptor",)),
+    Fault("a descriptor's K step", FP8, r"or\.b64 \t(%rd\d+), (%rd\d+), 4611686293305294850;",
+          r"or.b64 \t\1, \2, 4611686293305294852;", (WRONG,)),
+    Fault("scale-d on at the first product", FP8, r"setp\.ne\.b32 p, 0, 0;", "setp.ne.b32 p, 1, 0;", (WRONG,)),
+    Fault("the scale of another row", FP8, r"ld\.shared\.b32 \t(%r\d+), \[(%rd\d+)\+256\]",
+          r"ld.shared.b32 \t\1, [\2+224]", (WRONG,)),
+    Fault("the scale of another K block", FP8, r"ld\.shared\.b32 \t(%r\d+), \[(%rd\d+)\+4\]",
+          r"ld.shared.b32 \t\1, [\2]", (WRONG,)),
+    Fault("a block's scale of another K block", FP8, r"add\.s64 \t(%rd\d+), (%rd\d+), 4;", r"add.s64 \t\1, \2, 8;",
+          (WRONG, "bounds", "uninitialised")),
+    Fault("the producer's K loop one short", FP8, r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 1023;",
+          r"setp.gt.u32 \t\1, \2, 895;", ("deadlock",)),
+    Fault("the producer's K loop one long", FP8, r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 1023;",
+          r"setp.gt.u32 \t\1, \2, 1151;", ("deadlock", "barrier", *EARLY, WRONG)),
+    Fault("a box at another column of K", FP8, r"\[%rd4, \{(%r\d+), (%r\d+)\}\]", r"[%rd4, {0, \2}]", (WRONG,)),
+    Fault("multicast to one CTA", FP8, r"mov\.b16 \t(%rs\d+), 3;", r"mov.b16 \t\1, 1;", ("deadlock",)),
+    Fault("multicast to a CTA that is not there", FP8, r"mov\.b16 \t(%rs\d+), 3;", r"mov.b16 \t\1, 7;", ("bounds",)),
+    Fault("a copy to a misaligned place", FP8, r"add\.s32 \t(%r\d+), (%r\d+), 65536;(?=\n\tcvt\.u64)",
+          r"add.s32 \t\1, \2, 65600;", ("alignment",)),
+    Fault("the fence before the store dropped", FP8, r"\tfence\.proxy\.async[^\n]*\n", "", ("proxy",)),
+    Fault("the barrier before the store dropped", FP8, r"\tbar\.sync %r\d+, 128;\n", "", ("race", "proxy"), at=1),
+    Fault("the barrier counts too many threads", FP8, r"bar\.sync (%r\d+), 128;", r"bar.sync \1, 160;", ("deadlock",)),
+    Fault("the barrier counts too few threads", FP8, r"bar\.sync (%r\d+), 128;", r"bar.sync \1, 96;",
+          ("barrier", "deadlock", "race", "proxy")),
+    Fault("the wait for the last store's reads dropped", FP8, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "",
+          ("race", "in-flight")),
+    Fault("the wait at the end dropped", FP8, r"\tcp\.async\.bulk\.wait_group \t0;\n", "", ("in-flight",)),
+    Fault("the store's group not committed", FP8, r"\tcp\.async\.bulk\.commit_group;\n", "", ("race", "in-flight")),
+    Fault("an epilogue address", FP8, r"add\.s32 \t(%r\d+), (%r\d+), 8192;\n(.*\n){0,2}?\tstmatrix",
+          r"add.s32 \t\1, \2, 4096;\n\tcvt.u64.u32 \t%rd35, \1;\n\tstmatrix", (WRONG, "alignment", *EARLY)),
+    Fault("registers beyond the pool", FP8, r"setmaxnreg\.inc\.sync\.aligned\.u32 \t232",
+          "setmaxnreg.inc.sync.aligned.u32 \t248",
+          ("registers",)),
+    Fault("registers not given back", FP8, r"\tsetmaxnreg\.dec[^\n]*\n", "", ("registers", "deadlock")),
+    Fault("thread path: the consumer does not wait", THREAD, r"@P1 bra DONE;\nbra WAIT;", "bra DONE;", EARLY, at=1),
+    Fault("thread path: wgmma.wait_group dropped", THREAD, r"\twgmma\.wait_group\.sync\.aligned 0;\n", "",
+          ("in-flight", "wgmma")),
+    Fault("bf16: a count of a full barrier", BF16, r"(mbarrier\.init\.shared\.b64 \t\[%rd\d+\]), %r\d+", r"\1, 2",
+          ("deadlock",)),
+    Fault("bf16: the fence before the store dropped", BF16, r"\tfence\.proxy\.async[^\n]*\n", "", ("proxy",)),
+    Fault("bf16: the producer does not wait", BF16, r"@P1 bra DONE;\nbra WAIT;", "bra DONE;", ("barrier", *EARLY)),
+    Fault("bf16: wgmma.commit_group dropped", BF16, r"\twgmma\.commit_group\.sync\.aligned;\n", "",
+          ("in-flight", "wgmma", "race")),
+]  # fmt: skip
+
+# what runs clean, with right numbers: see docs/emulator.md
+ESCAPES: set[str] = set()
+
+
+@cache
+def compiled(program: str) -> tuple[Kernel, Any, Any]:
+    m, n, k = SIZES[program]
+    dims = {"m": m, "n": n, "k": k}
+    kernel = scalec.compile(program, target="sm_90a", dims={"n": n, "k": k})
+    with context.context():
+        module = build(program, dims)
+        values = reference.make(module, dims, seed=5)
+        (expected,) = reference.run(module, values, dims=dims, exact=True).values()
+    return kernel, values, expected
+
+
+def outcome(program: str, ptx: str, seed: int) -> str:
+    """The kind of the finding, WRONG, or "" for a clean and right run."""
+    kernel, values, expected = compiled(program)
+    m, n, k = SIZES[program]
+    device = emulated.EmulatedDevice("sm_90a")
+    device.options = replace(device.options, seed=seed, max_instructions=300_000)
+    changed = Kernel(kernel.spec, b"", ptx=ptx, device=device)
+    arguments, (out,) = upload(device, changed.spec, values, {"m": m, "n": n, "k": k})
+    segment = device.memory.find(out.pointer)
+    assert segment is not None
+    segment.data[:] = 0xFF
+    try:
+        changed(*arguments, out=out)
+    except DeviceError as error:
+        cause = error.__cause__
+        assert not isinstance(cause, PtxSyntaxError), cause
+        assert isinstance(cause, Finding), cause
+        return cause.kind
+    got = out.numpy().astype(np.float64)
+    return "" if reference.diff(got, expected) < 3e-6 else WRONG
+
+
+def faulty(fault: Fault) -> str:
+    ptx = compiled(fault.program)[0].ptx
+    found = list(re.finditer(fault.old, ptx))
+    assert found, f"no match of {fault.old!r}"
+    match = found[fault.at or 0]
+    changed = ptx[: match.start()] + match.expand(fault.new) + ptx[match.end() :]
+    assert changed != ptx
+    return changed
+
+
+@pytest.mark.parametrize("program", SIZES, ids=["FP8", "thread", "bf16"])
+def test_without_a_fault_there_is_no_finding(program):
+    for seed in SEEDS:
+        assert outcome(program, compiled(program)[0].ptx, seed) == ""
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.what)
+def test_fault(fault):
+    changed = faulty(fault)
+    if fault.what in ESCAPES:
+        assert all(outcome(fault.program, changed, seed) == "" for seed in SEEDS), (
+            "it is found now: take it off the list"
+        )
+        return
+    found = {outcome(fault.program, changed, seed) for seed in SEEDS}
+    assert found - {""}, "not found"
+    assert found <= {*fault.kinds, *([] if fault.every else [""])}, found
+
+
+def test_how_many_escape():
+    assert len(FAULTS) >= 30
+    assert len(ESCAPES) <= 0.05 * len(FAULTS)
