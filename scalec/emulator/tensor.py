@@ -1,12 +1,14 @@
-"""The arithmetic of tensor cores: operands decoded, products exact, sums rounded once.
+"""The arithmetic of tensor cores: operands decoded, products and sums exact, one rounding.
 
-Products of all operand types are exact in float64, and so are sums of one instruction's products wherever their
-exponents lie within 53 bits of each other; the accumulator is added before the one rounding to the result's type. What
-the hardware does with fewer bits is a mode of its own: see MODES.
+The ISA fixes neither the order of the sum nor its precision (9.7.14.5.14, 9.7.15.5.2: "at least single precision"). In
+mode "exact" the products, block scales and accumulator of one instruction are summed exactly and rounded once, to the
+nearest (ties to even): what any hardware approximates, and the same on every machine. An exact zero is +0; a NaN comes
+out as 0x7FFFFFFF, or 0x7FFF. What a GPU does with fewer bits is a mode of its own: see MODES.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -15,41 +17,75 @@ from importlib import import_module
 import ml_dtypes
 import numpy as np
 
+from scalec.emulator import arithmetic
 from scalec.emulator.findings import NotModelled
+from scalec.emulator.layouts.tensor_memory import from_containers, unpack_bits
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand type: bits of an element in memory, and its numpy dtype."""
+    """An operand type.
+
+    Attributes:
+        bits: of an element; those of less than 8 lie in a byte each (a container), or packed.
+        dtype: numpy's, of an element of at least 8 bits, or of the lowest bits of a byte.
+        unit: of a type of at most 8 bits: all finite numbers are multiples of it.
+    """
 
     bits: int
     dtype: np.dtype
+    unit: float = 0.0
 
 
 OPERANDS = {
     "f16": Operand(16, np.dtype(np.float16)),
     "bf16": Operand(16, np.dtype(ml_dtypes.bfloat16)),
     "tf32": Operand(32, np.dtype(np.float32)),
-    "e4m3": Operand(8, np.dtype(ml_dtypes.float8_e4m3fn)),
-    "e5m2": Operand(8, np.dtype(ml_dtypes.float8_e5m2)),
-    "s8": Operand(8, np.dtype(np.int8)),
-    "u8": Operand(8, np.dtype(np.uint8)),
+    "e4m3": Operand(8, np.dtype(ml_dtypes.float8_e4m3fn), 2.0**-9),
+    "e5m2": Operand(8, np.dtype(ml_dtypes.float8_e5m2), 2.0**-16),
+    "e2m3": Operand(6, np.dtype(ml_dtypes.float6_e2m3fn), 2.0**-3),
+    "e3m2": Operand(6, np.dtype(ml_dtypes.float6_e3m2fn), 2.0**-4),
+    "e2m1": Operand(4, np.dtype(ml_dtypes.float4_e2m1fn), 2.0**-1),
+    "s8": Operand(8, np.dtype(np.int8), 1.0),
+    "u8": Operand(8, np.dtype(np.uint8), 1.0),
+}
+_SCALES = {  # -> numpy's type, the bits that count (5.2.3: ue4m3 has 7)
+    "ue8m0": (np.dtype(ml_dtypes.float8_e8m0fnu), np.uint8(0xFF)),
+    "ue4m3": (np.dtype(ml_dtypes.float8_e4m3fn), np.uint8(0x7F)),
 }
 _TF32_MASK = np.uint32(0xFFFFE000)  # the low 13 bits of a tf32 operand are not looked at (PTX ISA 5.2.3)
-# mode -> function (a (m, k), b (n, k), c (m, n) or None, operand type, result type) -> (m, n); None: no such mode for
-# the types, which then are exact
+# mode -> the module of multiply(a (m, k), b (n, k), c (m, n) or None, operand type, result type) -> (m, n), or None
+# where the mode has nothing to say of these types, which then are exact
 MODES: dict[str, str] = {"exact": "", "hopper": "scalec.emulator.tensor_hopper"}
+
+
+# -- operands ----------------------------------------------------------------------------------------------------------
 
 
 @cache
 def _table(kind: str) -> np.ndarray:
-    """float64 (256,): the values of an 8-bit type."""
-    return np.arange(256, dtype=np.uint8).view(OPERANDS[kind].dtype).astype(np.float64)
+    """float64 (256,): the value of each byte of a type of at most 8 bits."""
+    codes = np.arange(256, dtype=np.uint8)
+    if kind in _SCALES:
+        dtype, mask = _SCALES[kind]
+        return (codes & mask).view(dtype).astype(np.float64)
+    form = OPERANDS[kind]
+    if form.bits < 8:
+        codes = from_containers(codes, form.bits)
+    return codes.view(form.dtype).astype(np.float64)
 
 
-def decode(data: np.ndarray, kind: str) -> np.ndarray:
-    """Operand bytes -> float64: uint8 (rows, k * bytes) -> (rows, k)."""
-    if OPERANDS[kind].bits == 8:
+def decode(data: np.ndarray, kind: str, packed: bool = False) -> np.ndarray:
+    """Operand bytes -> float64, exactly: uint8 (rows, bytes of K) -> (rows, K).
+
+    Args:
+        kind: a name of OPERANDS. Elements of 6 and 4 bits are in 8-bit containers, as mma.sync.kind::f8f6f4 and
+            .kind::mxf8f6f4 have them (9.7.14.5.14).
+        packed: e2m1, two to a byte, the first in the lower half (.kind::mxf4, .kind::mxf4nvf4).
+    """
+    if packed:
+        return _table(kind)[unpack_bits(data, 4) << 2]
+    if OPERANDS[kind].bits <= 8:
         return _table(kind)[data]
     data = np.ascontiguousarray(data)
     if kind == "tf32":
@@ -57,34 +93,122 @@ def decode(data: np.ndarray, kind: str) -> np.ndarray:
     return data.view(OPERANDS[kind].dtype).astype(np.float64)
 
 
+def scaled(matrix: np.ndarray, factors: np.ndarray, kind: str) -> np.ndarray:
+    """A matrix with block scales, exactly: each row is cut into as many blocks as it has factors (9.7.14.3).
+
+    An element and its factor have at most 8 bits together, and reach from 2^-136 to 2^136, which float64 holds, as it
+    does the product of two.
+
+    Args:
+        matrix: float64 (rows, K).
+        factors: uint8 (rows, blocks).
+        kind: of the factors: "ue8m0" or "ue4m3".
+    """
+    rows, blocks = factors.shape
+    return (matrix.reshape(rows, blocks, -1) * _table(kind)[factors][:, :, None]).reshape(rows, -1)
+
+
+# -- the product -------------------------------------------------------------------------------------------------------
+
+
 def multiply(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray | None, kind: str, result: str, mode: str = "exact"
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None,
+    kind: str,
+    result: str,
+    mode: str = "exact",
+    *,
+    saturate: bool = False,
 ) -> np.ndarray:
     """One instruction: a @ b.T + c.
 
     Args:
-        a, b: float64 (m, k), (n, k).
+        a, b: float64 (m, k), (n, k), of `decode`; or of `scaled`, with kind "".
         c: (m, n) of the result's type, or None for zero.
-        kind: operand type of A.
-        result: "f32", "f16" or "s32" (which wraps).
-        mode: a name of MODES.
+        kind: operand type of A; B's has the same number of bits, or is narrower.
+        result: "f32", "f16" or "s32".
+        mode: a name of MODES; not for block scales.
+        saturate: .satfinite of an s32, which wraps otherwise.
 
     Returns:
         (m, n) of the result's type.
     """
-    function = _mode(mode)
+    function = _mode(mode) if kind else None
     if function is not None and result in ("f32", "f16"):
         found = function(a, b, c, kind, result)
         if found is not None:
             return found
     with np.errstate(all="ignore"):
-        total = a @ b.T
         if result == "s32":
-            whole = total.astype(np.int64) if c is None else total.astype(np.int64) + c
+            whole = (a @ b.T).astype(np.int64)
+            if c is not None:
+                whole += c
+            if saturate:
+                np.clip(whole, -(2**31), 2**31 - 1, out=whole)
             return whole.astype(np.int32)
-        if c is not None:
-            total += c
-        return total.astype(np.float32 if result == "f32" else np.float16)
+        return _exact(a, b, c, kind, arithmetic.F32 if result == "f32" else arithmetic.F16)
+
+
+def _exact(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, kind: str, dtype: np.dtype) -> np.ndarray:
+    """a @ b.T + c, rounded once.
+
+    Where the products' sum is exact in float64, its sum with c is known with its error, and rounded to odd with it. In
+    the few other places the error is bounded; where the sum less the bound and the sum plus the bound round to the same
+    number, that is the result. What remains is summed anew.
+    """
+    total = a @ b.T
+    total += 0.0  # no -0, which would depend on the order of the sum
+    slack = _slack(a, b, kind)
+    if c is not None:
+        total, error = arithmetic.two_sum(total, c.astype(np.float64))
+        if error.any():
+            total = arithmetic.to_odd(total, error)
+    result = total.astype(dtype)
+    if slack is not None:
+        slack = np.where(slack > 0, slack + np.abs(total) * 2.0**-51, 0.0)  # total, and the two sums here, are rounded
+        unsure = ((total - slack).astype(dtype) != (total + slack).astype(dtype)) & np.isfinite(total)
+        if unsure.any():
+            where = np.nonzero(unsure)
+            result[where] = _settled(a, b, c, *where).astype(dtype)
+    return arithmetic.canonical32(result) if dtype == arithmetic.F32 else arithmetic.canonical(result)
+
+
+def _slack(a: np.ndarray, b: np.ndarray, kind: str) -> np.ndarray | None:
+    """A bound of the error of a @ b.T in float64, whatever the order of the sum: (m, n), 0 where it is exact.
+
+    It is exact where the products are multiples of some number, and 2^53 of that number are more than their magnitudes
+    together. Otherwise the sum of k products is wrong by less than (k - 1) 2^-53 times those (Higham, "Accuracy and
+    stability of numerical algorithms", 4.2); four times that leaves room for the arithmetic with the bound itself.
+
+    Returns:
+        None where all is exact.
+    """
+    k = a.shape[1]
+    size_a, size_b = np.abs(a), np.abs(b)
+    form = OPERANDS.get(kind)
+    bound = form.unit * 2.0 ** (53 - 16) if form is not None else 0.0  # 2^-16: B may be e5m2
+    if k * size_a.max() * size_b.max() < bound:
+        return None
+    most_a, most_b = size_a.max(axis=1), size_b.max(axis=1)
+    exact = np.outer(k * most_a / _units(size_a), most_b / _units(size_b)) < 2.0**53
+    return None if exact.all() else np.where(exact, 0.0, np.outer(most_a * (k * k * 2.0**-51), most_b))
+
+
+def _units(size: np.ndarray) -> np.ndarray:
+    """For each row of magnitudes a power of two that divides all of them: no operand has more than 11 bits."""
+    least = np.where(size > 0, size, np.inf).min(axis=1)
+    return np.ldexp(1.0, np.frexp(least)[1] - 11)
+
+
+def _settled(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The sums of some elements as float64, exact or rounded to odd: a second rounding then does no harm."""
+    terms = a[rows] * b[columns]
+    if c is not None:
+        terms = np.concatenate([terms, c[rows, columns].astype(np.float64)[:, None]], axis=1)
+    sums = np.array([math.fsum(row) for row in terms.tolist()])
+    errors = np.array([math.fsum(row) for row in np.concatenate([terms, -sums[:, None]], axis=1).tolist()])
+    return arithmetic.to_odd(sums, errors)
 
 
 @cache
