@@ -156,7 +156,8 @@ class Attempt:
         """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
         spilled = made.schedule
         assert spilled is not None
-        few = bool(spilled.promote) and slow.spilled <= FEW
+        # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
+        few = not slow.spilled or (bool(spilled.promote) and slow.spilled <= FEW)
         if given.unroll is None and (spilled.unroll or 1) > 1 and (few or given.tile is not None):
             return replace(self, unroll=1)
         return Attempt(spare=made.free + max(STEP, slow.spilled)) if given.tile is None else None

@@ -186,8 +186,6 @@ class _Reader:
         lhs = self.operand(contract.lhs, lhs_map, m, k, "left")
         rhs = self.operand(contract.rhs, rhs_map, n, k, "right")
         self.instruction(lhs, rhs)
-        self.alignment(lhs, k)
-        self.alignment(rhs, k)
         epilogue, accumulators, inputs, result = self.epilogue(contract, m, n)
         return Problem(self.target, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
 
@@ -351,17 +349,6 @@ class _Reader:
                     expected="8-bit operands, or scales constant along k",
                     fix=f"fold {operand.scales[0].name} into {operand.name} before the call",
                 )
-
-    def alignment(self, operand: Operand, k: Dim) -> None:
-        if k.size is None:
-            return
-        step = self.target.tma_align * 8 // operand.element.bits
-        if k.size % step:
-            raise UnsupportedError(
-                f"{k.name} = {k.size} is not a multiple of {self.target.tma_align} bytes for {operand.element.name} "
-                f"(the bulk copy of {operand.name} needs it)",
-                fix=f"pad {k.name} to {-(-k.size // step) * step}",
-            )
 
     def epilogue(self, contract: Any, m: Dim, n: Dim) -> tuple[Any, tuple[int, ...], tuple[EpilogueInput, ...], Result]:
         returned = list(self.block.operations)[-1].operation.operands

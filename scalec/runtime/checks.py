@@ -340,7 +340,8 @@ def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool)
             f"{t.name}: {e.dim} = {stride} is not a multiple of {t.align} bytes for {t.dtype}",
             got=f"rows of {stride * item} bytes",
             expected=expected,
-            fix=f"pad {e.dim} to {padded}, or give a view of {stride} columns of a tensor that has {padded}",
+            fix=f"pad the rows of {t.name} to {padded * item} bytes: give a view of {stride} columns of a tensor that "
+            f"has {padded}",
         )
     return ArgumentError(
         f"{t.name} has a stride of {stride} elements ({stride * item} bytes) along index {axis} ({t.shape[axis]}), "

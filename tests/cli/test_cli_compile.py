@@ -149,7 +149,6 @@ def test_misuse(invoke, arguments, message):
         (FP8, ["--schedule", "nope=1"], ["no schedule field 'nope'", "tile"]),
         (FP8, ["--schedule", "tile=1024x1024x128"], ["tile=1024x1024x128"]),
         (FP8, ["-o", "/proc/none/x.ptx"], ["/proc/none", "No such file or directory"]),
-        (FP8, ["--dim", "k=7169", "--dim", "n=512"], ["7169"]),
     ],
 )
 def test_refusals(invoke, program, arguments, messages):

@@ -167,6 +167,21 @@ def test_an_epilogue_and_accumulation(invoke, on_host):
     assert invoke("run", program, *SIZES).exit_code == 0
 
 
+def test_rows_are_padded_where_copies_need_it(invoke, on_host, monkeypatch):
+    placed, place = {}, run._placed
+
+    def keep(device, t, data, **options):
+        placed[t.name] = place(device, t, data, **options)
+        return placed[t.name]
+
+    monkeypatch.setattr(run, "_placed", keep)
+    on_host(lambda expected: expected)
+    result = invoke("run", FP8, "--dim", "m=200,n=512,k=100")
+    assert result.exit_code == 0, result.stderr
+    assert (placed["A"].shape, placed["A"].strides) == ((200, 100), (112, 1))
+    assert (placed["B"].shape, placed["B"].strides) == ((512, 100), (112, 1))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [lambda c: c * 1.1, lambda c: np.where(np.arange(c.size).reshape(c.shape) == 7, np.nan, c), np.zeros_like],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scalec import compiler
-from scalec.errors import ScalecError, SourceError, UnsupportedError
+from scalec.errors import SourceError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS
 from scalec.frontend import build
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
@@ -68,9 +68,10 @@ def test_sm_90a_refuses(text: str) -> None:
         compiler.compile_source(text, "sm_90a")
 
 
-def test_a_row_must_be_a_multiple_of_16_bytes() -> None:
-    with pytest.raises(ScalecError, match="k = 7169 is not a multiple of 16 bytes"):
-        compiler.compile_source("C[m,n] = A[m,k] @ B[n,k]", "sm_90a", {"k": 7169})
+def test_rows_begin_at_multiples_of_16_bytes() -> None:
+    made = compiler.compile_source("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", "sm_90a", {"k": 100})
+    assert made.spec is not None
+    assert [t.align for t in made.spec.operands] == [16, 16]
 
 
 def test_every_word_of_the_language_is_there() -> None:

@@ -89,6 +89,13 @@ def test_fewer_blocks_in_an_iteration_where_few_registers_lack(slow: Callable[..
     assert made.schedule.unroll == 1
 
 
+def test_fewer_blocks_in_an_iteration_where_ptxas_serialises(slow: Callable[..., list[str]]) -> None:
+    asked = slow("unroll=2", spilled=0)
+    made = compile_source("C[m,n] = A[m,k]@B[n,k]", dims=DIMS)
+    assert made.schedule is not None
+    assert (made.schedule.tile, made.schedule.unroll, len(asked)) == ((256, 128, 64), 1, 2)
+
+
 def test_what_the_user_decided_is_not_chosen_again(slow: Callable[..., list[str]]) -> None:
     asked = slow("tile")
     with pytest.raises(SlowKernelError, match=r"tile=256x128x128.*unroll=2"):
@@ -112,6 +119,7 @@ EXOTIC = {
     "much that is read, by pairs": (f"C[m,n] = max({S}, Q[m,n], R[m,n], P[m/2,n/4], y[m], z[n]*w[m/128])", DIMS, 2),
     "fine column blocks": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,8x128)", DIMS, 1),
     "less fine column blocks": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,16x128)", DIMS, 1),
+    "a remainder of K": ("C[m,n] = A[m,k]@B[n,k]", {"k": 192}, 2),
     "blocks of both": ("C[m,n] = A[m,k]@B[n,k] scale(64x256@col,8x128)", {}, 1),
 }
 

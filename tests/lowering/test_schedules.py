@@ -37,6 +37,8 @@ GRID: list[tuple[str, dict[str, int], dict[str, str]]] = [
     (FP8, {"m": 100, "n": 136, "k": 2000}, {"tile": "64x64x128"}),
     (BF16, DIMS, {"tile": "128x128x64", "stages": "5"}),
     (BF16, {}, {"tile": "64x128x64"}),
+    (FP8, {"k": 100}, {"tile": "128x128x128"}),
+    (BF16, {"k": 7169}, {"tile": "128x128x64", "unroll": "1"}),
     (
         BF16.replace("A[m,k]", "A[m,k]:f16").replace("B[n,k]", "B[n,k]:f16"),
         DIMS,

@@ -162,8 +162,22 @@ def test_a_row_that_tma_cannot_stride():
     assert refusal(kernel, **gemm_tensors(k=7169)) == (
         "A: k = 7169 is not a multiple of 16 bytes for e4m3\n  got: rows of 7169 bytes\n"
         "  expected: a stride along index 0 (m) that is a multiple of 16 elements\n"
-        "  fix: pad k to 7184, or give a view of 7169 columns of a tensor that has 7184"
+        "  fix: pad the rows of A to 7184 bytes: give a view of 7169 columns of a tensor that has 7184"
     )
+
+
+def test_a_row_of_a_size_fixed_at_compile_time_that_tma_cannot_stride():
+    device = FakeDevice()
+    kernel = Kernel(gemm_spec(k=100), b"", device=device)
+    assert refusal(kernel, **gemm_tensors(k=100)) == (
+        "A: k = 100 is not a multiple of 16 bytes for e4m3\n  got: rows of 100 bytes\n"
+        "  expected: a stride along index 0 (m) that is a multiple of 16 elements\n"
+        "  fix: pad the rows of A to 112 bytes: give a view of 100 columns of a tensor that has 112"
+    )
+    padded = {name: Tensor((rows, 100), strides=(112, 1), at=at) for name, rows, at in (("A", 256, GB), ("B", 512, 0))}
+    padded["B"] = Tensor((512, 100), strides=(112, 1), at=2 * GB)
+    kernel(**(gemm_tensors(k=100) | padded))
+    assert device.launches[0].parameters[0].strides == (112,)
 
 
 def test_a_view_of_padded_rows_is_taken():
