@@ -88,6 +88,8 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
                 raise Finding("barrier", f"mbarrier.arrive.noComplete by {who} completes the phase of {barrier.name}")
             if drop:
                 barrier.expected -= arriving
+            if barrier.cta is not warp.cta:
+                barrier.cta.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
             barrier.arrive(arriving, who, view)
         if not relaxed:
             warp.agent.seen[warp.agent.index] += 1  # what comes later is not part of what was released

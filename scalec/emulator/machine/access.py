@@ -121,6 +121,13 @@ def _is_local(space: str, addresses: np.ndarray, mask: np.ndarray) -> bool:
     return space == "" and bool((addresses[mask][:1] >> 32 == WINDOWS["local"] >> 32).all())
 
 
+def visit(warp: Warp, segment: Segment) -> None:
+    """Notes the use of another CTA's shared memory, which must not exit before it knows of it."""
+    if segment.space == "shared" and segment is not warp.cta.shared:
+        owner = next(c for c in warp.cta.cluster.ctas if c.shared is segment)
+        owner.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
+
+
 def load(
     warp: Warp, space: str, addresses: np.ndarray, size: int, *, atomic: bool = False, check_written: bool = True
 ) -> np.ndarray:
@@ -148,6 +155,7 @@ def load(
         if segment.space in ("shared", "global"):
             machine = warp.machine
             agent, order = warp.agent, warp.cta.cluster.order
+            visit(warp, segment)
             machine.judge.reads(segment, at, order, agent, strong=atomic)
             machine.judge.note_read(segment, at, order, agent.index, int(agent.seen[agent.index]), strong=atomic)
         if check_written:
@@ -177,6 +185,7 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
             raise Finding("illegal", f"a store to {segment.name}, which is read only")
         at = offsets[:, None] + _steps(size)
         judge, agent = warp.machine.judge, warp.agent
+        visit(warp, segment)
         judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index)
         segment.data[at] = values[lanes]
         segment.written[at] = True

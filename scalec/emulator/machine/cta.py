@@ -102,6 +102,7 @@ class Cta:
         shared: its shared memory; offsets count from the window's start, whose first bytes are the system's.
         barriers: the named barriers.
         exited: whether all of its threads have.
+        visitors: of other CTAs' warps that used its shared memory: place in the order -> clock of the last use.
         units: state that instruction families keep per CTA, by family name.
     """
 
@@ -117,6 +118,7 @@ class Cta:
         self.barriers = [Barrier(f"barrier {i} of CTA {number}", capacity) for i in range(NAMED_BARRIERS)]
         self.units: dict[str, Any] = {}
         self.exited = False
+        self.visitors: dict[int, int] = {}
         threads = kernel.threads
         self.warps = [Warp(self, i, min(32, threads - 32 * i), kernel) for i in range(-(-threads // 32))]
         for variable, offset in kernel.shared_layout:
@@ -124,6 +126,30 @@ class Cta:
                 at = SHARED_RESERVED + offset
                 self.shared.data[at : at + variable.size] = np.frombuffer(variable.init, np.uint8)
                 self.shared.written[at : at + variable.size] = True
+
+    def exit(self) -> None:
+        """The last thread has exited: nobody may use the shared memory from now on, and all use so far must be known.
+
+        Raises:
+            Finding: race or in-flight.
+        """
+        self.exited = True
+        if self.shared.shadow.pending.any():
+            raise Finding(
+                "in-flight",
+                f"CTA {self.number} exits while copies into its shared memory are in flight",
+                expected="a wait for every copy before the exit",
+            )
+        seen = np.max([w.agent.seen for w in self.warps], axis=0)
+        for agent, clock in self.visitors.items():
+            if seen[agent] < clock:
+                raise Finding(
+                    "race",
+                    f"CTA {self.number} exits, and nothing orders that after the last use of its shared memory by"
+                    f" {self.cluster.order.names[agent]}",
+                    expected="every CTA stays until the others are done with its shared memory",
+                    fix="barrier.cluster.arrive and wait before the exit",
+                )
 
     @property
     def live_threads(self) -> int:

@@ -30,7 +30,7 @@ class Options:
         ignore: kinds of findings that do not stop the run.
         tensor_core: "exact" (FP32 accumulation) or "hopper" (what an H200 does).
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
-        tensor_fences: whether tcgen05.fence is demanded wherever the ISA's patterns have it; None: if the kernel has any.
+        tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
         progress: called now and then with (CTAs done, CTAs in all).
     """
@@ -223,7 +223,8 @@ class Machine:
         cluster = warp.cta.cluster
         for check in warp.units.get("at exit", ()):
             self._located(warp, check, warp)
-        warp.cta.exited = all(w.done for w in warp.cta.warps)
+        if all(w.done for w in warp.cta.warps):
+            self._located(warp, lambda w: w.cta.exit(), warp)
         barrier = cluster.barrier
         if barrier.expected:
             barrier.expected = cluster.live_threads()
