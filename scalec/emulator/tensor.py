@@ -53,9 +53,10 @@ _SCALES = {  # -> numpy's type, the bits that count (5.2.3: ue4m3 has 7)
     "ue8m0": (np.dtype(ml_dtypes.float8_e8m0fnu), np.uint8(0xFF)),
     "ue4m3": (np.dtype(ml_dtypes.float8_e4m3fn), np.uint8(0x7F)),
 }
+_RESULTS = {"f32": arithmetic.F32, "f16": arithmetic.F16}
 _TF32_MASK = np.uint32(0xFFFFE000)  # the low 13 bits of a tf32 operand are not looked at (PTX ISA 5.2.3)
-# mode -> the module of multiply(a (m, k), b (n, k), c (m, n) or None, operand type, result type) -> (m, n), or None
-# where the mode has nothing to say of these types, which then are exact
+# mode -> the module of multiply(a (m, k), b (n, k), c (m, n) or None, A's type, result type, b_kind=B's type,
+# instruction="wgmma" or "mma") -> (m, n), or None where the mode has nothing to say, which then is exact
 MODES: dict[str, str] = {"exact": "", "hopper": "scalec.emulator.tensor_hopper"}
 
 
@@ -119,6 +120,8 @@ def multiply(
     result: str,
     mode: str = "exact",
     *,
+    b_kind: str = "",
+    instruction: str = "wgmma",
     saturate: bool = False,
 ) -> np.ndarray:
     """One instruction: a @ b.T + c.
@@ -126,9 +129,11 @@ def multiply(
     Args:
         a, b: float64 (m, k), (n, k), of `decode`; or of `scaled`, with kind "".
         c: (m, n) of the result's type, or None for zero.
-        kind: operand type of A; B's has the same number of bits, or is narrower.
+        kind: operand type of A.
         result: "f32", "f16" or "s32".
         mode: a name of MODES; not for block scales.
+        b_kind: operand type of B, if it is another.
+        instruction: "wgmma" or "mma" (mma.sync).
         saturate: .satfinite of an s32, which wraps otherwise.
 
     Returns:
@@ -136,7 +141,7 @@ def multiply(
     """
     function = _mode(mode) if kind else None
     if function is not None and result in ("f32", "f16"):
-        found = function(a, b, c, kind, result)
+        found = function(a, b, c, kind, result, b_kind=b_kind or kind, instruction=instruction)
         if found is not None:
             return found
     with np.errstate(all="ignore"):
@@ -147,11 +152,12 @@ def multiply(
             if saturate:
                 np.clip(whole, -(2**31), 2**31 - 1, out=whole)
             return whole.astype(np.int32)
-        return _exact(a, b, c, kind, arithmetic.F32 if result == "f32" else arithmetic.F16)
+        unit = OPERANDS[kind].unit * OPERANDS[b_kind or kind].unit if kind else 0.0
+        return _exact(a, b, c, unit, _RESULTS[result])
 
 
-def _exact(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, kind: str, dtype: np.dtype) -> np.ndarray:
-    """a @ b.T + c, rounded once.
+def _exact(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, unit: float, dtype: np.dtype) -> np.ndarray:
+    """a @ b.T + c, rounded once; all products are multiples of `unit`, if it is not 0.
 
     Where the products' sum is exact in float64, its sum with c is known with its error, and rounded to odd with it. In
     the few other places the error is bounded; where the sum less the bound and the sum plus the bound round to the same
@@ -159,7 +165,7 @@ def _exact(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, kind: str, dtype:
     """
     total = a @ b.T
     total += 0.0  # no -0, which would depend on the order of the sum
-    slack = _slack(a, b, kind)
+    slack = _slack(a, b, unit)
     if c is not None:
         total, error = arithmetic.two_sum(total, c.astype(np.float64))
         if error.any():
@@ -174,7 +180,7 @@ def _exact(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, kind: str, dtype:
     return arithmetic.canonical32(result) if dtype == arithmetic.F32 else arithmetic.canonical(result)
 
 
-def _slack(a: np.ndarray, b: np.ndarray, kind: str) -> np.ndarray | None:
+def _slack(a: np.ndarray, b: np.ndarray, unit: float) -> np.ndarray | None:
     """A bound of the error of a @ b.T in float64, whatever the order of the sum: (m, n), 0 where it is exact.
 
     It is exact where the products are multiples of some number, and 2^53 of that number are more than their magnitudes
@@ -186,9 +192,7 @@ def _slack(a: np.ndarray, b: np.ndarray, kind: str) -> np.ndarray | None:
     """
     k = a.shape[1]
     size_a, size_b = np.abs(a), np.abs(b)
-    form = OPERANDS.get(kind)
-    bound = form.unit * 2.0 ** (53 - 16) if form is not None else 0.0  # 2^-16: B may be e5m2
-    if k * size_a.max() * size_b.max() < bound:
+    if k * size_a.max() * size_b.max() < unit * 2.0**53:
         return None
     most_a, most_b = size_a.max(axis=1), size_b.max(axis=1)
     exact = np.outer(k * most_a / _units(size_a), most_b / _units(size_b)) < 2.0**53

@@ -222,9 +222,14 @@ def test_random_block_scales():
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """A mode that makes everything 7, for e4m3 alone."""
+    """A mode that makes everything 7, 8 if B is e5m2, 9 for mma.sync; for A of e4m3 alone."""
+
+    def multiply(a, b, c, kind, result, *, b_kind, instruction):
+        number = 9 if instruction == "mma" else 8 if b_kind == "e5m2" else 7
+        return np.full((len(a), len(b)), number) if kind == "e4m3" else None
+
     module = ModuleType("coarse")
-    module.multiply = lambda a, b, c, kind, result: np.full((len(a), len(b)), 7) if kind == "e4m3" else None
+    module.multiply = multiply
     monkeypatch.setitem(sys.modules, "coarse", module)
     monkeypatch.setitem(tensor.MODES, "coarse", "coarse")
     yield
@@ -235,6 +240,8 @@ def coarse(monkeypatch):
 def test_a_mode_may_leave_types_to_exact_arithmetic():
     a, b = np.array([[2.0]]), np.array([[3.0]])
     assert tensor.multiply(a, b, None, "e4m3", "f32", "coarse") == 7
+    assert tensor.multiply(a, b, None, "e4m3", "f32", "coarse", b_kind="e5m2") == 8
+    assert tensor.multiply(a, b, None, "e4m3", "f32", "coarse", instruction="mma") == 9
     assert tensor.multiply(a, b, None, "e4m3", "f32") == 6
     assert tensor.multiply(a, b, None, "bf16", "f32", "coarse") == 6
     assert tensor.multiply(a, b, None, "s8", "s32", "coarse") == 6

@@ -181,6 +181,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     text = f"wgmma at line {instruction.line}"
     identity = hash(instruction.line)
     bits = OPERANDS[a_type].bits
+    saturate = instruction.has("satfinite")
 
     def run(warp: Warp) -> None:
         _need_group(warp, instruction)
@@ -208,7 +209,8 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             if signs != (1, 1):
                 matrix_a = matrix_a * (signs[0] * signs[1])
             c = get(warp) if accumulate else None
-            put(warp, multiply(matrix_a, matrix_b, c, a_type, result, warp.machine.options.tensor_core))
+            mode = warp.machine.options.tensor_core
+            put(warp, multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate))
 
         state.queue.append((group, product))
         state.issued += 1
