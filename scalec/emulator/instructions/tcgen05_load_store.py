@@ -1,9 +1,8 @@
 """tcgen05.ld, tcgen05.st, tcgen05.wait (PTX ISA 9.7.16.8): between tensor memory and the registers of a warp.
 
-Loads and stores may happen at any moment until they are waited for. As no access out of order passes the judge, they
-happen here at once; the registers that a load writes stay in use until the wait. (A true register dependency needs no
-wait by 9.7.16.6.4.5, but then orders nothing else, and what follows a load without a wait is mostly meant to: it is a
-finding.)
+Loads and stores may happen at any moment until they are waited for; as no access out of order passes the judge, they
+happen here at once. Registers may be used right after a load, before the wait: true register dependencies are kept
+(9.7.16.6.4.5), and Triton's programs rely on it. The wait is for what happens to tensor memory next.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.findings import NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
 from scalec.emulator.instructions.tcgen05_alloc import TARGETS
 from scalec.emulator.layouts.tensor_memory import (
@@ -27,7 +26,7 @@ from scalec.emulator.layouts.tensor_memory import (
 from scalec.emulator.machine import tensor_pipe
 from scalec.emulator.machine.tensor_memory import Access, Placed, Write, placed
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Operand, Reg, Vector
+from scalec.emulator.program import Instruction, Operand, Vector
 
 _REPEAT = re.compile(r"x(\d+)")
 _ORDER = (1, 2, 0)  # (threads, registers, halves) -> (registers, halves, threads)
@@ -70,21 +69,11 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
     count = register_cells(*arguments).lanes.shape[1]
     elements = _elements(operands[0], count, instruction.name)
     sinks = [decoder.sink(e, "b32") for e in elements]
-    registers = [e.index for e in elements if isinstance(e, Reg)]
     where = decoder.address(operands[1])
-    text = f"tcgen05.ld at line {instruction.line}"
 
     def run(warp: Warp) -> None:
         warp.need_converged(instruction.name, whole=True)
         state, memory = tensor_pipe.state(warp), tensor_pipe.memory(warp.cta)
-        for register in registers:
-            if register in warp.inflight:
-                name = warp.kernel.function.registers[register][0]
-                raise Finding(
-                    "in-flight",
-                    f"register {name} is used while in use by {warp.inflight[register]}",
-                    fix="tcgen05.wait::ld before this instruction",
-                )
         address = uniform(warp, where(warp), "the address of tcgen05.ld")
         cells = _cells(warp, address, shape, arguments, "tcgen05.ld")
         memory.reads(cells, Access(state, "tcgen05.ld", "ld"))
@@ -93,8 +82,6 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         words = pack(np.moveaxis(memory.words[cells.flat], 1, -1))
         for sink, lanes in zip(sinks, words, strict=True):
             sink(warp, lanes)
-        warp.inflight.update(dict.fromkeys(registers, text))
-        state.loading.update(registers)
         warp.machine.stats.bytes["tensor memory -> registers"] += 4 * cells.flat.size
 
     return run
@@ -110,21 +97,11 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
     count = register_cells(*arguments).lanes.shape[1]
     elements = _elements(operands[-1], count, instruction.name)
     sources = [decoder.source(e, "b32") for e in elements]
-    registers = {e.index for e in elements if isinstance(e, Reg)}
     where = decoder.address(operands[0])
 
     def run(warp: Warp) -> None:
         warp.need_converged(instruction.name, whole=True)
         state, memory = tensor_pipe.state(warp), tensor_pipe.memory(warp.cta)
-        loading = registers & state.loading
-        if loading:
-            register = min(loading)
-            raise Finding(
-                "in-flight",
-                f"register {warp.kernel.function.registers[register][0]} is stored while in use by"
-                f" {warp.inflight[register]}",
-                fix="tcgen05.wait::ld before this instruction",
-            )
         address = uniform(warp, where(warp), "the address of tcgen05.st")
         cells = _cells(warp, address, shape, arguments, "tcgen05.st")
         memory.overwrites(cells, Access(state, "tcgen05.st", "st"))
@@ -148,9 +125,6 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
         warp.need_converged(instruction.name)
         state = tensor_pipe.state(warp)
         if loads:
-            for register in state.loading:
-                warp.inflight.pop(register, None)
-            state.loading.clear()
             state.waited(state.loads, state.load_clock)
             state.load_clock += 1
         else:

@@ -138,6 +138,7 @@ class _Part:
         d: cells of D, (M / cta_group, N).
         a: addresses in shared memory, (M / cta_group, 32), or cells, (copies, M / cta_group, 8).
         b: addresses in shared memory, (N / cta_group, 32).
+        a_used, b_used: those of them that hold elements.
         scales: cells (4, rows) of the scale factors of A and of B.
     """
 
@@ -157,8 +158,10 @@ class _Part:
             check_lane(lane, m, group, "A")
             self.a = placed(operand_cells, (m, group), lane, column, "matrix A of tcgen05.mma")
         else:
-            self.a = _bytes(call.a, m // group, found.a_type, form, found.transpose_a)
-        self.b = _bytes(call.b, n // group, found.b_type, form, found.transpose_b)
+            self.a = _bytes(call.a, m // group, found.a_type, found.transpose_a)
+            self.a_used = _used(self.a, found.a_type, form)
+        self.b = _bytes(call.b, n // group, found.b_type, found.transpose_b)
+        self.b_used = _used(self.b, found.b_type, form)
         self.scales: list[Placed] = []
         if call.scales:
             for address, rows in zip(call.scales, rows_in_cta(m, n, group), strict=True):
@@ -166,11 +169,18 @@ class _Part:
                 self.scales.append(placed(scale_cells, (rows,), 0, at, "the scale factors of tcgen05.mma"))
 
 
-def _bytes(word: int, rows: int, type_: str, form: _Form, transposed: bool) -> np.ndarray:
-    """Addresses of the 32 bytes of each row of an operand. Elements of 4 and 6 bits are in groups of 16 bytes, padded,
-    but for the kinds that have nothing else (9.7.16.10.4.4 to 9.7.16.10.4.6)."""
+def _bytes(word: int, rows: int, type_: str, transposed: bool) -> np.ndarray:
+    """Addresses of the 32 bytes of each row of an operand."""
     bits = max(8, BITS[type_])
     return operand_addresses(Descriptor.tcgen05(word), rows, ROW_BYTES * 8 // bits, bits, transposed)
+
+
+def _used(addresses: np.ndarray, type_: str, form: _Form) -> np.ndarray:
+    """The bytes that hold elements: 16 of 4 or 6 bits are contiguous and padded to 16 bytes, but for the kinds that
+    have nothing else (9.7.16.10.4.4 to 9.7.16.10.4.6)."""
+    if BITS[type_] >= 8 or form.kind.startswith("mxf4"):
+        return addresses
+    return addresses.reshape(len(addresses), -1, 16)[..., : 2 * BITS[type_]]
 
 
 def _issue(
@@ -187,8 +197,8 @@ def _issue(
             part.memory.reads(part.a, operand)
             stats["tensor memory -> tensor core"] += 4 * part.a.flat.size
         else:
-            shared_operand(warp, part.cta, thread, part.a, "matrix A of tcgen05.mma", "shared -> tensor core")
-        shared_operand(warp, part.cta, thread, part.b, "matrix B of tcgen05.mma", "shared -> tensor core")
+            shared_operand(warp, part.cta, thread, part.a_used, "matrix A of tcgen05.mma", "shared -> tensor core")
+        shared_operand(warp, part.cta, thread, part.b_used, "matrix B of tcgen05.mma", "shared -> tensor core")
         for cells, what in zip(part.scales, ("A", "B"), strict=False):
             part.memory.reads(cells, replace(operand, what=f"tcgen05.mma (scale_{what})"))
         result = Access(state, "tcgen05.mma (matrix D)", "accumulator", accumulator)

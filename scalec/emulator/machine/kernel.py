@@ -176,8 +176,10 @@ class Kernel:
 
 
 def _tensor(instruction: Instruction) -> bool:
-    """Whether it is one of the instructions whose registers stay in use after it: these judge them by themselves."""
-    return instruction.name.startswith(("wgmma.mma_async", "tcgen05.ld", "tcgen05.st"))
+    """Whether it is one of the instructions whose registers stay in use after it: these judge them by themselves.
+
+    Those of tcgen05.ld do not, as true register dependencies are kept without a wait (9.7.16.6.4.5)."""
+    return instruction.name.startswith("wgmma.mma_async")
 
 
 def _named(instruction: Instruction) -> frozenset[int]:

@@ -120,7 +120,6 @@ class State:
         agent: the warp's.
         view: what its tcgen05 instructions are ordered after: the agent's own, unless fences are demanded.
         loads, stores: its tcgen05.ld and tcgen05.st; clocks count the waits for them, from 1.
-        loading: registers that tcgen05.ld will write.
         threads: those that issue copies and products, by lane.
     """
 
@@ -132,7 +131,6 @@ class State:
         self.loads = self._source(f"tcgen05.ld of {warp.name}")
         self.stores = self._source(f"tcgen05.st of {warp.name}")
         self.load_clock = self.store_clock = 1
-        self.loading: set[int] = set()
         self.threads: dict[int, Thread] = {}
 
     def add(self, name: str) -> int:
