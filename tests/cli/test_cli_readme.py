@@ -21,16 +21,17 @@ def command(name: str) -> str:
     return next(line.strip() for line in rest.splitlines() if line.startswith("    "))
 
 
-def test_the_compile_command(invoke, tmp_path, monkeypatch):
+def test_the_run_command(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    *install, last = command("compile").split(" && ")
+    *install, last = command("run").split(" && ")
     assert install == ["python3 -m venv .venv", ".venv/bin/pip install -q -e ."]
     program, *arguments = shlex.split(last)
     assert program == ".venv/bin/scalec"
-    assert arguments[1] == FP8
-    assert invoke(*arguments).exit_code == 0
-    assert (tmp_path / "build" / "C.cubin").read_bytes().startswith(b"\x7fELF")
-    assert ".entry C" in (tmp_path / "build" / "C.ptx").read_text()
+    assert arguments[:2] == ["run", FP8]
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[1].startswith("C ")
 
 
 def test_the_test_command_is_what_ci_runs():

@@ -1,0 +1,123 @@
+"""`scalec emulate`: arguments, seeds, counters, findings; `scalec run` on the emulator."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.cli_programs import FP8
+
+DOUBLE = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry twice(.param .u64 a, .param .u64 b, .param .u32 n)
+{
+    .reg .pred %p<2>; .reg .b32 %r<9>; .reg .f32 %f<4>; .reg .b64 %rd<9>;
+    mov.u32 %r1, %tid.x;
+    ld.param.u32 %r2, [n];
+    setp.ge.u32 %p1, %r1, %r2;
+    @%p1 bra END;
+    ld.param.u64 %rd1, [a];
+    ld.param.u64 %rd2, [b];
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    add.s64 %rd5, %rd2, %rd3;
+    ld.global.f32 %f1, [%rd4];
+    add.rn.f32 %f2, %f1, %f1;
+    st.global.f32 [%rd5], %f2;
+END:
+    ret;
+}
+"""
+
+
+@pytest.fixture
+def ptx(tmp_path):
+    path = tmp_path / "twice.ptx"
+    path.write_text(DOUBLE)
+    return str(path)
+
+
+def test_a_clean_run(invoke, ptx, tmp_path):
+    result = invoke(
+        "emulate", ptx, "--block", "64", "--arg", "iota:f32[40]", "--arg", "out:f32[40]", "--arg", "40",
+        "--seed", "0:3", "--save", f"1={tmp_path / 'b.npy'}",
+    )  # fmt: skip
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "no findings in 3 runs" in result.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), 2 * np.arange(40))
+
+
+def test_arrays_from_files(invoke, ptx, tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(8, dtype=np.float32))
+    result = invoke(
+        "emulate", ptx, "--block", "32", "--arg", f"in:{tmp_path / 'a.npy'}", "--arg", "out:f32[2,4]", "--arg", "8",
+        "--save", f"1={tmp_path / 'b.npy'}",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert np.load(tmp_path / "b.npy").tolist() == [[0, 2, 4, 6], [8, 10, 12, 14]]
+
+
+def test_a_finding(invoke, ptx):
+    result = invoke("emulate", ptx, "--block", "64", "--arg", "iota:f32[40]", "--arg", "out:f32[39]", "--arg", "40")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "bounds: lane 7: 4 bytes at address" in result.stderr
+    assert "line 19: st.global.f32" in result.stderr
+    assert "CTA 0 warp 1, lanes 0-7" in result.stderr
+    ignored = invoke("emulate", ptx, "--block", "64", "--arg", "out:f32[40]", "--arg", "out:f32[40]", "--arg", "40")
+    assert "uninitialised" in ignored.stderr
+    allowed = invoke(
+        "emulate", ptx, "--block", "64", "--arg", "out:f32[40]", "--arg", "out:f32[40]", "--arg", "40",
+        "--ignore", "uninitialised",
+    )  # fmt: skip
+    assert allowed.exit_code == 0, allowed.stderr
+
+
+def test_stats(invoke, ptx):
+    arguments = ("--block", "64", "--arg", "iota:f32[40]", "--arg", "out:f32[40]", "--arg", "40")
+    table = invoke("emulate", ptx, *arguments, "--stats")
+    assert "warp instructions" in table.stdout
+    found = json.loads(invoke("emulate", ptx, *arguments, "--stats-json", "-").stdout)
+    assert found["bytes"]["global -> registers"] == found["bytes"]["registers -> global"] == 160
+    assert found["by class"]["memory"] == 2 * 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--arg", "1"), "give --block"),
+        (("--block", "0"), "not X, X,Y or X,Y,Z"),
+        (("--block", "32", "--arg", "1"), "has 3 parameters, got 1 arguments"),
+        (("--block", "32", "--arg", "zero:f32[3]", "--arg", "1", "--arg", "1"), "argument 'zero:f32[3]'"),
+        (("--block", "32", "--arg", "zeros:f31[3]", "--arg", "1", "--arg", "1"), "type 'f31'"),
+        (("--block", "32", "--seed", "x"), "seeds 'x'"),
+        (("--entry", "nothing", "--block", "32"), "no entry 'nothing'"),
+        (("--block", "2048", "--arg", "1", "--arg", "1", "--arg", "1"), "2048 threads"),
+    ],
+)
+def test_misuse(invoke, ptx, arguments, says):
+    result = invoke("emulate", ptx, *arguments)
+    assert result.exit_code in (1, 2)
+    assert says in result.stderr
+
+
+def test_not_ptx(invoke, tmp_path):
+    path = tmp_path / "x.ptx"
+    path.write_text("int main() {}")
+    result = invoke("emulate", str(path))
+    assert result.exit_code == 1
+    assert "line 1" in result.stderr
+    assert invoke("emulate", str(tmp_path / "none.ptx")).exit_code == 1
+
+
+def test_run_without_a_gpu(invoke, monkeypatch):
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    result = invoke("run", FP8, "--dim", "m=40,n=64,k=256")
+    assert result.exit_code == 0, result.stderr
+    head, row = result.stdout.splitlines()
+    assert head.split() == ["result", "diff", "max", "error"]
+    assert float(row.split()[1]) < 3e-6
+    assert "the emulator (sm_90a)" in result.stderr
