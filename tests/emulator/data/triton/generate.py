@@ -1,6 +1,6 @@
 """Compiles the kernels of this folder with Triton, without a GPU, and stores their PTX and index.json.
 
-    pip install triton==3.9.0 && python generate.py [NAME...]
+pip install triton==3.9.0 && python generate.py [NAME...]
 """
 
 import json
