@@ -1,6 +1,6 @@
 """Gluon kernels that move and combine data: TMA, mbarriers, clusters, tensor memory."""
 
-# ruff: noqa: RUF005, SIM108 (the dialects have neither starred lists nor conditional expressions of buffers)
+# ruff: noqa: RUF005 (the dialect has no starred lists)
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl

@@ -3,7 +3,7 @@
 K of a and b is contiguous unless said otherwise: a[m, k], b[n, k], c[m, n].
 """
 
-# ruff: noqa: RUF005, SIM108 (the dialects have neither starred lists nor conditional expressions of buffers)
+# ruff: noqa: SIM108 (both sides of a conditional expression would be evaluated)
 
 import triton
 import triton.language as tl
