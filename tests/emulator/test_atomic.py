@@ -140,6 +140,17 @@ def test_float_sums():
     assert memory.tolist() == [0x7FFFFFFF]
 
 
+def test_nan_sums_of_64_bits():
+    # as on an H200: the operand's NaN, made quiet; of infinities the NaN with the sign
+    memory = np.array([0x7FF0000000000001, 0x3FF0000000000000, 0x7FF0000000000000], np.uint64)
+    run(
+        """mov.b64 %rd4, 0x7ff8000000000005; red.global.add.f64 [%rd0], 0d3FF0000000000000;
+        red.global.add.f64 [%rd0+8], %rd4; red.global.add.f64 [%rd0+16], 0dFFF0000000000000;""",
+        memory, block=(1, 1, 1),
+    )  # fmt: skip
+    assert memory.tolist() == [0x7FF8000000000001, 0x7FF8000000000005, 0xFFF8000000000000]
+
+
 def test_float_sums_flush_in_global_memory_alone():
     memory, _ = run("red.global.add.f32 [%rd0], 0f00000001;", np.array([0x80000001], np.uint32), block=(1, 1, 1))
     assert memory.tolist() == [0]  # -0 + 0

@@ -238,7 +238,7 @@ PRINT = """
     .reg .b64 %fmt, %buf; mov.u64 %fmt, text; cvta.global.u64 %fmt, %fmt;
     mov.u64 %buf, buffer; cvta.local.u64 %buf, %buf;
     {{ .param .b64 a; .param .b64 b; .param .b32 c; st.param.b64 [a], %fmt; st.param.b64 [b], %buf;
-    @%p0 call.uni (c), vprintf, (a, b); @%p0 ld.param.b32 %r9, [c]; @%p0 st.global.b32 [%rd0], %r9; }}
+    @!%p0 bra skip; call.uni (c), vprintf, (a, b); ld.param.b32 %r9, [c]; st.global.b32 [%rd0], %r9; skip: }}
 """
 
 

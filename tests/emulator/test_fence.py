@@ -12,7 +12,7 @@ from tests.emulator.harness import module, run_ptx
 # each of two CTAs, or the two warps of one.
 MESSAGE = """
     ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1];
-    mov.u32 %r0, %{who}; mov.u32 %r9, %laneid; setp.ne.u32 %p9, %r9, 0; @%p9 bra done;
+    {who} mov.u32 %r9, %laneid; setp.ne.u32 %p9, %r9, 0; @%p9 bra done;
     setp.ne.u32 %p0, %r0, 0; @%p0 bra reader;
     st.global.b32 [%rd0], 42;
     {write}
@@ -25,11 +25,11 @@ reader:
     st.global.b32 [%rd1], %r2;
 done:
 """
-# where the two are: special register, launch, the narrowest scope that includes both
+# where the two are: what tells them apart, launch, the narrowest scope that includes both
 PLACES = {
-    "cta": ("warpid", {"block": (64, 1, 1)}, "cta"),
-    "cluster": ("ctaid.x", {"grid": (2, 1, 1), "cluster": (2, 1, 1)}, "cluster"),
-    "grid": ("ctaid.x", {"grid": (2, 1, 1)}, "gpu"),
+    "cta": ("mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5;", {"block": (64, 1, 1)}, "cta"),
+    "cluster": ("mov.u32 %r0, %ctaid.x;", {"grid": (2, 1, 1), "cluster": (2, 1, 1)}, "cluster"),
+    "grid": ("mov.u32 %r0, %ctaid.x;", {"grid": (2, 1, 1)}, "gpu"),
 }
 NARROWER = {"cluster": "cta", "gpu": "cluster"}
 
@@ -128,7 +128,8 @@ def test_weak_flags_race():
 
 def test_a_flag_in_shared_memory():
     text = module(
-        """mov.u32 %r0, %warpid; mov.u32 %r1, %laneid; ld.param.u64 %rd1, [p1]; setp.ne.u32 %p2, %r1, 0;
+        """mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; mov.u32 %r1, %laneid; setp.ne.u32 %p2, %r1, 0;
+        ld.param.u64 %rd1, [p1];
         mov.u32 %r5, %tid.x; setp.eq.u32 %p3, %r5, 0; @%p3 st.shared.b32 [flag], 0; bar.sync 0;
         @%p2 bra done; setp.ne.u32 %p0, %r0, 0; @%p0 bra reader;
         st.shared.b32 [data], 42; st.release.cta.shared::cta.b32 [flag], 1; bra done;

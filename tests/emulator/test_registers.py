@@ -83,12 +83,13 @@ def test_registers_at_launch(threads, directives, entry):
 
 def test_whole_warpgroups_execute_it():
     found = finding(
-        "mov.u32 %r0, %warpid; setp.eq.u32 %p0, %r0, 1; @!%p0 setmaxnreg.dec.sync.aligned.u32 40;", threads=128
+        "mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; setp.eq.u32 %p0, %r0, 1; @!%p0 setmaxnreg.dec.sync.aligned.u32 40;",
+        threads=128,
     )
     assert found.kind == "divergence"
     assert "warp 1 exits after 0 setmaxnreg" in found.message
-    body = """mov.u32 %r0, %warpid; setp.eq.u32 %p0, %r0, 1; @%p0 setmaxnreg.dec.sync.aligned.u32 40;
-        @!%p0 setmaxnreg.dec.sync.aligned.u32 48;"""
+    body = """mov.u32 %r0, %tid.x; shr.u32 %r0, %r0, 5; setp.eq.u32 %p0, %r0, 1;
+        @%p0 setmaxnreg.dec.sync.aligned.u32 40; @!%p0 setmaxnreg.dec.sync.aligned.u32 48;"""
     assert finding(body, threads=128).kind == "divergence"
     body = "mov.u32 %r0, %laneid; setp.eq.u32 %p0, %r0, 1; @!%p0 setmaxnreg.dec.sync.aligned.u32 40;"
     assert finding(body, threads=128).kind == "divergence"

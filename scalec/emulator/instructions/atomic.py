@@ -36,11 +36,15 @@ _INTEGER: dict[str, Combine] = {
     "max": lambda r, s, t: np.maximum(r, s),
     "cas": lambda r, s, t: np.where((r == s).all(axis=1, keepdims=True), t, r),
 }
-_NAN = {"f2": 0x7FFF, "bf": 0x7FFF, "f4": 0x7FFFFFFF, "f8": 0x7FFFFFFFFFFFFFFF}
+_NAN = {2: 0x7FFF, 4: 0x7FFFFFFF}
+_QUIET64, _NAN64 = np.uint64(1 << 51), np.uint64(0xFFF8 << 48)
 
 
 def _float(name: str, kind: str) -> Combine:
-    """add, min or max of floats given as their bits; sums are rounded to nearest even, NaN results are canonical.
+    """add, min or max of floats given as their bits; sums are rounded to nearest even.
+
+    NaN results are canonical, but of f64: there the NaN operand goes through, made quiet, and what has none is the NaN
+    with the sign set (as on an H200; the ISA leaves it open).
 
     Half precision is computed in float32, from which rounding a sum once more changes nothing: 24 bits are more than
     twice 11 and two.
@@ -48,7 +52,6 @@ def _float(name: str, kind: str) -> Combine:
     bits = np.dtype("u2") if "16" in kind else DTYPES[f"u{TYPE_BITS[kind]}"]
     narrow = np.dtype(ml_dtypes.bfloat16) if kind.startswith("bf16") else np.dtype(f"f{bits.itemsize}")
     wide = np.dtype("f4") if bits.itemsize == 2 else narrow
-    canonical = bits.type(_NAN["f8" if kind == "f64" else "f4" if kind == "f32" else "f2"])
     function = {"add": np.add, "min": _least, "max": _greatest}.get(name)
     if function is None:
         raise NotModelled(f".{name} of .{kind}")
@@ -57,6 +60,15 @@ def _float(name: str, kind: str) -> Combine:
         result = function(r.view(narrow).astype(wide), s.view(narrow).astype(wide))
         return np.where(np.isnan(result), canonical, result.astype(narrow).view(bits))
 
+    def combine64(r: np.ndarray, s: np.ndarray, t: np.ndarray) -> np.ndarray:
+        x, y = r.view(np.float64), s.view(np.float64)
+        result = function(x, y)
+        nan = np.where(np.isnan(x), r | _QUIET64, np.where(np.isnan(y), s | _QUIET64, _NAN64))
+        return np.where(np.isnan(result), nan, result.view(np.uint64))
+
+    if kind == "f64":
+        return combine64
+    canonical = bits.type(_NAN[bits.itemsize])
     return combine
 
 

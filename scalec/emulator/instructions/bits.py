@@ -112,7 +112,10 @@ def _low_bits(count: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @op("bfe")
 def bfe(instruction: Instruction, decoder: Decoder) -> Step:
-    """bfe.type d, a, b, c: 9.7.1.19; c bits of a from bit b, filled with the field's sign for signed types."""
+    """bfe.type d, a, b, c: 9.7.1.19; c bits of a from bit b, filled with the field's sign for signed types.
+
+    b and c count modulo 256, as the ISA says; an H200 does not do so in the 64-bit forms.
+    """
     decoder.only(instruction)
     (kind,) = instruction.types
     bits, dtype = TYPE_BITS[kind], DTYPES[f"u{TYPE_BITS[kind]}"]

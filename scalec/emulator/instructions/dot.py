@@ -1,6 +1,8 @@
 """Dot products of packed integers and extended precision (PTX ISA 9.7.1.23, 9.7.1.24, 9.7.2).
 
-The carry of 9.7.2 is the condition code register of each thread, `warp.units["carry"]`: bool (32,).
+The carry of 9.7.2 is the condition code register of each thread, `warp.units["carry"]`: bool (32,). Differences are
+sums with the complement, as in hardware: they leave a carry where they do not borrow. The ISA speaks of a borrow, which
+only programs see that mix sums and differences in one chain; an H200 gives them what is given here.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def _sum(warp: Warp, a: np.ndarray, b: np.ndarray, with_carry: bool) -> tuple[np
 @op(*names("add.cc", _WORDS), "addc")
 @op(*names("sub.cc", _WORDS), "subc")
 def carried(instruction: Instruction, decoder: Decoder) -> Step:
-    """add.cc, addc{.cc}, sub.cc, subc{.cc}: 9.7.2.1 to 9.7.2.4; for differences the carry is the borrow."""
+    """add.cc, addc{.cc}, sub.cc, subc{.cc}: 9.7.2.1 to 9.7.2.4."""
     decoder.only(instruction, "cc")
     kind = unsigned(instruction.types[0])
     put = decoder.sink(instruction.operands[0], kind)
@@ -68,11 +70,10 @@ def carried(instruction: Instruction, decoder: Decoder) -> Step:
         x, y = a(warp), b(warp)
         if add:
             result, carry = _sum(warp, x, y, reads)
+        elif reads:
+            result, carry = _sum(warp, x, ~y, True)
         else:
-            result, carry = x - y, x < y
-            if reads:
-                less = result - warp.units.get("carry", _NO_CARRY).astype(x.dtype)
-                carry, result = carry | (less > result), less
+            result, carry = x - y, x >= y
         put(warp, result)
         if writes:
             _keep(warp, carry)

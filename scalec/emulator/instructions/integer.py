@@ -67,7 +67,7 @@ def _operands(instruction: Instruction, decoder: Decoder, kind: str) -> tuple[Si
 
 
 @op(*names("add", INTEGERS + _PACKED), "add.sat.s32")
-@op(*names("sub", INTEGERS + _PACKED), "sub.sat.s32")
+@op(*names("sub", INTEGERS), "sub.sat.s32")
 def add_sub(instruction: Instruction, decoder: Decoder) -> Step:
     """add{.sat}, sub{.sat}: 9.7.1.1, 9.7.1.2; without .sat the result wraps."""
     decoder.only(instruction, "sat")
