@@ -135,7 +135,7 @@ def _watched(step: Step, registers: frozenset[int]) -> Step:
                 "in-flight",
                 f"register {warp.kernel.function.registers[index][0]} is used while in use by {warp.inflight[index]}",
                 expected="a wait for the operation before its registers are touched",
-                fix="wgmma.wait_group (or tcgen05.wait) before this instruction",
+                fix="wgmma.wait_group before this instruction",
             )
         warp.touched |= registers
         return step(warp)
