@@ -24,8 +24,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from scalec.emulator.findings import NotModelled
-
 # type -> least exponent of a normal number: PTX ISA 5.2.3, IEEE 754-2019 table 3.5
 _LEAST_EXPONENT = {"e4m3": -6, "e5m2": -14, "f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
 _NARROW = ("e4m3", "e5m2")
@@ -43,7 +41,7 @@ def multiply(
     *,
     b_kind: str | None = None,
     instruction: str = "wgmma",
-) -> np.ndarray:
+) -> np.ndarray | None:
     """a @ b.T + c as one tensor instruction of an H200 computes it.
 
     Args:
@@ -55,12 +53,11 @@ def multiply(
         instruction: "wgmma" or "mma".
 
     Returns:
-        (m, n) float32 or float16.
+        (m, n) float32 or float16; None for types that Hopper's tensor cores do not have.
     """
     kinds = kind, b_kind or kind
-    for name in kinds:
-        if name not in _LEAST_EXPONENT:
-            raise NotModelled(f"Hopper's arithmetic for {name}")
+    if kinds[0] not in _LEAST_EXPONENT or kinds[1] not in _LEAST_EXPONENT:
+        return None
     narrow = kinds[0] in _NARROW
     if instruction == "mma" and narrow:
         return _through_halves(a, b, c, result)

@@ -57,7 +57,7 @@ FORMATS = {
     )
 }
 
-REGIMES = ("bits", "normal", "sparse", "cancel", "special", "tiny", "large", "zeros")
+REGIMES = ("bits", "normal", "sparse", "cancel", "special", "tiny", "large", "zeros", "alone")
 
 
 def _patterns(form: Format, generator: np.random.Generator, shape: tuple[int, ...], low: int, high: int) -> np.ndarray:
@@ -88,6 +88,7 @@ def draw(
     tiny     least exponents and subnormals on both sides, c likewise
     large    greatest exponents on both sides, c near its greatest
     zeros    zeros of both signs nearly everywhere
+    alone    all products zero, c any finite pattern
     """
     m, n, k = shape
     generator = np.random.default_rng([seed, REGIMES.index(regime), m, n, k])
@@ -118,6 +119,8 @@ def draw(
         if regime == "zeros":
             keep = generator.random((rows, k)) < 0.05
             x = np.where(keep, x, x & form.unsigned.type(1 << (form.bits - 1)))
+        if regime == "alone" and form is a:
+            x &= form.unsigned.type(1 << (form.bits - 1))
         sides.append(x)
     x, y = sides
     if regime == "sparse":
@@ -151,12 +154,17 @@ def draw(
             odd = np.array([np.inf, -np.inf, np.nan])
             c = np.where(generator.random((m, n)) < 0.03, odd[generator.integers(0, 3, (m, n))], c)
         patterns = accumulator.encode(c)
-    if regime in ("tiny", "large"):
-        low, high = (0, 30) if regime == "tiny" else (254 - 12, 255)
+    if regime in ("tiny", "large", "alone"):
+        low, high = {"tiny": (0, 30), "large": (254 - 12, 255), "alone": (0, 255)}[regime]
         if accumulator.name == "f16":
-            low, high = (0, 6) if regime == "tiny" else (24, 31)
+            low, high = {"tiny": (0, 6), "large": (24, 31), "alone": (0, 31)}[regime]
         other = _patterns(accumulator, generator, (m, n), low, high)
-        patterns = np.where(generator.random((m, n)) < 0.6, other, patterns)
+        some = generator.random((m, n))
+        if regime == "alone":  # half of them subnormal or little more
+            low_ones = _patterns(accumulator, generator, (m, n), 0, 3)
+            patterns = np.where(some < 0.5, low_ones, other)
+        else:
+            patterns = np.where(some < 0.6, other, patterns)
     return x, y, patterns.astype(accumulator.unsigned)
 
 

@@ -70,17 +70,17 @@ class Gpu:
         fill = {"zero": "NONE", "nan": "NAN_REQUEST_ZERO_FMA"}[spec.fill]
         encoded = check(
             cu.cuTensorMapEncodeTiled(
-                cu.CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_{names[spec.dtype]}"],
+                getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{names[spec.dtype]}"),
                 rank,
                 address + spec.offset,
                 [u64(x) for x in spec.extents],
                 [u64(x) for x in spec.strides],
                 [u32(x) for x in spec.box],
                 [u32(x) for x in spec.element_strides or (1,) * rank],
-                cu.CUtensorMapInterleave[f"CU_TENSOR_MAP_INTERLEAVE_{interleave}"],
-                cu.CUtensorMapSwizzle[f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"],
+                getattr(cu.CUtensorMapInterleave, f"CU_TENSOR_MAP_INTERLEAVE_{interleave}"),
+                getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
                 cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                cu.CUtensorMapFloatOOBfill[f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"],
+                getattr(cu.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"),
             )
         )
         return ctypes.string_at(encoded.getPtr(), 128)

@@ -189,6 +189,18 @@ def numbers(a: str, b: str, accumulator: str, groups: int = 1, *, from_registers
     return probe(spec, np.stack(images), np.stack(starts), registers_a)
 
 
+def chained(a: str, b: str, accumulator: str) -> Probe:
+    """As kernels have it: 128 bytes of k in four instructions, the first into fresh accumulators; m64n16."""
+    spec = Wgmma(
+        f"wgmma_chain_{a}_{b}_{accumulator}", 16, a, b, accumulator,
+        Tile(0, 128, 1024, step=256), Tile(8192, 128, 1024, step=256), zero=True, steps=4,
+    )  # fmt: skip
+    forms = FORMATS[a], FORMATS[b], FORMATS[accumulator]
+    x, y, z = draw("normal", *forms, (64, 16, 4 * spec.k), 0)
+    image = np.concatenate([core_matrices(x), core_matrices(y)])
+    return probe(spec, image[None], fragment_of_rows(z)[None])
+
+
 def register_operand(x: np.ndarray) -> np.ndarray:
     """A (64, 32 bytes of k) -> (128, 4) registers: each warp 16 rows, as mma.sync's A: PTX ISA 9.7.15.5.1.1."""
     data = np.ascontiguousarray(x).view(np.uint32)
@@ -256,4 +268,5 @@ def exact(spec: Wgmma, seed: int) -> Probe:
 def probes() -> list[Probe]:
     result = [numbers(*types) for types in TYPES]
     result += [numbers("e4m3", "e5m2", "f32", from_registers=True), numbers("bf16", "bf16", "f32", from_registers=True)]
+    result += [chained("e4m3", "e4m3", "f32"), chained("e5m2", "e4m3", "f16"), chained("bf16", "bf16", "f32")]
     return result + [exact(spec, 400 + 10 * i) for i, spec in enumerate(layouts())]
