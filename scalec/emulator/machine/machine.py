@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -82,6 +83,7 @@ class Machine:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._serial = 0
         self._clusters_done = 0
+        self._waiting: deque[tuple[int, list[tuple[int, int, int]]]] = deque()
 
     # -- asynchronous work -----------------------------------------------------------------------------------------
 
@@ -128,20 +130,23 @@ class Machine:
         positions = self._positions()
         total = len(positions)
         at_once = max(1, self.options.sms // size)
-        order = list(range(total))
-        waiting = iter(order)
+        self._waiting = deque(enumerate(positions))
         while True:
-            while len(self.live) < at_once:
-                number = next(waiting, None)
-                if number is None:
-                    break
-                self._start(number, positions[number])
+            while len(self.live) < at_once and self._waiting:
+                self._start(*self._waiting.popleft())
             if not self.live:
                 break
             self._turn()
             self._retire(total * size)
         for action in self._drain():
             action()
+
+    def take_cluster(self) -> tuple[int, int, int] | None:
+        """Takes a cluster that has not begun out of the grid: the position of its first CTA; None if all have begun."""
+        if not self._waiting:
+            return None
+        self._clusters_done += 1
+        return self._waiting.popleft()[1][0]
 
     def _drain(self) -> list[Callable[[], None]]:
         actions = []

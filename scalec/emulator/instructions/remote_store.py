@@ -1,0 +1,65 @@
+"""st.async and red.async (PTX ISA 9.7.9.12, 9.7.13.7): stores to a CTA of the cluster that complete on an mbarrier."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.instructions.bulk import own_cta
+from scalec.emulator.instructions.mbarrier import lanes
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op
+from scalec.emulator.layouts.bulk_reduction import reduce
+from scalec.emulator.machine import mbarrier
+from scalec.emulator.machine.access import locate, need_written, visit
+from scalec.emulator.machine.warp import Warp
+from scalec.emulator.program import Instruction
+
+_COMPLETES = ("shared::cluster", "mbarrier::complete_tx::bytes")
+_OPERATIONS = ("inc", "dec", "min", "max", "add", "and", "or", "xor")
+
+
+@op("st.async", "red.async")
+def remote(instruction: Instruction, decoder: Decoder) -> Step:
+    """st.async{.v2,.v4}.type [a], b, [mbarrier]; red.async.op.type [a], b, [mbarrier]."""
+    decoder.only(instruction, ("async", "weak", "relaxed", "cluster", "v2", "v4"), _COMPLETES, _OPERATIONS)
+    if not instruction.has("mbarrier::complete_tx::bytes"):
+        raise NotModelled(instruction.name)
+    kind = instruction.types[-1]
+    operation = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
+    where, gets = decoder.address(instruction.operands[0]), decoder.sources(instruction.operands[1], kind)
+    barrier_at = decoder.address(instruction.operands[2])
+    element = {"b32": "u32", "b64": "u64"}.get(kind, kind)
+    size = DTYPES[kind].itemsize * len(gets)
+
+    def run(warp: Warp) -> None:
+        values = np.stack([get(warp) for get in gets], axis=1).view(np.uint8).reshape(32, -1)
+        barriers = barrier_at(warp)
+        machine, order = warp.machine, warp.cta.cluster.order
+        number = machine.operation(f"{instruction.where}, issued by {warp.name}")
+        for lane, address in lanes(warp, where(warp)):
+            if address % size:
+                raise Finding("alignment", f"lane {lane} stores {size} bytes at {address:#x}", expected=f"{size}")
+            segment, offset = locate(warp.cta.cluster, "shared", address, size)
+            barrier = mbarrier.find(warp.cta.cluster, "shared", int(barriers[lane]), warp)
+            if barrier.cta is not own_cta(warp, address):
+                raise Finding("barrier", "st.async to one CTA that completes on an mbarrier of another")
+            visit(warp, segment)
+            at = slice(offset, offset + size)
+            if operation:
+                need_written(warp, segment, at)
+            else:
+                machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
+                machine.judge.note_pending(segment, at, number)
+            machine.stats.bytes["registers -> shared (async)"] += size
+
+            data = values[lane].copy()
+
+            def land(segment=segment, at=at, data=data, barrier=barrier) -> None:
+                segment.data[at] = data if operation is None else reduce(operation, element, segment.data[at], data)
+                segment.written[at] = True
+                machine.judge.note_write(segment, at, barrier.epoch, generic=True)
+                barrier.complete(size)
+
+            machine.later(land)
+
+    return run

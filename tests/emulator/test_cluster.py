@@ -1,0 +1,162 @@
+"""Stores between the CTAs of a cluster, and launch control."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scalec.emulator.findings import Finding
+from tests.emulator.harness import Out, module, run_ptx
+
+SEEDS = range(5)
+
+# every thread of a CTA stores its number plus 100 * rank into the other CTA, which waits for 128 bytes
+REMOTE = """
+    .shared .align 16 .b8 buf[128];
+    .shared .align 8 .b64 bar;
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r8, %cluster_ctarank;
+    mov.b32 %r2, bar;
+    mov.b32 %r3, buf;
+    ld.param.u64 %rd2, [p0];
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra READY;
+    mbarrier.init.shared.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster;
+    mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 128;
+READY:
+    bar.warp.sync -1;
+    barrier.cluster.arrive.aligned;
+    barrier.cluster.wait.aligned;
+    xor.b32 %r9, %r8, 1;
+    mapa.shared::cluster.u32 %r10, %r3, %r9;
+    mapa.shared::cluster.u32 %r11, %r2, %r9;
+    shl.b32 %r12, %r1, 2;
+    add.u32 %r10, %r10, %r12;
+    mad.lo.u32 %r13, %r8, 100, %r1;
+    st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r10], %r13, [%r11];
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+    @!%p2 bra WAIT;
+    add.u32 %r14, %r3, %r12;
+    ld.shared.u32 %r15, [%r14];
+    mad.lo.u32 %r16, %r8, 128, %r12;
+    cvt.u64.u32 %rd5, %r16;
+    add.u64 %rd5, %rd2, %rd5;
+    st.global.u32 [%rd5], %r15;
+    barrier.cluster.arrive.aligned;
+    barrier.cluster.wait.aligned;
+"""
+ONE = ".param .u64 p0"
+
+
+def run_remote(body: str, seed: int) -> np.ndarray:
+    out = Out(256)
+    run_ptx(module(body, ONE), [out], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
+    return out.view(np.uint32).reshape(2, 32)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_st_async(seed):
+    np.testing.assert_array_equal(run_remote(REMOTE, seed), np.arange(32) + np.array([[100], [0]]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ("    @!%p2 bra WAIT;\n    add", "    add", {"in-flight", "race", "uninitialised"}),
+        ("_, [%r2], 128;", "_, [%r2], 132;", {"deadlock"}),
+        ("mapa.shared::cluster.u32 %r11, %r2, %r9;", "mov.b32 %r11, %r2;", {"barrier"}),
+        ("add.u32 %r10, %r10, %r12;", "add.u32 %r10, %r10, 4;", {"in-flight", "race"}),
+    ],
+)
+def test_st_async_done_wrong(old, new, kinds):
+    assert REMOTE.count(old) == 1
+    found = set()
+    for seed in SEEDS:
+        try:
+            run_remote(REMOTE.replace(old, new), seed)
+        except Finding as finding:
+            found.add(finding.kind)
+    assert found
+    assert found <= kinds
+
+
+def test_the_last_use_must_be_known_before_the_exit():
+    late = """
+    .shared .align 8 .b64 bar;
+    mov.u32 %r8, %cluster_ctarank;
+    mov.u32 %r1, %tid.x;
+    mov.b32 %r2, bar;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra READY;
+    mbarrier.init.shared.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster;
+READY:
+    bar.warp.sync -1;
+    barrier.cluster.arrive.aligned;
+    barrier.cluster.wait.aligned;
+    xor.b32 %r9, %r8, 1;
+    mapa.shared::cluster.u32 %r11, %r2, %r9;
+    @%p1 bra END;
+    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r11];
+END:
+    TAIL
+"""
+    tail = "bar.warp.sync -1;\n barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;"
+    for seed in SEEDS:
+        run_ptx(module(late.replace("TAIL", tail), ONE), [Out(4)], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
+        with pytest.raises(Finding) as caught:
+            run_ptx(module(late.replace("TAIL", ""), ONE), [Out(4)], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
+        assert caught.value.kind in ("race", "bounds")
+
+
+# each CTA writes its index, and goes on with the CTAs that have not begun
+CONTROL = """
+    .shared .align 16 .b8 response[16];
+    .shared .align 8 .b64 bar;
+    mov.b32 %r2, bar;
+    mov.b32 %r3, response;
+    ld.param.u64 %rd2, [p0];
+    mov.u32 %r5, %ctaid.x;
+    mov.b32 %r7, 0;
+    mbarrier.init.shared.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster;
+NEXT:
+    mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 16;
+    clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r3], [%r2];
+    mul.wide.u32 %rd3, %r5, 4;
+    add.u64 %rd3, %rd2, %rd3;
+    st.global.u32 [%rd3], %r5;
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], %r7;
+    @!%p2 bra WAIT;
+    xor.b32 %r7, %r7, 1;
+    ld.shared.v2.b64 {%rd4, %rd5}, [%r3];
+    mov.b128 %q1, {%rd4, %rd5};
+    clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q1;
+    @!%p3 bra END;
+    clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r5, %r10, %r11, _}, %q1;
+    bra NEXT;
+END:
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_launch_control_visits_every_cta_once(seed):
+    out = Out(4 * 11)
+    stats = run_ptx(module(CONTROL, ONE, target="sm_100a"), [out], grid=(11, 1, 1), block=(1, 1, 1), seed=seed)
+    np.testing.assert_array_equal(out.view(np.uint32), np.arange(11))
+    assert stats.bytes["launch control -> shared"] >= 16 * 8
+
+
+def test_launch_control_is_not_of_hopper():
+    with pytest.raises(Finding, match="needs sm_100"):
+        run_ptx(module(CONTROL, ONE), [Out(44)], block=(1, 1, 1))
+
+
+def test_a_request_after_a_refusal():
+    again = CONTROL.replace("@!%p3 bra END;", "").replace("{%r5, %r10, %r11, _}, %q1;", "{%r5, %r10, %r11, _}, %q1;", 1)
+    with pytest.raises(Finding) as caught:
+        run_ptx(module(again, ONE, target="sm_100a"), [Out(4)], block=(1, 1, 1))
+    assert caught.value.kind == "illegal"
