@@ -186,8 +186,9 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
         at = offsets[:, None] + _steps(size)
         judge, agent = warp.machine.judge, warp.agent
         visit(warp, segment)
-        judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index)
-        segment.data[at] = values[lanes]
+        new = values[lanes]
+        judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index, values=new)
+        segment.data[at] = new
         segment.written[at] = True
         judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
 

@@ -74,7 +74,7 @@ class Machine:
         self.clock = 0
         self.stats = Stats()
         self.operations: list[str] = [""]
-        self.judge = Judge(lambda number: self.operations[number])
+        self.judge = Judge(lambda number: self.operations[number], options.ignore)
         self.units: dict[Any, Any] = {}
         self.runnable: list[Warp] = []
         self.parked: set[Warp] = set()

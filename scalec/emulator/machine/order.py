@@ -198,11 +198,12 @@ class Readers:
 class Judge:
     """Checks accesses against the shadows, and leaves their epochs there.
 
-    `operation` describes a pending asynchronous operation by its number.
+    `operation` describes a pending asynchronous operation by its number; `ignore` are kinds of findings that are not
+    raised.
     """
 
-    def __init__(self, operation: Callable[[int], str]) -> None:
-        self.operation = operation
+    def __init__(self, operation: Callable[[int], str], ignore: frozenset[str] = frozenset()) -> None:
+        self.operation, self.ignore = operation, ignore
 
     def reads(
         self,
@@ -232,7 +233,7 @@ class Judge:
             self._race(segment, at, epochs == unseen, order, unseen, "read", "written")
         if asynchronous:
             unseen = order.first_unseen(np.where(shadow.generic[at], epochs, 0), view.fenced)
-            if unseen:
+            if unseen and "proxy" not in self.ignore:
                 raise Finding(
                     "proxy",
                     f"the async proxy reads {segment.place(_offset(at, epochs == unseen))}, which"
@@ -263,11 +264,14 @@ class Judge:
         asynchronous: bool = False,
         strong: bool = False,
         own: int = -1,
+        values: np.ndarray | None = None,
     ) -> None:
         """A write at this moment, or an asynchronous one issued now; `own` is the writer's agent index.
 
         Args:
             strong: as of `reads`.
+            values: what is written, like `at`. Two writes of the same value are no race: where a value is held by
+                several warps, compilers let each of them store it.
 
         Raises:
             Finding: in-flight, race or proxy.
@@ -278,11 +282,14 @@ class Judge:
             self._in_flight(segment, at, pending, "written")
         epochs = shadow.weak_writers(at) if strong else shadow.writer[at]
         unseen = order.first_unseen(epochs, view.seen)
+        if unseen and values is not None:
+            epochs = np.where(segment.data[at] == values, 0, epochs)
+            unseen = order.first_unseen(epochs, view.seen)
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "written", "written")
         if asynchronous:
             unseen = order.first_unseen(np.where(shadow.generic[at], epochs, 0), view.fenced)
-            if unseen:
+            if unseen and "proxy" not in self.ignore:
                 raise Finding(
                     "proxy",
                     f"the async proxy writes {segment.place(_offset(at, epochs == unseen))}, which"
@@ -312,6 +319,8 @@ class Judge:
         segment.shadow.pending[at] = operation
 
     def _in_flight(self, segment: Segment, at: Where, pending: np.ndarray, verb: str) -> None:
+        if "in-flight" in self.ignore:
+            return
         found = pending != 0
         raise Finding(
             "in-flight",
@@ -324,6 +333,8 @@ class Judge:
     def _race(
         self, segment: Segment, at: Where, found: np.ndarray, order: Order, epoch: int, verb: str, before: str
     ) -> None:
+        if "race" in self.ignore:
+            return
         other = order.describe(epoch)
         raise Finding(
             "race",
