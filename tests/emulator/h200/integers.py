@@ -75,9 +75,10 @@ def bits() -> list[Probe]:
         result.append(elementwise(f"bit_binary_{width}", binary, {"a": a, "b": b}, width))
         shifts = [f"shl.b{width}", f"shr.b{width}", f"shr.u{width}", f"shr.s{width}"]
         result.append(elementwise(f"shift_{width}", shifts, {"a": a, "b": b32}, width))
+        position, length = (x & np.uint32(255) for x in (b32, c32))  # more is not allowed: 9.7.1.18, 9.7.1.19
         fields = [f"bfe.{s}{width}" for s in "su"]
-        result.append(elementwise(f"bfe_{width}", fields, {"a": a, "b": b32, "c": c32}, width))
-        operands = {"a": a, "b": b, "c": b32, "e": c32}
+        result.append(elementwise(f"bfe_{width}", fields, {"a": a, "b": position, "c": length}, width))
+        operands = {"a": a, "b": b, "c": position, "e": length}
         result.append(elementwise(f"bfi_{width}", [f"bfi.b{width}"], operands, width, sources="abce"))
     (a,) = integers(16, 1, COUNT, 590)
     amounts = np.resize(np.array([0, 1, 7, 15, 16, 17, 31, 32, 255, 1 << 16, (1 << 32) - 1], np.uint32), COUNT)

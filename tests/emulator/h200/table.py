@@ -11,6 +11,7 @@ from . import (
     calibration,
     conversions,
     integers,
+    kernels,
     mma,
     tensor_copies,
     warps,
@@ -28,6 +29,7 @@ GROUPS: dict[str, Callable[[], list[Probe]]] = {
     "tensor_copies": tensor_copies.probes,
     "mma": mma.probes,
     "wgmma": wgmma.probes,
+    "kernels": kernels.probes,
 }
 
 CALIBRATION: dict[str, Callable[[], list[Probe]]] = {"bulk_mma": calibration.mma, "bulk_wgmma": calibration.wgmma}
