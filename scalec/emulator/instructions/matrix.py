@@ -1,89 +1,143 @@
-"""ldmatrix and stmatrix (PTX ISA 9.7.14.5.15, 9.7.14.5.16): matrices of 8 rows of 16 bytes, spread over a warp."""
+"""ldmatrix and stmatrix (PTX ISA 9.7.14.5.15, 9.7.14.5.16): matrices of rows of 16 bytes, spread over a warp."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 import numpy as np
 
-from scalec.emulator.findings import NotModelled, PtxSyntaxError
+from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.instructions.convert_packed import BLACKWELL
 from scalec.emulator.instructions.table import Decoder, Step, op
+from scalec.emulator.layouts import fragments
+from scalec.emulator.layouts.fragments import ROW_BYTES
 from scalec.emulator.machine import access, banks
+from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
-_ROW_BYTES = 16
+_SHAPES = ("m8n8", "m16n16", "m8n16", "m16n8")
+_SPACES = ("shared", "shared::cta")
+_PACKED = {"b4x16_p64": 8, "b6x16_p32": 12}  # source format -> bytes of a row that hold elements
 
 
-def _count(instruction: Instruction) -> int:
-    if not instruction.has("m8n8") or not instruction.has("b16"):
-        raise NotModelled(instruction.name)
-    return _COUNTS[next(m for m in instruction.modifiers if m in _COUNTS)]
+@dataclass(frozen=True)
+class _Form:
+    """What the modifiers say.
+
+    Attributes:
+        registers: of the instruction.
+        rows: that lanes 0, 1, ... give addresses of.
+        packed: the source format, or "".
+        lanes: bool (32,): of the rows.
+    """
+
+    shape: str
+    transposed: bool
+    registers: int
+    rows: int
+    packed: str
+    space: str
+    lanes: np.ndarray
 
 
-def _rows(warp: Warp, count: int) -> np.ndarray:
-    """bool (32,): the lanes whose addresses are rows."""
-    lanes = np.zeros(32, bool)
-    lanes[: 8 * count] = True
-    return lanes & warp.mask
+def _form(instruction: Instruction, decoder: Decoder, legal: dict[tuple[str, str], tuple[str, ...]]) -> _Form:
+    """
+    Args:
+        legal: (shape, type or source format) -> the counts that it has.
+    """
+    decoder.only(instruction, "sync", "aligned", _SHAPES, _COUNTS, "trans", _SPACES, "b8x16", _PACKED)
+    shape = next((m for m in instruction.modifiers if m in _SHAPES), "")
+    count = next((m for m in instruction.modifiers if m in _COUNTS), "")
+    packed = next((m for m in instruction.modifiers if m in _PACKED), "")
+    if bool(packed) != instruction.has("b8x16"):
+        raise NotModelled(instruction.name, instruction.where)
+    kind = packed or next(iter(instruction.types), "")
+    if count not in legal.get((shape, kind), ()):
+        raise Finding("illegal", f"{instruction.name}: no such combination of shape, number and type")
+    if shape != "m8n8":
+        decoder.need_target(*BLACKWELL)
+    transposed = instruction.has("trans")
+    fragment = fragments.row_fragment(shape, transposed)
+    rows = fragment.shape[0] * _COUNTS[count]
+    space = "shared" if any(instruction.has(s) for s in _SPACES) else ""
+    return _Form(shape, transposed, len(fragment.rows) * _COUNTS[count], rows, packed, space, np.arange(32) < rows)
+
+
+@contextmanager
+def _rows(warp: Warp, form: _Form, addresses: np.ndarray) -> Iterator[None]:
+    """Only the lanes whose addresses are rows take part."""
+    mask, full = warp.mask, warp.full
+    warp.set_mask(form.lanes & mask)
+    try:
+        chosen = addresses[warp.mask]
+        if form.space == "" and (chosen >> 32 != WINDOWS["shared"] >> 32).any():
+            raise Finding("illegal", "a row that is not in shared memory", expected="addresses in shared memory")
+        if (chosen % ROW_BYTES).any():
+            lane = int(np.flatnonzero(warp.mask & (addresses % ROW_BYTES != 0))[0])
+            raise Finding(
+                "alignment", f"lane {lane} names a row at {int(addresses[lane]):#x}", expected="a multiple of 16"
+            )
+        banks.count(warp, addresses, ROW_BYTES)
+        yield
+    finally:
+        warp.mask, warp.full = mask, full
+
+
+_LOADS = {
+    ("m8n8", "b16"): ("x1", "x2", "x4"),
+    ("m16n16", "b8"): ("x1", "x2"),
+    **{("m16n16", source): ("x1", "x2") for source in _PACKED},
+    **{("m8n16", source): ("x1", "x2", "x4") for source in _PACKED},
+}
 
 
 @op("ldmatrix")
 def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
-    """ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{.trans}.shared.b16: lane l holds elements 2(l%4), +1 of row l/4."""
-    decoder.only(instruction, "sync", "aligned", "m8n8", _COUNTS, "trans", "shared", "shared::cta")
-    count, transposed = _count(instruction), instruction.has("trans")
-    space = "shared" if instruction.has("shared") or instruction.has("shared::cta") else ""
+    """ldmatrix.sync.aligned.shape.num{.trans}{.shared}.type: 9.7.14.5.15."""
+    form = _form(instruction, decoder, _LOADS)
     puts = decoder.sinks(instruction.operands[0], "b32")
     where = decoder.address(instruction.operands[1])
-    if len(puts) != count:
-        raise PtxSyntaxError(f"{instruction.name} with {len(puts)} registers")
+    if len(puts) != form.registers:
+        raise PtxSyntaxError(f"{instruction.name} with {len(puts)} registers, expected {form.registers}")
+    size = _PACKED.get(form.packed, ROW_BYTES)  # the padding is not read
 
     def run(warp: Warp) -> None:
-        warp.need_converged(instruction.name)
-        mask, full = warp.mask, warp.full
+        warp.need_converged(instruction.name, whole=True)
         addresses = where(warp)
-        warp.set_mask(_rows(warp, count))
-        try:
-            banks.count(warp, addresses, _ROW_BYTES)
-            rows = access.load(warp, space, addresses, _ROW_BYTES)[: 8 * count]
-        finally:
-            warp.mask, warp.full = mask, full
-        elements = rows.view(np.uint16).reshape(count, 8, 8)
-        if transposed:
-            elements = np.ascontiguousarray(elements.transpose(0, 2, 1))
-        words = elements.view(np.uint32).reshape(count, 32)
-        for put, word in zip(puts, words, strict=True):
+        with _rows(warp, form, addresses):
+            rows = access.load(warp, form.space, addresses, size)[: form.rows]
+        if form.packed:
+            rows = fragments.decompress(rows, form.packed)
+        for put, word in zip(puts, fragments.load_rows(rows, form.shape, form.transposed), strict=True):
             put(warp, word)
 
     return run
 
 
+_STORES = {("m8n8", "b16"): ("x1", "x2", "x4"), ("m16n8", "b8"): ("x1", "x2", "x4")}
+
+
 @op("stmatrix")
 def stmatrix(instruction: Instruction, decoder: Decoder) -> Step:
-    """stmatrix.sync.aligned.m8n8.{x1,x2,x4}{.trans}.shared.b16: the reverse of ldmatrix."""
-    decoder.only(instruction, "sync", "aligned", "m8n8", _COUNTS, "trans", "shared", "shared::cta")
-    count, transposed = _count(instruction), instruction.has("trans")
-    space = "shared" if instruction.has("shared") or instruction.has("shared::cta") else ""
+    """stmatrix.sync.aligned.shape.num{.trans}{.shared}.type: 9.7.14.5.16."""
+    decoder.need_target("sm_9", "sm_1")
+    form = _form(instruction, decoder, _STORES)
     where = decoder.address(instruction.operands[0])
     gets = decoder.sources(instruction.operands[1], "b32")
-    if len(gets) != count:
-        raise PtxSyntaxError(f"{instruction.name} with {len(gets)} registers")
+    if len(gets) != form.registers:
+        raise PtxSyntaxError(f"{instruction.name} with {len(gets)} registers, expected {form.registers}")
 
     def run(warp: Warp) -> None:
-        warp.need_converged(instruction.name)
+        warp.need_converged(instruction.name, whole=True)
         words = np.stack([get(warp) for get in gets])
-        elements = words.view(np.uint16).reshape(count, 8, 8)
-        if transposed:
-            elements = np.ascontiguousarray(elements.transpose(0, 2, 1))
-        rows = np.zeros((32, _ROW_BYTES), np.uint8)
-        rows[: 8 * count] = elements.view(np.uint8).reshape(8 * count, _ROW_BYTES)
-        mask, full = warp.mask, warp.full
+        rows = np.zeros((32, ROW_BYTES), np.uint8)
+        rows[: form.rows] = fragments.store_rows(words, form.shape, form.transposed)
         addresses = where(warp)
-        warp.set_mask(_rows(warp, count))
-        try:
-            banks.count(warp, addresses, _ROW_BYTES)
-            access.store(warp, space, addresses, rows)
-        finally:
-            warp.mask, warp.full = mask, full
+        with _rows(warp, form, addresses):
+            access.store(warp, form.space, addresses, rows)
 
     return run

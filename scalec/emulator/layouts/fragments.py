@@ -35,25 +35,25 @@ class Fragment:
     bits: int
 
     @cached_property
-    def _place(self) -> np.ndarray:
+    def place(self) -> np.ndarray:
         """(registers, 32, elements): the index of each element in the flat matrix."""
         return self.rows * self.shape[1] + self.columns
 
     @cached_property
-    def _source(self) -> np.ndarray:
+    def source(self) -> np.ndarray:
         """(rows, columns): the index of each element in the flat registers."""
-        source = np.empty(self._place.size, np.int64)
-        source[self._place.reshape(-1)] = np.arange(source.size)
+        source = np.empty(self.place.size, np.int64)
+        source[self.place.reshape(-1)] = np.arange(source.size)
         return source.reshape(self.shape)
 
     def matrix(self, registers: np.ndarray) -> np.ndarray:
         """uint32 (registers, 32) -> unsigned integers of `bits` (rows, columns)."""
         flat = np.ascontiguousarray(registers, np.uint32).reshape(-1).view(f"u{self.bits // 8}")
-        return flat.take(self._source)
+        return flat.take(self.source)
 
     def registers(self, matrix: np.ndarray) -> np.ndarray:
         """Elements of `bits`, of any dtype (rows, columns) -> uint32 (registers, 32)."""
-        return np.ascontiguousarray(matrix).reshape(-1).take(self._place).view(np.uint32)[..., 0]
+        return np.ascontiguousarray(matrix).reshape(-1).take(self.place).view(np.uint32)[..., 0]
 
 
 def _fragment(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> Fragment:
@@ -188,14 +188,15 @@ def row_fragment(shape: str, transposed: bool) -> Fragment:
 def load_rows(rows: np.ndarray, shape: str, transposed: bool) -> np.ndarray:
     """ldmatrix: uint8 (matrices * 8 or 16 rows, 16) -> uint32 (registers, 32)."""
     fragment = row_fragment(shape, transposed)
-    parts = np.ascontiguousarray(rows).reshape(-1, *fragment.shape)
-    return np.concatenate([fragment.registers(part) for part in parts])
+    matrices = np.ascontiguousarray(rows).reshape(-1, fragment.rows.size)
+    return matrices.take(fragment.place, axis=1).view(np.uint32).reshape(-1, 32)
 
 
 def store_rows(registers: np.ndarray, shape: str, transposed: bool) -> np.ndarray:
     """stmatrix: uint32 (registers, 32) -> uint8 (matrices * 8 rows, 16)."""
     fragment = row_fragment(shape, transposed)
-    return np.concatenate([fragment.matrix(part[None]) for part in registers])
+    matrices = np.ascontiguousarray(registers).view(np.uint8).reshape(-1, fragment.rows.size)
+    return matrices.take(fragment.source, axis=1).reshape(-1, ROW_BYTES)
 
 
 def decompress(rows: np.ndarray, source_format: str) -> np.ndarray:
