@@ -63,7 +63,7 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
         cells = placed(copy_cells, (shape, multicast), row, column, "tcgen05.cp")
         text = f"{instruction.where}\n      issued by {warp.name} lane {lane}"
         ctas = tensor_pipe.pair(warp, group)
-        thread = state.issue(lane, instruction.where)
+        thread = state.issue(lane, f"line {instruction.line}")
         for cta in ctas:
             shared_operand(warp, cta, thread, addresses, "the source of tcgen05.cp", "shared -> tensor memory")
             memory = tensor_pipe.memory(cta)

@@ -70,6 +70,7 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
     elements = _elements(operands[0], count, instruction.name)
     sinks = [decoder.sink(e, "b32") for e in elements]
     where = decoder.address(operands[1])
+    text = f"line {instruction.line}"
 
     def run(warp: Warp) -> None:
         warp.need_converged(instruction.name, whole=True)
@@ -78,7 +79,7 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         cells = _cells(warp, address, shape, arguments, "tcgen05.ld")
         memory.reads(cells, Access(state, "tcgen05.ld", "ld"))
         memory.note_read(cells.flat, state.loads, state.load_clock)
-        state.loads.texts[state.load_clock] = instruction.where
+        state.loads.texts[state.load_clock] = text
         words = pack(np.moveaxis(memory.words[cells.flat], 1, -1))
         for sink, lanes in zip(sinks, words, strict=True):
             sink(warp, lanes)
@@ -98,6 +99,7 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
     elements = _elements(operands[-1], count, instruction.name)
     sources = [decoder.source(e, "b32") for e in elements]
     where = decoder.address(operands[0])
+    text = f"line {instruction.line}"
 
     def run(warp: Warp) -> None:
         warp.need_converged(instruction.name, whole=True)
@@ -105,7 +107,7 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
         address = uniform(warp, where(warp), "the address of tcgen05.st")
         cells = _cells(warp, address, shape, arguments, "tcgen05.st")
         memory.overwrites(cells, Access(state, "tcgen05.st", "st"))
-        state.stores.texts[state.store_clock] = instruction.where
+        state.stores.texts[state.store_clock] = text
         memory.note_write(cells.flat, Write(state.stores, state.store_clock))
         values = np.stack([source(warp) for source in sources])
         memory.words[cells.flat] = np.moveaxis(unpack(values, packed), -1, 1)

@@ -188,7 +188,7 @@ def _issue(
 ) -> None:
     state, machine = tensor_pipe.state(warp), warp.machine
     parts = [_Part(cta, found, form, call) for cta in tensor_pipe.pair(warp, form.group)]
-    thread = state.issue(lane, instruction.where)
+    thread = state.issue(lane, f"line {instruction.line}")
     accumulator = (call.d, found.m, found.n, form)
     stats = machine.stats.bytes
     for number, part in enumerate(parts):
