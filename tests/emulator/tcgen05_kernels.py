@@ -1,4 +1,4 @@
-"""PTX with tcgen05 for the tests: 128 threads that bring an image of shared memory, compute, and store tensor memory."""
+"""PTX with tcgen05 for the tests: 128 threads bring an image of shared memory, compute, and store tensor memory."""
 
 from __future__ import annotations
 
