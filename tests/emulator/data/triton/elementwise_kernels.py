@@ -113,6 +113,7 @@ def atomics(x, keys, total, top, bottom, bits, tickets, brain, n, BLOCK: tl.cons
     while tl.atomic_cas(tickets + 1, 0, 1) == 1:
         pass
     held = tl.load(tickets + 2, volatile=True)
+    tl.debug_barrier()  # every warp loads, one stores
     tl.store(tickets + 2, held + old)
     tl.atomic_xchg(tickets + 1, 0)
 
