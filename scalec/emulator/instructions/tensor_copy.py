@@ -42,8 +42,13 @@ def _gathered(instruction: Instruction) -> bool:
     return instruction.has("tile::gather4") or instruction.has("tile::scatter4")
 
 
-@op(*(f"cp.async.bulk.tensor.{d}.{space}" for d in _DIMS for space in ("shared::cluster", "shared::cta")))
-def load(instruction: Instruction, decoder: Decoder) -> Step:
+@op("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
+def copy(instruction: Instruction, decoder: Decoder) -> Step:
+    """Either direction: only copies into shared memory complete on an mbarrier."""
+    return (_load if instruction.has("mbarrier::complete_tx::bytes") else _store)(instruction, decoder)
+
+
+def _load(instruction: Instruction, decoder: Decoder) -> Step:
     """cp.async.bulk.tensor.Nd.shared.global [dst], [map, {c}], [mbarrier]{, mask}."""
     gathered = _gathered(instruction)
     decoder.only(
@@ -144,8 +149,7 @@ def _extent(at: Where, address: int) -> int:
     return end - (address & _OFFSET)
 
 
-@op(*(f"cp.async.bulk.tensor.{d}.global" for d in _DIMS), *(f"cp.reduce.async.bulk.tensor.{d}" for d in _DIMS))
-def store(instruction: Instruction, decoder: Decoder) -> Step:
+def _store(instruction: Instruction, decoder: Decoder) -> Step:
     """cp.async.bulk.tensor.Nd.global.shared::cta [map, {c}], [src], and cp.reduce.async.bulk.tensor."""
     gathered = _gathered(instruction)
     decoder.only(
