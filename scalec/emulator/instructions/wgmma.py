@@ -14,7 +14,7 @@ import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Source, Step, op, uniform
-from scalec.emulator.layouts import warpgroup
+from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
 from scalec.emulator.machine.access import need_written
 from scalec.emulator.machine.memory import SHARED_RESERVED
@@ -201,7 +201,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
 
         def product() -> None:
             if a_values is not None:
-                a = warpgroup.a_bytes(a_values)
+                a = fragments.operand_a(4).matrix(a_values)
             else:
                 assert a_bytes is not None
                 a = shared.data[a_bytes]
@@ -233,7 +233,8 @@ def _check_shape(instruction: Instruction, n: int, k: int, result: str, a_type: 
     same = same or (a_type in ("s8", "u8") and b_type in ("s8", "u8"))
     if a_type not in _TYPES or not same:
         raise NotModelled(f"wgmma of .{a_type} and .{b_type}")
-    if result not in _TYPES[a_type] or k * OPERANDS[a_type].bits != 256 or n % 8 or not 8 <= n <= 256:
+    whole = a_type not in ("s8", "u8") or n in (8, 24) or n % 16 == 0
+    if result not in _TYPES[a_type] or k * OPERANDS[a_type].bits != 256 or n % 8 or not 8 <= n <= 256 or not whole:
         raise Finding("illegal", f"{instruction.name}: no such shape for these types (PTX ISA 9.7.15.2)")
 
 
@@ -264,35 +265,18 @@ def _accumulators(
     if len(indices) != count:
         raise PtxSyntaxError(f"{len(indices)} accumulators, expected {count}")
     dtype = {"f32": np.float32, "s32": np.int32, "f16": np.float16}[kind]
-    rows, columns = warpgroup.accumulator(n)  # each (n // 2, 32): element, lane
-    place = rows * n + columns
+    fragment = fragments.accumulator(n, 8 * np.dtype(dtype).itemsize)
     for element in operand.elements:
         decoder.source(element, "b32")
 
     def get(warp: Warp) -> np.ndarray:
-        held = np.stack([warp.registers[i] for i in indices])  # (registers, 32)
-        values = _elements(held, dtype)
-        out = np.empty(16 * n, dtype)
-        out[place] = values
-        return out.reshape(16, n)
+        return fragment.matrix(np.stack([warp.registers[i] for i in indices])).view(dtype)
 
     def put(warp: Warp, matrix: np.ndarray) -> None:
-        values = matrix.astype(dtype).reshape(-1)[place]
-        if dtype is np.float16:
-            values = np.ascontiguousarray(values.reshape(-1, 2, 32).transpose(0, 2, 1)).view(np.uint32)[..., 0]
-        held = np.ascontiguousarray(values).view(np.uint32)
-        for index, lanes in zip(indices, held, strict=True):
+        for index, lanes in zip(indices, fragment.registers(matrix), strict=True):
             warp.registers[index] = lanes
 
     return indices, put, get
-
-
-def _elements(held: np.ndarray, dtype: type) -> np.ndarray:
-    """(registers, 32) words -> (elements, 32) values: two halves in a word."""
-    if dtype is not np.float16:
-        return held.view(dtype)
-    halves = np.ascontiguousarray(held).view(np.float16).reshape(-1, 32, 2)
-    return halves.transpose(0, 2, 1).reshape(-1, 32)
 
 
 def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices: list[int], shape: str) -> None:
