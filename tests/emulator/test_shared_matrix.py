@@ -95,6 +95,7 @@ def test_unknown_swizzles_of_tcgen05(mode):
 def test_what_descriptors_may_not_say():
     with pytest.raises(Finding, match="base offset 2 without a swizzle"):
         Descriptor.wgmma(2 << 49)
+    assert Descriptor.tcgen05(1 << 46 | 2 << 49).base == 0
     with pytest.raises(NotModelled, match="absolute address"):
         Descriptor.tcgen05(1 << 46 | 1 << 52)
 

@@ -64,7 +64,7 @@ class Descriptor:
         """The shared memory descriptor of tcgen05.mma and tcgen05.cp: 9.7.16.4.1, table 40.
 
         Raises:
-            Finding: descriptor, reserved or fixed bits, an unknown swizzle, a base offset without a swizzle.
+            Finding: descriptor, reserved or fixed bits, an unknown swizzle.
             NotModelled: the absolute leading dimension of sm_103a.
         """
         _need_clear(word, _TCGEN05_RESERVED)
@@ -75,6 +75,8 @@ class Descriptor:
         mode = word >> 61 & 7
         if mode not in _TCGEN05_SWIZZLES:
             raise Finding("descriptor", f"swizzle mode {mode} of descriptor {word:#x}", expected="0, 1, 2, 4 or 6")
+        if mode == 0:  # the base offset says nothing, and Triton sets it for every address
+            word &= ~(7 << 49)
         return _fields(word, *_TCGEN05_SWIZZLES[mode])
 
 
