@@ -141,14 +141,21 @@ def test_float_sums():
 
 
 def test_nan_sums_of_64_bits():
-    # as on an H200: the operand's NaN, made quiet; of infinities the NaN with the sign
-    memory = np.array([0x7FF0000000000001, 0x3FF0000000000000, 0x7FF0000000000000], np.uint64)
-    run(
-        """mov.b64 %rd4, 0x7ff8000000000005; red.global.add.f64 [%rd0], 0d3FF0000000000000;
-        red.global.add.f64 [%rd0+8], %rd4; red.global.add.f64 [%rd0+16], 0dFFF0000000000000;""",
-        memory, block=(1, 1, 1),
-    )  # fmt: skip
-    assert memory.tolist() == [0x7FF8000000000001, 0x7FF8000000000005, 0xFFF8000000000000]
+    # as on an H200: global memory lets the register's NaN through, or else memory's; infinities give one with the sign
+    nans = np.array([0x7FF0000000000001, 0x3FF0000000000000, 0x7FF0000000000000, 0x7FF8000000000003], np.uint64)
+    body = """mov.b64 %rd4, 0x7ff8000000000005; red.{0}add.f64 [{1}], 0d3FF0000000000000;
+        red.{0}add.f64 [{1}+8], %rd4; red.{0}add.f64 [{1}+16], 0dFFF0000000000000; red.{0}add.f64 [{1}+24], %rd4;"""
+    memory = nans.copy()
+    run(body.format("global.", "%rd0"), memory, block=(1, 1, 1))
+    five, infinity = 0x7FF8000000000005, 0xFFF8000000000000
+    assert memory.tolist() == [0x7FF0000000000001, five, infinity, five]
+    # shared memory makes them quiet, and takes memory's first
+    copies = "ld.global.v2.b64 {%rd5, %rd6}, [%rd0+{1}]; st.shared.v2.b64 [cells+{1}], {%rd5, %rd6};"
+    back = "ld.shared.v2.b64 {%rd5, %rd6}, [cells+{1}]; st.global.v2.b64 [%rd1+{1}], {%rd5, %rd6};"
+    text = "".join(copies.replace("{1}", n) for n in ("0", "16"))
+    text += body.format("shared.", "cells") + "".join(back.replace("{1}", n) for n in ("0", "16"))
+    _, out = run(text, nans, Out(32), block=(1, 1, 1), head=".shared .align 16 .b8 cells[32];")
+    assert out.view(np.uint64).tolist() == [0x7FF8000000000001, five, infinity, 0x7FF8000000000003]
 
 
 def test_float_sums_flush_in_global_memory_alone():

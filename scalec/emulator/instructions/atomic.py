@@ -43,8 +43,7 @@ _QUIET64, _NAN64 = np.uint64(1 << 51), np.uint64(0xFFF8 << 48)
 def _float(name: str, kind: str) -> Combine:
     """add, min or max of floats given as their bits; sums are rounded to nearest even.
 
-    NaN results are canonical, but of f64: there the NaN operand goes through, made quiet, and what has none is the NaN
-    with the sign set (as on an H200; the ISA leaves it open).
+    NaN results are canonical, except those of f64: see `_double`.
 
     Half precision is computed in float32, from which rounding a sum once more changes nothing: 24 bits are more than
     twice 11 and two.
@@ -53,23 +52,34 @@ def _float(name: str, kind: str) -> Combine:
     narrow = np.dtype(ml_dtypes.bfloat16) if kind.startswith("bf16") else np.dtype(f"f{bits.itemsize}")
     wide = np.dtype("f4") if bits.itemsize == 2 else narrow
     function = {"add": np.add, "min": _least, "max": _greatest}.get(name)
-    if function is None:
+    if function is None or (kind in ("f32", "f64") and name != "add"):
         raise NotModelled(f".{name} of .{kind}")
+    if kind == "f64":
+        return _double
 
     def combine(r: np.ndarray, s: np.ndarray, t: np.ndarray) -> np.ndarray:
         result = function(r.view(narrow).astype(wide), s.view(narrow).astype(wide))
         return np.where(np.isnan(result), canonical, result.astype(narrow).view(bits))
 
-    def combine64(r: np.ndarray, s: np.ndarray, t: np.ndarray) -> np.ndarray:
-        x, y = r.view(np.float64), s.view(np.float64)
-        result = function(x, y)
-        nan = np.where(np.isnan(x), r | _QUIET64, np.where(np.isnan(y), s | _QUIET64, _NAN64))
-        return np.where(np.isnan(result), nan, result.view(np.uint64))
-
-    if kind == "f64":
-        return combine64
     canonical = bits.type(_NAN[bits.itemsize])
     return combine
+
+
+def _double(r: np.ndarray, s: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """The sum of float64 in shared memory. NaN results are left open by the ISA; these are an H200's.
+
+    A NaN operand goes through, made quiet, memory's before the register's; infinities of both signs give the NaN with
+    the sign set. In global memory it is the register's before memory's, and neither is changed.
+    """
+    x, y = r.view(np.float64), s.view(np.float64)
+    result = x + y
+    nan = np.where(np.isnan(x), r | _QUIET64, np.where(np.isnan(y), s | _QUIET64, _NAN64))
+    return np.where(np.isnan(result), nan, result.view(np.uint64))
+
+
+def _double_in_global(r: np.ndarray, s: np.ndarray, t: np.ndarray) -> np.ndarray:
+    result = _double(r, s, t)
+    return np.where(np.isnan(s.view(np.float64)), s, np.where(np.isnan(r.view(np.float64)), r, result))
 
 
 def _least(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -113,7 +123,11 @@ def atom(instruction: Instruction, decoder: Decoder) -> Step:
     values = _gather(decoder, b, kind, count, element)
     others = _gather(decoder, c, kind, count, element) if c is not None else values
     combine = _float(name, kind) if "f" in kind and name not in ("exch", "cas") else _INTEGER[name]
-    in_global = _flushing(combine) if kind == "f32" and name == "add" else combine
+    in_global = combine
+    if name == "add" and kind == "f32":
+        in_global = _flushing(combine)
+    elif name == "add" and kind == "f64":
+        in_global = _double_in_global
     sinks = _sinks(decoder, result, kind, count)
     space, own = named_space(instruction)
     own = own and isinstance(where, Address) and not isinstance(where.base, Imm)
