@@ -85,8 +85,8 @@ def _quantize_mxfp4(row: Mapping[str, Any]) -> Give:
         packed = code[:, ::2] | code[:, 1::2] << 4
         return Given(
             {
-                "x": x, "packed": blank((rows, columns // 2), np.uint8), "scales": blank((rows, columns // 32), np.uint8),
-                "columns": columns,
+                "x": x, "columns": columns,
+                "packed": blank((rows, columns // 2), np.uint8), "scales": blank((rows, columns // 32), np.uint8),
             },
             {"packed": Expected(packed), "scales": Expected(codes)},
             (2, 2),
@@ -235,7 +235,8 @@ def _integers(row: Mapping[str, Any]) -> Give:
         long = x * 1000003
         quotient = np.trunc(x / y).astype(np.int64)
         # float64 holds quotients of 51 bits only near: exact by Python's own integers
-        far = np.array([abs(int(p)) // abs(int(q)) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(long, y)])
+        pairs = zip(long.tolist(), y.tolist(), strict=True)
+        far = np.array([abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) for p, q in pairs])
         x32, y32 = x.astype(np.int32), y.astype(np.int32)
         leading = np.array([32 - int(v).bit_length() for v in y32.view(np.uint32)])
         ones = np.array([int(v).bit_count() for v in x32.view(np.uint32)])

@@ -217,8 +217,8 @@ def _packed_arithmetic(row: Mapping[str, Any]) -> Give:
         rounded = want.astype(np.float32).astype(np.float64)
         slack = np.zeros(want.shape)
         slack[2] = np.abs(want[2]) * 2.0**-23
-        return Given({"x": x, "y": y, "z": z, "out": blank((4, n), np.float32), "n": n}, {"out": Expected(rounded, slack)},
-                     (2,))  # fmt: skip
+        out = blank((4, n), np.float32)
+        return Given({"x": x, "y": y, "z": z, "out": out, "n": n}, {"out": Expected(rounded, slack)}, (2,))
 
     return give
 
