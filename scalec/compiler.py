@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from scalec import frontend, lowering
 from scalec.abi import Dropped, KernelSpec
-from scalec.errors import ScalecError, ScheduleError, SlowKernelError
+from scalec.errors import ScalecError, ScheduleError, SlowKernelError, UnsupportedError
+from scalec.frontend.diagnostics import Source
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
@@ -124,8 +126,11 @@ def compile_source(
         while True:
             schedules.write(function, given.with_fields(unroll=attempt.unroll or given.unroll))
             try:
-                _compile(made, str(module), row, until, on_pass, attempt.spare)
+                _compile(made, module.operation.clone(), row, until, on_pass, attempt.spare)
                 break
+            except UnsupportedError as error:
+                error.place = Source(source, frontend.NAME).shown(error.place)
+                raise
             except SlowKernelError as error:
                 slow = error
             except ScheduleError:  # a retry that does not suit what the user decided: the first refusal counts
@@ -163,9 +168,8 @@ class Attempt:
         return Attempt(spare=made.free + max(STEP, slow.spilled)) if given.tile is None else None
 
 
-def _compile(made: Compilation, text: str, row: Target, until: str, on_pass: OnPass | None, spare: int) -> None:
+def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: OnPass | None, spare: int) -> None:
     """One attempt: from a `scale` module with the user's schedule to the cubin."""
-    module = contexts.parse(text)
     kernel = _to_tile(made, module, row, on_pass, spare)
     _to_ptx(made, kernel, row, until == "nvvm")
     with made.timed("ptxas"):
@@ -177,7 +181,7 @@ def _function(module: ir.Module) -> ir.OpView:
     return next(o for o in module.body.operations if o.operation.name == "func.func")
 
 
-def _to_tile(made: Compilation, module: ir.Module, row: Target, on_pass: OnPass | None, spare: int) -> ir.OpView:
+def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None, spare: int) -> ir.OpView:
     def after(name: str, module: ir.Module, seconds: float) -> None:
         made.times.append((name, seconds))
         if on_pass is not None:

@@ -5,28 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-class ScalecError(Exception):
-    """Base of every error that scalec raises on purpose.
-
-    Args:
-        message: one sentence: what is wrong, with the numbers in full.
-        got: what was found.
-        expected: what would have been accepted.
-        fix: what the user can do about it.
-    """
-
-    def __init__(self, message: str, *, got: str = "", expected: str = "", fix: str = "") -> None:
-        self.message, self.got, self.expected, self.fix = message, got, expected, fix
-        super().__init__(message)
-
-    def __str__(self) -> str:
-        notes = (("got", self.got), ("expected", self.expected), ("fix", self.fix))
-        return "\n".join([self.message, *(f"  {label}: {text}" for label, text in notes if text)])
-
-
 @dataclass(frozen=True)
 class Place:
-    """Where in a program's text: `width` columns of one line, from `column` (both counted from 1)."""
+    """Where in a program's text: `width` columns of one line, from `column` (both counted from 1).
+
+    `text` is the line, "" while it is not at hand.
+    """
 
     name: str
     line: int
@@ -35,31 +19,39 @@ class Place:
     text: str
 
 
-class SourceError(ScalecError):
-    """A program text that scalec cannot accept, with the place in it.
+class ScalecError(Exception):
+    """Base of every error that scalec raises on purpose.
 
     Args:
-        place: where; None where the fault is in no line of the text (an unknown name in `dims`).
+        message: one sentence: what is wrong, with the numbers in full.
+        got: what was found.
+        expected: what would have been accepted.
+        fix: what the user can do about it.
+        place: where in the program's text; None where the fault is in no line of it, or it is not known.
     """
 
     def __init__(
-        self, message: str, *, place: Place | None = None, got: str = "", expected: str = "", fix: str = ""
+        self, message: str, *, got: str = "", expected: str = "", fix: str = "", place: Place | None = None
     ) -> None:
-        super().__init__(message, got=got, expected=expected, fix=fix)
-        self.place = place
+        self.message, self.got, self.expected, self.fix, self.place = message, got, expected, fix, place
+        super().__init__(message)
 
     def __str__(self) -> str:
-        at = self.place
-        if at is None:
-            return super().__str__()
-        carets = " " * (at.column - 1) + "^" * max(at.width, 1)
-        first, _, notes = super().__str__().partition("\n")
-        head = f"{at.name}:{at.line}:{at.column}: {first}\n  {at.text}\n  {carets}"
-        return f"{head}\n{notes}" if notes else head
+        notes = (("got", self.got), ("expected", self.expected), ("fix", self.fix))
+        head, at = self.message, self.place
+        if at is not None:
+            head = f"{at.name}:{at.line}:{at.column}: {head}"
+            if at.text:
+                head += f"\n  {at.text}\n  {' ' * (at.column - 1)}{'^' * max(at.width, 1)}"
+        return "\n".join([head, *(f"  {label}: {text}" for label, text in notes if text)])
+
+
+class SourceError(ScalecError):
+    """A program text that scalec cannot accept, with the place in it; None for an unknown name in `dims`."""
 
 
 class UnsupportedError(ScalecError):
-    """A valid program that the chosen target (or this version of scalec) cannot run."""
+    """A valid program that the chosen target (or this version of scalec) cannot run, with the place where known."""
 
 
 class ScheduleError(ScalecError):

@@ -37,7 +37,8 @@ class Target:
         shared_bytes: dynamic shared memory one CTA may have (CUDA guide, compute-capability table).
         registers: 32-bit registers of one SM.
         max_registers: registers one thread may have.
-        mma: the tensor-core families.
+        mma: the tensor-core families that there are kernels for.
+        no_kernel: element types that the tensor core multiplies, each with itself, and that have no kernel yet.
         sms: SMs of the part the schedules are tuned for (the launch reads the real count).
         max_cluster: CTAs of one portable cluster.
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
@@ -58,6 +59,7 @@ class Target:
     tma_align: int = 16
     devices: tuple[str, ...] = field(default=())
     setmaxnreg: range = range(24, 257, 8)
+    no_kernel: frozenset[str] = frozenset()
 
     def mma_for(self, a: str, b: str) -> MmaShape | None:
         """The tensor-core family that multiplies element types `a` and `b`, or None."""
@@ -87,6 +89,7 @@ TARGETS: dict[str, Target] = {
             sms=132,
             max_cluster=8,
             devices=("H100", "H200", "GH200"),
+            no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
         ),
     )
 }

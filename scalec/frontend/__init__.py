@@ -13,10 +13,14 @@ from scalec.frontend.resolve import Resolver
 from scalec.ir.context import verify
 from scalec.ir.mlir import ir
 
-__all__ = ["build"]
+__all__ = ["NAME", "build"]
 
 
-def build(source: str, dims: Mapping[str, int] | None = None, name: str = "<program>") -> ir.Module:
+NAME = "<program>"
+"""What messages call a text that comes from no file."""
+
+
+def build(source: str, dims: Mapping[str, int] | None = None, name: str = NAME) -> ir.Module:
     """The `scale` module of a program, in the current MLIR context (scalec.ir.context.context).
 
     Args:
@@ -37,6 +41,6 @@ def build(source: str, dims: Mapping[str, int] | None = None, name: str = "<prog
                 expected=f"an integer from 1 to {LIMIT}",
             )
     text = Source(source, name)
-    module = Builder(Resolver(text, sizes).program(parse(text))).module()
+    module = Builder(Resolver(text, sizes).program(parse(text)), text).module()
     verify(module, "the front end")
     return module

@@ -12,6 +12,7 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine, elementwise
 from scalec.frontend.affine import Linear, Symbol
+from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.program import (
     Apply,
     Argument,
@@ -31,17 +32,23 @@ from scalec.frontend.program import (
     scale_shape,
 )
 from scalec.ir import scale, schedule
+from scalec.ir.location import location
 from scalec.ir.mlir import func, ir
 
 Index = tuple[Linear, ...]
 Placed = tuple[ir.Value, Index]  # a tensor value, and where the point (dims) stands in it
 
 
-class Builder:
-    """Builds the function of one program in the current context."""
+def _first(argument: Argument) -> Span:
+    """Where an argument first stands; scales stand where they are said."""
+    return argument.tensor.said if isinstance(argument, Scales) else argument.span
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+
+class Builder:
+    """Builds the function of one program in the current context; what it builds is located in the text."""
+
+    def __init__(self, program: Program, source: Source) -> None:
+        self.program, self.source = program, source
         self.position = {name: i for i, name in enumerate(program.dims)}
         self.values: dict[str, ir.Value] = {}  # arguments, and temporaries so far, by name
         self.symbols: dict[Symbol, ir.Value] = {}
@@ -54,18 +61,22 @@ class Builder:
         module = ir.Module.create()
         results = [s for s in self.program.statements if not s.temporary]
         arguments = [a for argument in self.program.arguments for a in self._argument(argument)]
+        places = [self._at(_first(argument)) for argument in self.program.arguments for _ in self._argument(argument)]
         returned = [r for s in results for r in self._returned(s)]
-        with ir.InsertionPoint(module.body):
+        with ir.InsertionPoint(module.body), self._at(results[0].tensor.span):
             function = func.FuncOp(results[0].tensor.name, ([t for _, t, _ in arguments], [t for t, _ in returned]))
             function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, _, d in arguments])
             function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, d in returned])
             function.attributes["scale.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in self.program.dims])
             schedule.write(function, schedule.Schedule(**self._settings()))
-            entry = function.add_entry_block()
+            entry = function.add_entry_block(places)
             self.values = {name: value for (name, _, _), value in zip(arguments, entry.arguments, strict=True)}
             with ir.InsertionPoint(entry):
-                func.ReturnOp([v for s in self.program.statements for v in self._statement(s)])
+                func.ReturnOp([v for s in self.program.statements for v in self._located(s)])
         return module
+
+    def _at(self, span: Span) -> ir.Location:
+        return location(self.source.place(span))
 
     def _settings(self) -> dict[str, Any]:
         return {name: schedule.parse_field(name, text) for name, text in self.program.settings.items()}
@@ -150,7 +161,8 @@ class Builder:
     def _subset(self, r: Range) -> ir.Value:
         if r not in self.subsets:
             symbols, (lower, upper) = self._maps((r.lower,), (r.upper,))
-            op = scale.DomainOp(symbols, scale.SubsetType.get(), ir.StringAttr.get(r.dim), lower, upper)
+            with self._at(r.span):
+                op = scale.DomainOp(symbols, scale.SubsetType.get(), ir.StringAttr.get(r.dim), lower, upper)
             self.subsets[r] = op.result
         return self.subsets[r]
 
@@ -163,6 +175,10 @@ class Builder:
         return self._type("f32", tuple(e for i in index if (e := affine.extent(i)) is not None))
 
     # -------------------------------------------------------------------------------------------------- statements
+
+    def _located(self, s: Statement) -> list[ir.Value]:
+        with self._at(s.tensor.span):
+            return self._statement(s)
 
     def _statement(self, s: Statement) -> list[ir.Value]:
         """Builds a statement; what it adds to the results of the function."""
@@ -188,9 +204,10 @@ class Builder:
 
     def _whole(self, value: Value, index: Index) -> ir.Value | None:
         """A temporary that is a contraction or a reduction needs no map around it."""
-        if isinstance(value, Contract):
-            return self._contract(value, index)
-        return self._reduce(value, index) if isinstance(value, Reduce) else None
+        with self._at(value.span):
+            if isinstance(value, Contract):
+                return self._contract(value, index)
+            return self._reduce(value, index) if isinstance(value, Reduce) else None
 
     def _quantize(self, value: ir.Value, tensor: Tensor, levels: tuple[Level, ...]) -> list[ir.Value]:
         types = [self._scale_type(tensor, level) for level in levels]
@@ -207,6 +224,10 @@ class Builder:
 
     def _place(self, value: Value) -> Placed:
         """A value as a tensor that an op can take, and its index there."""
+        with self._at(value.span):
+            return self._placed(value)
+
+    def _placed(self, value: Value) -> Placed:
         if isinstance(value, Read):
             if isinstance(value.source, Tensor):
                 return self._dequantized(value.source), value.index
@@ -278,7 +299,8 @@ class Builder:
                 self._leaves(argument, leaves, views)
         elif not isinstance(value, Constant):
             leaves[id(value)] = self._place(value)
-            self._view(leaves[id(value)], views)
+            with self._at(value.span):
+                self._view(leaves[id(value)], views)
 
     def _view(self, placed: Placed, views: dict[Placed, ir.Value]) -> None:
         if placed not in views:

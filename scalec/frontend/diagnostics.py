@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from scalec.errors import Place, SourceError
@@ -22,11 +22,19 @@ class Source:
         """The place of `span`, cut to its first line. Characters that no terminal shows as one column become "?"."""
         start, end = max(0, min(span[0], len(self.text))), min(max(span), len(self.text))
         begin = self.text.rfind("\n", 0, start) + 1
-        stop = self.text.find("\n", begin)
-        line = self.text[begin:] if stop < 0 else self.text[begin:stop]
-        shown = "".join(c if " " <= c <= "~" else " " if c in "\t\r\f" else "?" for c in line)
+        number = self.text.count("\n", 0, start) + 1
+        line = self.line(number)
         width = max(1, min(end, begin + len(line)) - start)
-        return Place(self.name, self.text.count("\n", 0, start) + 1, start - begin + 1, width, shown)
+        return Place(self.name, number, start - begin + 1, width, line)
+
+    def line(self, number: int) -> str:
+        """A line by its number, from 1, with "?" for characters that no terminal shows as one column."""
+        lines = self.text.split("\n")[number - 1 : number]
+        return "".join(c if " " <= c <= "~" else " " if c in "\t\r\f" else "?" for c in "".join(lines))
+
+    def shown(self, place: Place | None) -> Place | None:
+        """`place`, which a location of the IR gave, with its line's text."""
+        return None if place is None else replace(place, text=self.line(place.line))
 
     def error(self, span: Span, message: str, *, got: str = "", expected: str = "", fix: str = "") -> SourceError:
         """A refusal that points at `span`."""

@@ -275,7 +275,7 @@ class Names:
             )
         self.claim(name.text, "scalar", name.span)
         if name.text not in self.scalars:
-            self.scalars[name.text] = Scalar(name.text)
+            self.scalars[name.text] = Scalar(name.text, name.span)
             self.arguments.append(self.scalars[name.text])
         return self.scalars[name.text]
 

@@ -70,9 +70,10 @@ def scale_shape(shape: tuple[Linear, ...], level: Level) -> tuple[Linear, ...]:
 
 @dataclass(frozen=True)
 class Scalar:
-    """An f32 argument."""
+    """An f32 argument, and where it first stands."""
 
     name: str
+    span: Span
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,23 @@ def dims_in(m: ir.AffineMap) -> set[int]:
     return found
 
 
+def written(e: ir.AffineExpr, dims: Sequence[str]) -> str:
+    """An index expression as the language writes it: `n/128*192 + n%128`."""
+    if isinstance(e, ir.AffineDimExpr):
+        return str(dims[e.position])
+    if isinstance(e, ir.AffineConstantExpr):
+        return str(e.value)
+    if isinstance(e, ir.AffineSymbolExpr):
+        return "an index read from memory"
+    left, right = written(e.lhs, dims), written(e.rhs, dims)
+    if isinstance(e, ir.AffineAddExpr):
+        return f"{left} + {right}".replace("+ -", "- ")
+    if isinstance(e, ir.AffineCeilDivExpr):
+        return f"ceil({left}/{right})"
+    operator = "*" if isinstance(e, ir.AffineMulExpr) else "%" if isinstance(e, ir.AffineModExpr) else "/"
+    return (f"({left})" if isinstance(e.lhs, ir.AffineAddExpr) else left) + operator + right
+
+
 def element(t: ir.Type) -> ir.Type:
     """Element type of a tensor; a scalar's own type."""
     return t.element_type if isinstance(t, ir.RankedTensorType) else t

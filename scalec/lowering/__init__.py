@@ -18,5 +18,5 @@ def lower(kernel: ir.OpView, target: str) -> ir.Module:
         UnsupportedError: no lowering for `target`, or for one of the kernel's ops on it.
     """
     if target not in TARGETS:
-        raise UnsupportedError(f"no lowering for {target}", expected=", ".join(TARGETS))
+        raise UnsupportedError(f"no lowering for {target}", expected=", ".join(TARGETS), fix="name one of these")
     return TARGETS[target](kernel)

@@ -109,5 +109,7 @@ def evaluate(b: Builder, block: ir.Block, arguments: list[ir.Value]) -> ir.Value
         elif name in OPS:
             values[op.result] = OPS[name](b, operands)
         else:
-            raise UnsupportedError(f"{name} in an epilogue", expected=", ".join(OPS))
-    raise UnsupportedError("an epilogue body without a yield")
+            raise UnsupportedError(
+                f"{name} in an elementwise expression", expected=", ".join(OPS), fix="build it from these"
+            )
+    raise UnsupportedError("an elementwise expression without a yield", fix="end its body with tile.yield")

@@ -15,14 +15,18 @@ def _text(attributes: dict[str, ir.Attribute], name: str, otherwise: str = "") -
     return ir.StringAttr(attributes[name]).value if name in attributes else otherwise
 
 
-def _extent(e: ir.AffineExpr, dims: list[str]) -> abi.Extent:
+def _extent(e: ir.AffineExpr, dims: list[str], tensor: str) -> abi.Extent:
     if isinstance(e, ir.AffineDimExpr):
         return abi.Extent(dims[e.position])
     if isinstance(e, ir.AffineConstantExpr):
         return abi.Extent(size=e.value)
     if isinstance(e, ir.AffineCeilDivExpr) and isinstance(e.lhs, ir.AffineDimExpr):
         return abi.Extent(dims[e.lhs.position], divisor=e.rhs.value)
-    raise UnsupportedError(f"a tensor extent of {e}", expected="a dimension, a number, or ceil(dimension / number)")
+    raise UnsupportedError(
+        f"{tensor} has an extent of {scale.written(e, dims)}",
+        expected="a dimension, a number, or ceil(dimension/number)",
+        fix=f"index {tensor} by dimensions alone, or by one divided by a number",
+    )
 
 
 # a type name that MLIR has no type of its own for is told by its first row (e4m3 before ue4m3)
@@ -40,12 +44,12 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
         made = []
         for i, t in enumerate(types):
             facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
-            shape = ()
+            shape, name = (), _text(facts, "scale.name", f"argument{i}")
             if isinstance(t, ir.RankedTensorType):
-                shape = tuple(_extent(e, dims) for e in scale.map_of(facts["scale.shape"]).results)
+                shape = tuple(_extent(e, dims, name) for e in scale.map_of(facts["scale.shape"]).results)
             made.append(
                 abi.TensorSpec(
-                    name=_text(facts, "scale.name", f"argument{i}"),
+                    name=name,
                     dtype=_NAMES[str(scale.element(t))],
                     shape=shape,
                     layout=_text(facts, "scale.layout", "row"),

@@ -39,7 +39,9 @@ class Table:
         """
         function = self._functions.get(op.operation.name)
         if function is None:
-            raise UnsupportedError(f"{op.operation.name} has no lowering for {self.target}")
+            raise UnsupportedError(
+                f"{op.operation.name} has no lowering for {self.target}", fix="choose a target that has one"
+            )
         function(state, op)
 
     def block(self, state: Any, block: ir.Block) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import WAVE, Frame, Handles
@@ -52,10 +53,6 @@ class Epilogue(Frame):
 
     def input(self, x: EpilogueInput) -> ir.Value:
         e, i64 = self.e, ir.IntegerType.get_signless(64)
-        if x.element.name not in ("f32", "bf16", "f16"):
-            raise UnsupportedError(
-                f"{x.name} is {x.element.name} in the elementwise expression", expected="f32, bf16 or f16"
-            )
         strides, blocks = [e.i64(0), e.i64(0)], [1, 1]
         rank = len(x.index)
         if isinstance(x.value.type, ir.RankedTensorType):
@@ -99,7 +96,12 @@ class Epilogue(Frame):
             elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
                 values[op.result] = values[op.operands[0]]
             elif name == "arith.truncf":
-                raise UnsupportedError("a rounding inside the elementwise expression", expected="only at its end")
+                raise UnsupportedError(
+                    "a rounding inside the elementwise expression",
+                    expected="only at its end",
+                    fix="keep the body in f32",
+                    place=place_of(op),
+                )
             else:
                 attributes = {k: op.operation.attributes[k] for k in op.operation.attributes}
                 operands = [values[v] for v in op.operands]

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalec.errors import UnsupportedError
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
@@ -60,10 +59,6 @@ class Frame:
         self.waves = s.tile[0] // (WAVE * s.warpgroups)
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits
-        if problem.result.element.name not in ("f32", "bf16", "f16"):
-            raise UnsupportedError(
-                f"result {problem.result.name} is {problem.result.element.name}", expected="f32, bf16 or f16"
-            )
 
     def dim(self, which: str) -> ir.Value:
         """m, n or k: a constant where the size is known, else a parameter."""

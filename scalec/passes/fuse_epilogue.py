@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalec.formats import WHOLE
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE
 from scalec.ir.mlir import arith, ir
-from scalec.ir.scale import block_of, dims_in, element, map_of, maps_of
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of
 from scalec.passes.base import programs
 from scalec.passes.problem import contractions
 from scalec.passes.rewrite import build_map, erase_unused, inline, read
@@ -30,8 +30,9 @@ class FuseEpilogue:
         %c = scale.map(read %t, %v, read %bias)
                ({ ^(%x, %s, %y): %p = mulf %x, %s; %q = addf %p, %y; %z = truncf %q; yield %z })
 
-    What cannot be merged (another access, a ragged range on the inner map) stays as it is, and so does a program that
-    reads an index from memory: an op's symbols are its own, so maps over them cannot move from one op to another.
+    What cannot be merged (another access, a ragged range on the inner map) stays as it is, and so do scales that no map
+    reads (ue4m3, packed, ...) and a program that reads an index from memory: an op's symbols are its own, so maps over
+    them cannot move from one op to another.
     """
 
     name = "fuse-epilogue"
@@ -60,7 +61,7 @@ class FuseEpilogue:
             kept, moved = [], []
             for level in levels:
                 at = _scale_map(level, where)
-                if dims_in(at) & reduced:
+                if dims_in(at) & reduced or not _readable(level):
                     kept.append(level)
                 else:
                     moved.append((level.scales, at))
@@ -77,7 +78,7 @@ class FuseEpilogue:
             return
         uses = [use.owner for use in contract.result.uses]
         symbols = list(contract.symbols)
-        with ir.InsertionPoint.after(contract):
+        with ir.InsertionPoint.after(contract), contract.location:
             views = [read(contract.result, result_map, symbols)]
             own = [views[0].owner.operation]
             views += [read(scales, at, symbols) for scales, at in hoisted]
@@ -102,7 +103,7 @@ class FuseEpilogue:
             if not _same_points(view.owner.opview, inner):
                 continue
             mine = list(op.views)
-            with ir.InsertionPoint(op):
+            with ir.InsertionPoint(op), op.location:
 
                 def body(values: list[Any], inner: Any = inner, mine: list[Any] = mine) -> Any:
                     taken = len(inner.views)
@@ -120,6 +121,13 @@ class FuseEpilogue:
             op.operation.erase()
             return True
         return False
+
+
+def _readable(level: Any) -> bool:
+    """Whether a map can read scales: they lie as their indices say, and their type in MLIR is theirs (not ue4m3's)."""
+    granularity, spelled = GranularityAttr(level.granularity), str(element(level.scales.type))
+    type = next((t.name for t in ELEMENT_TYPES.values() if t.mlir == spelled), "")
+    return ir.StringAttr(granularity.type).value == type and ir.StringAttr(granularity.layout).value in LAYOUTS[:2]
 
 
 def _reads(view: Any, op: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, dims_of_domains, dims_read, map_of, maps_of, program_dims, symbols_in
 from scalec.passes.base import programs
@@ -47,6 +48,7 @@ class InferRoles:
                 f"dimension {', '.join(names[d] for d in sorted(alone))} is in one operand alone",
                 expected="every dimension in both operands, or in one and the result",
                 fix="sum it in a statement of its own",
+                place=place_of(contract),
             )
         roles = {
             "batch": lhs & rhs & result,

@@ -19,6 +19,7 @@ from scalec.runtime import checks
 from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
 from scalec.runtime.tensors import TensorView
 
+_NEWER = "load it with the scalec that compiled it"
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
 
 # element type -> element of its tensor maps: copies move bits, so every 8-bit and packed type is bytes
@@ -64,10 +65,10 @@ class Signature:
         """
         for t in (*spec.operands, *spec.results):
             if t.layout not in ("row", "col"):
-                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected="row or col")
+                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected="row or col", fix=_NEWER)
         for a in spec.arguments:
             if a.kind not in _SLOTS:
-                raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(_SLOTS))
+                raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(_SLOTS), fix=_NEWER)
         tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
         uses = {}
         for t in tensors:

@@ -64,8 +64,15 @@ def test_sm_90a_compiles(text: str) -> None:
 
 @pytest.mark.parametrize("text", NO_KERNEL)
 def test_sm_90a_refuses(text: str) -> None:
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(UnsupportedError) as refusal:
         compiler.compile_source(text, "sm_90a")
+    place = refusal.value.place
+    assert place is not None
+    assert (place.name, place.line, place.text) == ("<program>", 1, text)
+    assert text[place.column - 1 :][: place.width].strip()
+    assert f"\n  {' ' * (place.column - 1)}{'^' * place.width}\n" in str(refusal.value)
+    assert refusal.value.expected
+    assert refusal.value.fix
 
 
 def test_rows_begin_at_multiples_of_16_bytes() -> None:

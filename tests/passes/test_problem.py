@@ -90,7 +90,7 @@ REFUSED = {
             C,
             '"b", "m", "n", "k"',
         ),
-        r"2 K dimensions\n  got: \[b, k\]",
+        r"2 K dimensions\n  got: b, k",
     ),
     "k outermost": (
         contraction(maps("m, n, k", "m, k", "k, n", "m, n"), A, "tensor<256x512xbf16>", C),
@@ -112,7 +112,16 @@ REFUSED = {
     ),
     "mixed operands": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f16"), C),
-        "no tensor-core instruction for these operands\n  got: A: bf16, B: f16\n  expected: bf16 or e4m3/e5m2 or f16",
+        "sm_90a has no tensor-core instruction that multiplies bf16 by f16\n  got: A: bf16, B: f16\n"
+        "  expected: bf16 or e4m3/e5m2 or f16 on both sides\n  fix: convert B before the call",
+    ),
+    "operands without an instruction": (
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f4E2M1FN"), C),
+        "sm_90a has no tensor-core instruction for e2m1\n  got: A: bf16, B: e2m1\n.*\n  fix: convert B before",
+    ),
+    "operands without a kernel": (
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), *(t.replace("bf16", "tf32") for t in (A, B)), C),
+        "sm_90a multiplies tf32, but scalec has no kernel for it yet\n  got: A: tf32, B: tf32\n.*\n  fix: convert A",
     ),
     "fine scales": (text(a_block="1, 64"), "A_scale has one scale for each 64 elements of k"),
     "odd scales": (text(b_block="128, 192"), "B_scale has one scale for each 192 elements of k"),
@@ -122,7 +131,16 @@ REFUSED = {
     "16-bit with scales": (text(element="bf16"), "A is bf16 with scales that vary along k"),
     "scale type": (
         text().replace('array<i64: 1, 128>, "f32"', 'array<i64: 1, 128>, "ue8m0"'),
-        "A_scale is of type ue8m0 and varies along k",
+        "A_scale is ue8m0, which scales have no kernel for on sm_90a\n.*\n"
+        "  fix: convert A_scale to f32 before the call and leave out :ue8m0",
+    ),
+    "scale type in fine blocks": (
+        text(a_block="1, 32").replace('array<i64: 1, 32>, "f32"', 'array<i64: 1, 32>, "ue8m0"'),
+        "A_scale is ue8m0.*\n.*\n  fix: fold A_scale into A before the call and pass A as bf16",
+    ),
+    "scale type constant along k": (
+        text(a_block="1, -1").replace('array<i64: 1, -1>, "f32"', 'array<i64: 1, -1>, "ue4m3"'),
+        "A_scale is ue4m3, which scales have no kernel for on sm_90a\n.*\n  fix: convert A_scale.*leave out :ue4m3",
     ),
     "scale computed": (
         text().replace(
@@ -145,7 +163,11 @@ REFUSED = {
     ),
     "bias elsewhere": (
         text().replace("#n = affine_map<(m, n, k) -> (n)>", "#n = affine_map<(m, n, k) -> (n + 1)>"),
-        "bias is read at d1 \\+ 1",
+        r"bias is read at n \+ 1\n",
+    ),
+    "bias by remainder": (
+        text().replace("#n = affine_map<(m, n, k) -> (n)>", "#n = affine_map<(m, n, k) -> ((n + 2) mod 64)>"),
+        r"bias is read at \(n \+ 2\)%64\n",
     ),
     "no contraction": (
         MAPS

@@ -1,0 +1,399 @@
+"""From a fused program to a Problem. What no kernel takes is refused here, once, with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
+from scalec.passes.problem import (
+    PROMOTION_BLOCK,
+    STORED,
+    Dim,
+    EpilogueInput,
+    Index,
+    Operand,
+    Problem,
+    Result,
+    Scale,
+    contractions,
+)
+from scalec.targets import Target
+
+NO_KERNEL = {
+    "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
+    "scale.quantize": ("a quantised result", "give it f32, bf16 or f16 and quantise it after the call"),
+    "scale.scatter": ("a scattered result", "write the result densely and scatter it after the call"),
+    "scale.index": ("an index read from memory", "gather what it reads before the call"),
+    "scale.domain": ("a ragged range", "call the program once for each range, on views of the tensors"),
+}
+"""Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
+
+
+def element_of(value: Any, name: str) -> ElementType:
+    """The row of a value's element type.
+
+    Raises:
+        UnsupportedError: an MLIR type that the language has no name for.
+    """
+    spelled = str(element(value.type))
+    for row in ELEMENT_TYPES.values():
+        if row.mlir == spelled:
+            return row
+    raise UnsupportedError(
+        f"{name} has element type {spelled}",
+        expected=", ".join(ELEMENT_TYPES),
+        fix=f"convert {name} to one of these",
+        place=place_of(value),
+    )
+
+
+class Reader:
+    """The walk over one function; each method refuses what it cannot represent."""
+
+    def __init__(self, function: Any, target: Target) -> None:
+        self.target = target
+        self.function = function
+        self.block = function.body.blocks[0]
+        self.dims = [ir.StringAttr(a).value for a in function.attributes["scale.dims"]]
+        self.arguments = list(self.block.arguments)
+
+    def problem(self) -> Problem:
+        contract = self.contraction()
+        roles = self.roles(contract)
+        lhs_map, rhs_map, _ = maps_of(contract.maps)
+        m, n, k = (self.dim(roles[role], contract) for role in ("m", "n", "k"))
+        lhs = self.operand(contract.lhs, lhs_map, m, k, "left")
+        rhs = self.operand(contract.rhs, rhs_map, n, k, "right")
+        self.instruction(lhs, rhs)
+        epilogue, accumulators, inputs, result = self.epilogue(contract, m, n)
+        return Problem(self.target, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
+
+    def contraction(self) -> Any:
+        known = ("scale.contract", "scale.dequantize", "scale.map", "scale.read", "func.return")
+        others = [op for op in self.block.operations if op.operation.name not in known]
+        if others:  # a scatter is told before the index that it reads
+            op = next((o for o in others if o.operation.name == "scale.scatter"), others[0])
+            what, fix = NO_KERNEL.get(op.operation.name, (op.operation.name, "compute it outside the program"))
+            raise UnsupportedError(
+                f"{what} has no kernel on {self.target.name} yet",
+                expected="one dense contraction with an elementwise epilogue",
+                fix=fix,
+                place=place_of(op),
+            )
+        found = contractions(self.function)
+        if len(found) != 1:
+            raise UnsupportedError(
+                f"the program has {len(found)} contractions",
+                expected="exactly one in a program",
+                fix="one program for each contraction" if found else "compute it without scalec",
+                place=place_of(found[1] if found else self.function),
+            )
+        return found[0]
+
+    def roles(self, contract: Any) -> dict[str, str]:
+        attributes = contract.operation.attributes
+        if "roles" not in attributes:
+            raise UnsupportedError(
+                "the contraction has no roles", fix="run the pass infer-roles first", place=place_of(contract)
+            )
+        roles = {entry.name: [ir.StringAttr(a).value for a in entry.attr] for entry in attributes["roles"]}
+        if roles["batch"]:
+            raise UnsupportedError(
+                f"batch dimensions ({', '.join(roles['batch'])}) have no kernel on {self.target.name} yet",
+                expected="result[m, n] = A[m, k] @ B[n, k]",
+                fix="call the program once for each batch entry",
+                place=place_of(contract),
+            )
+        for role in ("m", "n", "k"):
+            if len(roles[role]) != 1:
+                raise UnsupportedError(
+                    f"the contraction has {len(roles[role])} {role.upper()} dimensions",
+                    got=", ".join(roles[role]) or "none",
+                    expected="exactly one",
+                    fix="give each operand two indices: view adjacent dimensions as one"
+                    if roles[role]
+                    else "view a vector as a matrix of one row: give it an index that the result has too",
+                    place=place_of(contract),
+                )
+        return {role: names[0] for role, names in roles.items() if names}
+
+    def dim(self, name: str, contract: Any) -> Dim:
+        """The dimension and the first static extent that an operand or the result has for it."""
+        position, size = self.dims.index(name), None
+        for value, where in zip((contract.lhs, contract.rhs, contract.result), maps_of(contract.maps), strict=True):
+            for axis, expression in enumerate(where.results):
+                bare = isinstance(expression, ir.AffineDimExpr) and expression.position == position
+                if bare and size is None and not value.type.is_dynamic_dim(axis):
+                    size = value.type.get_dim_size(axis)
+        return Dim(name, size, position)
+
+    def results_of(self, where: ir.AffineMap) -> list[str]:
+        """The results of a map as the language writes them: names, where they are bare dimensions."""
+        return [written(e, self.dims) for e in where.results]
+
+    def argument(self, value: Any, what: str) -> tuple[int, str, str]:
+        """(position, name, layout) of a value that must be an argument of the function."""
+        for position, argument in enumerate(self.arguments):
+            if argument == value:
+                facts = self.facts("arg_attrs", position)
+                layout = ir.StringAttr(facts["scale.layout"]).value if "scale.layout" in facts else "row"
+                return position, self.name(facts, f"argument {position}"), layout
+        raise UnsupportedError(
+            f"{what} is computed by the program",
+            expected="an argument",
+            fix="compute it in a program of its own and pass its result",
+            place=place_of(value),
+        )
+
+    def facts(self, attribute: str, position: int) -> dict[str, Any]:
+        attributes = self.function.attributes
+        return {e.name: e.attr for e in attributes[attribute][position]} if attribute in attributes else {}
+
+    @staticmethod
+    def name(facts: dict[str, Any], otherwise: str) -> str:
+        return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
+
+    def operand(self, value: Any, where: ir.AffineMap, rows: Dim, k: Dim, side: str) -> Operand:
+        levels = []
+        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+            levels.insert(0, value.owner.opview)
+            value = value.owner.opview.values
+        index, name, _ = self.argument(value, f"the {side} operand")
+        order = self.results_of(where)
+        if order == [k.name, rows.name]:
+            reason = self.no_mn_major(element_of(value, name))
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
+                expected=f"{name}[{rows.name}, {k.name}]: contiguous along {k.name}",
+                fix=f"store {name} as [{rows.name}, {k.name}]: {name}.t().contiguous()",
+                place=place_of(value),
+            )
+        if order != [rows.name, k.name]:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is not a matrix of two dimensions",
+                expected=f"{name}[{rows.name}, {k.name}]",
+                fix=f"pass a copy or a view of {name} that is indexed so",
+                place=place_of(value),
+            )
+        if len(levels) > 1:
+            for op in levels:
+                self.check_scale_type(op, name, k)
+            raise UnsupportedError(
+                f"{name} has {len(levels)} levels of scales that vary along {k.name}",
+                expected="one level",
+                fix="multiply the levels into one tensor of scales before the call",
+                place=place_of(levels[1].scales),
+            )
+        scales = tuple(self.scale(op, name, rows, k, side) for op in levels)
+        return Operand(index, name, element_of(value, name), rows.name, "k", scales)
+
+    def no_mn_major(self, element: ElementType) -> str:
+        """Why an operand of this type cannot be stored with K outermost."""
+        family = self.target.mma_for(element.name, element.name)
+        if family is not None and family.reads_mn_major:
+            return f"the tensor core could read {element.name} so, but there is no kernel for it yet"
+        return f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
+
+    def scale(self, op: Any, operand: str, rows: Dim, k: Dim, side: str) -> Scale:
+        index, name, _ = self.argument(op.scales, f"the scale of {operand}")
+        self.check_scale_type(op, operand, k)
+        granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
+        along_rows, along_k = block_of(granularity)
+        layout = ir.StringAttr(granularity.layout).value
+        if along_k % PROMOTION_BLOCK or along_k < PROMOTION_BLOCK:
+            raise UnsupportedError(
+                f"{name} has one scale for each {along_k} elements of {k.name}",
+                expected=f"a multiple of {PROMOTION_BLOCK}, or the whole of {k.name}",
+                fix=f"quantise {operand} in blocks of {PROMOTION_BLOCK} along {k.name}, or fold {name} into {operand} "
+                "before the call and pass it as bf16",
+                place=place,
+            )
+        # one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
+        step = self.target.mma[0].m if side == "left" else 8
+        if along_rows not in (1, WHOLE) and along_rows % step:
+            raise UnsupportedError(
+                f"{name} has one scale for each {along_rows} elements of {rows.name}",
+                expected=f"1, a multiple of {step}, or the whole of {rows.name}",
+                fix=f"repeat each scale {along_rows} times before the call and say 1x{along_k}",
+                place=place,
+            )
+        if along_rows > 1 and rows.size is not None and along_rows >= rows.size:
+            along_rows = WHOLE
+        return Scale(index, name, along_rows, along_k, layout)
+
+    def check_scale_type(self, op: Any, operand: str, k: Dim) -> None:
+        """Refuses scales that no kernel reads."""
+        _, name, _ = self.argument(op.scales, f"the scale of {operand}")
+        granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
+        along_k = block_of(granularity)[1]
+        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        if kind != "f32" or str(element(op.scales.type)) != "f32":
+            said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
+            fix = f"convert {name} to f32 before the call and leave out {said}"
+            if along_k != WHOLE and along_k % PROMOTION_BLOCK:
+                fix = f"fold {name} into {operand} before the call and pass {operand} as bf16"
+            raise UnsupportedError(
+                f"{name} is {kind}, which scales have no kernel for on {self.target.name}",
+                expected=f"f32 scales, one for each {PROMOTION_BLOCK} elements of {k.name}, a multiple, or all",
+                fix=fix,
+                place=place,
+            )
+        if layout not in LAYOUTS[:2]:
+            raise UnsupportedError(
+                f"{name} has layout {layout}",
+                expected="row or col",
+                fix=f"reorder {name} before the call and leave out @{layout}",
+                place=place,
+            )
+
+    def instruction(self, lhs: Operand, rhs: Operand) -> None:
+        target, (a, b) = self.target, (lhs.element.name, rhs.element.name)
+        if target.mma_for(a, b) is None:
+            families = sorted("/".join(sorted(family.operands)) for family in target.mma)
+            alone = next((o for o in (lhs, rhs) if not any(o.element.name in f.operands for f in target.mma)), None)
+            if a == b and a in target.no_kernel:
+                message = f"{target.name} multiplies {a}, but scalec has no kernel for it yet"
+            elif alone is not None and alone.element.name not in target.no_kernel:
+                message = f"{target.name} has no tensor-core instruction for {alone.element.name}"
+            else:
+                message = f"{target.name} has no tensor-core instruction that multiplies {a} by {b}"
+            raise UnsupportedError(
+                message,
+                got=f"{lhs.name}: {a}, {rhs.name}: {b}",
+                expected=" or ".join(families) + " on both sides",
+                fix=f"convert {' and '.join([lhs.name, rhs.name])} to one of these before the call"
+                if a == b
+                else f"convert {(alone or rhs).name} before the call",
+                place=place_of(self.arguments[(alone or rhs).argument_index]),
+            )
+        for operand in (lhs, rhs):
+            if operand.scales and operand.element.bits != 8:
+                raise UnsupportedError(
+                    f"{operand.name} is {operand.element.name} with scales that vary along k",
+                    expected="8-bit operands, or scales constant along k",
+                    fix=f"fold {operand.scales[0].name} into {operand.name} before the call",
+                    place=place_of(self.arguments[operand.scales[0].argument_index]),
+                )
+
+    def epilogue(self, contract: Any, m: Dim, n: Dim) -> tuple[Any, tuple[int, ...], tuple[EpilogueInput, ...], Result]:
+        returned = list(self.block.operations)[-1].operation.operands
+        if len(returned) != 1:
+            raise UnsupportedError(
+                f"the program has {len(returned)} results",
+                expected="one",
+                fix="one program for each result",
+                place=place_of(returned[1]) if returned else None,
+            )
+        facts = self.facts("res_attrs", 0)
+        name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
+        final = returned[0]
+        result = Result(name, element_of(final, name), (m.name, n.name), "scale.inout" in facts)
+        place = place_of(final)
+        if result.element.name not in STORED:
+            raise UnsupportedError(
+                f"{name} is {result.element.name}, which results have no kernel for on {self.target.name} yet",
+                expected=" or ".join(STORED),
+                fix=f"give {name} one of these types and convert it after the call",
+                place=place,
+            )
+        order = self.results_of(maps_of(contract.maps)[2])
+        if final == contract.result:  # read through a map, the order of its indices does not matter
+            if order != [m.name, n.name]:
+                raise UnsupportedError(
+                    "the contraction's result is not indexed by M then N",
+                    got=f"[{', '.join(order)}]",
+                    expected=f"[{m.name}, {n.name}]: the left operand's dimension first",
+                    fix="swap the operands of @",
+                    place=place_of(contract),
+                )
+            return None, (), (), result
+        if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
+            raise UnsupportedError(
+                f"{name} is not computed from the contraction",
+                expected="an elementwise expression of it",
+                fix="compute it outside the program",
+                place=place,
+            )
+        op = final.owner.opview
+        if len(op.domains) or len(op.symbols):
+            raise UnsupportedError(
+                f"{name} is written through a ragged range or an index read from memory",
+                expected="all points, each at its own indices",
+                fix="call the program on views of the tensors",
+                place=place,
+            )
+        if self.results_of(map_of(op.map)) != [m.name, n.name]:
+            raise UnsupportedError(
+                f"{name}[{', '.join(self.results_of(map_of(op.map)))}] is not indexed by M then N",
+                expected=f"{name}[{m.name}, {n.name}]",
+                fix="swap the operands of @"
+                if self.results_of(map_of(op.map)) == [n.name, m.name]
+                else f"write {name}[{m.name}, {n.name}], and move it to its places after the call",
+                place=place,
+            )
+        accumulators, inputs = [], []
+        for position, view in enumerate(op.views):
+            read = view.owner.opview
+            if read.source == contract.result and map_of(read.map) == maps_of(contract.maps)[2]:
+                accumulators.append(position)
+            else:
+                inputs.append(self.input(read, position, name, m, n))
+        return op, tuple(accumulators), tuple(inputs), result
+
+    def input(self, read: Any, position: int, result: str, m: Dim, n: Dim) -> EpilogueInput:
+        if read.operation.name != "scale.read" or len(read.symbols):
+            raise UnsupportedError(
+                f"{result} reads through an index read from memory",
+                expected="inputs at indices of the result",
+                fix="gather it before the call",
+                place=place_of(read),
+            )
+        index, name, layout = self.argument(read.source, f"an input of {result}'s elementwise expression")
+        where = map_of(read.map)
+        reads = {self.dims[d] for d in dims_in(where)}
+        if reads - {m.name, n.name}:
+            raise UnsupportedError(
+                f"{name} is read along {', '.join(sorted(reads - {m.name, n.name}))} in the elementwise expression",
+                expected=f"indices among {m.name}, {n.name}",
+                fix="sum over the others before the call",
+                place=place_of(read),
+            )
+        row = element_of(read.source, name)
+        if row.name not in STORED:
+            raise UnsupportedError(
+                f"{name} is {row.name}, which the elementwise expression has no kernel for on {self.target.name} yet",
+                expected=" or ".join(STORED),
+                fix=f"convert {name} to one of these before the call, and name that type in the program",
+                place=place_of(read),
+            )
+        kind = {(True, False): "row", (False, True): "col", (True, True): "both", (False, False): "scalar"}
+        return EpilogueInput(
+            index,
+            name,
+            row,
+            kind[m.name in reads, n.name in reads],
+            tuple(self.index(e, name, read) for e in where.results),
+            layout,
+            position,
+            read.source,
+        )
+
+    def index(self, e: Any, name: str, read: Any) -> Index:
+        if isinstance(e, ir.AffineDimExpr):
+            return Index(self.dims[e.position])
+        if isinstance(e, ir.AffineConstantExpr) and e.value == 0:
+            return Index("")
+        if isinstance(e, ir.AffineFloorDivExpr):
+            inner, divisor = e.lhs, e.rhs
+            if isinstance(inner, ir.AffineDimExpr) and isinstance(divisor, ir.AffineConstantExpr):
+                return Index(self.dims[inner.position], divisor.value)
+        raise UnsupportedError(
+            f"{name} is read at {written(e, self.dims)}",
+            expected="a dimension, a dimension divided by a number, or 0",
+            fix=f"pass a copy of {name} that has an element for each point",
+            place=place_of(read),
+        )
