@@ -19,11 +19,11 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.layouts.bulk_reduction import reduce as reduce
+from scalec.emulator.layouts.swizzle import PATTERN_BYTES, swizzled
 from scalec.emulator.layouts.tensor_map import TensorMap
 
 SHARED_ALIGNMENT = 128  # every copy's, whatever the swizzle: an H200 traps on less ("misaligned address")
 BOX_ALIGNMENT = 16  # PTX ISA 5.5.3.1: of the first byte of a box; an H200 traps on less, "illegal instruction"
-_PATTERN = 1024  # bytes after which every swizzle repeats
 # "a special NaN" (PTX ISA 5.5.3.3): on an H200 0x7ff7 in every 16 bits, whatever the type
 _NAN_FILL = np.array([0xF7, 0x7F], np.uint8)
 _TF32_NAN = 0x7FFFE000
@@ -197,26 +197,9 @@ def _shared_offsets(geometry: _Geometry, phase: int, swizzle: int, atomicity: st
     """int64 (rows, pieces) for a destination whose address is `phase` modulo the pattern."""
     rows = np.arange(geometry.rows, dtype=np.int64)[:, None] * geometry.pitch
     pieces = np.arange(geometry.row_bytes // geometry.piece, dtype=np.int64) * geometry.spread
-    offsets = _swizzled(phase + rows + pieces, swizzle, atomicity) - phase
+    offsets = swizzled(phase + rows + pieces, swizzle, atomicity) - phase
     offsets.flags.writeable = False
     return offsets
-
-
-def _swizzled(addresses: np.ndarray, span: int, atomicity: str) -> np.ndarray:
-    """Shared memory addresses of bytes after the swizzle (PTX ISA 5.5.7 "Swizzling Modes").
-
-    The number of the 128-byte line changes which chunk of the line's span is meant; what the destination's own address
-    adds ("swizzle base offset") is in the address.
-    """
-    if span == 0:
-        return addresses.copy()
-    line = addresses >> 7
-    if atomicity == "64B":
-        return addresses ^ (line & 1) << 6
-    if atomicity == "16B":
-        return addresses ^ (line & (span // 16 - 1)) << 4
-    swizzled = addresses ^ (line & 3) << 5
-    return swizzled ^ (line & 1) << 3 if atomicity == "32B+8B" else swizzled
 
 
 def box(
@@ -269,7 +252,7 @@ def box(
         low,
         high,
         geometry.row_bytes,
-        _shared_offsets(geometry, shared_address % _PATTERN, m.swizzle, m.atomicity),
+        _shared_offsets(geometry, shared_address % PATTERN_BYTES, m.swizzle, m.atomicity),
         geometry.piece,
         geometry.spread - geometry.piece,
         geometry.rows * geometry.row_bytes,
