@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.layouts.bulk_reduction import reduce as reduce
 from scalec.emulator.layouts.swizzle import PATTERN_BYTES, swizzled
 from scalec.emulator.layouts.tensor_map import TensorMap
 
