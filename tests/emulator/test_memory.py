@@ -160,6 +160,18 @@ def test_local_memory_is_each_lanes_own():
     assert finding(".local .align 4 .b8 own[16]; st.local.b32 [own+2], %r0;", out).kind == "alignment"
 
 
+def test_generic_addresses_of_local_and_global_memory_in_one_warp():
+    out = Out(128)
+    run(
+        """.local .align 4 .b8 own[4]; mov.u64 %rd5, own; cvta.local.u64 %rd5, %rd5; st.local.b32 [own], 7;
+        setp.lt.u32 %p0, %r0, 8; selp.b64 %rd6, %rd5, %rd2, %p0; ld.b32 %r1, [%rd6]; ld.volatile.b32 %r2, [%rd6];
+        st.volatile.b32 [%rd6], 50; ld.b32 %r3, [%rd6]; add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3;
+        st.global.b32 [%rd3], %r1;""",
+        words(), out,
+    )  # fmt: skip
+    assert out.view(np.uint32).tolist() == [64] * 8 + [2 * i + 50 for i in range(8, 32)]
+
+
 def test_constants_globals_and_parameters():
     out = Out(128)
     text = module(

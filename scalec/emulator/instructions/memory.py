@@ -65,7 +65,7 @@ def own_shared(warp: Warp, addresses: np.ndarray) -> None:
 
 
 def counted(space: str, warp: Warp, addresses: np.ndarray, size: int, *, to_memory: bool) -> None:
-    """Adds an access of the active lanes to the launch's counters."""
+    """Adds an access of the active lanes to the launch's counters; of several state spaces, for the first lane's."""
     now = space_now(space, warp, addresses)
     path = f"registers -> {now}" if to_memory else f"{now} -> registers"
     warp.machine.stats.bytes[path] += size * (32 if warp.full else int(np.count_nonzero(warp.mask)))

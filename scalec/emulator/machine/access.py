@@ -6,6 +6,8 @@ generic addresses. `access.load` and `access.store` are what ld, st, ldmatrix an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -115,10 +117,25 @@ def _locate_lane(warp: Warp, space: str, address: int, size: int, lane: int) -> 
         raise
 
 
-def _is_local(space: str, addresses: np.ndarray, mask: np.ndarray) -> bool:
+def local_lanes(space: str, addresses: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
+    """The active lanes that access their local memory: bool (32,), or None if none does."""
     if space == "local":
-        return True
-    return space == "" and bool((addresses[mask][:1] >> 32 == WINDOWS["local"] >> 32).all())
+        return mask
+    if space:
+        return None
+    lanes = mask & (addresses >> 32 == WINDOWS["local"] >> 32)
+    return lanes if lanes.any() else None
+
+
+@contextmanager
+def only(warp: Warp, lanes: np.ndarray) -> Iterator[None]:
+    """Some of the active lanes are the active ones for a while."""
+    mask, full = warp.mask, warp.full
+    warp.set_mask(lanes)
+    try:
+        yield
+    finally:
+        warp.mask, warp.full = mask, full
 
 
 def visit(warp: Warp, segment: Segment) -> None:
@@ -142,7 +159,14 @@ def load(
     out = np.zeros((32, size), np.uint8)
     if not warp.mask.any():
         return out
-    if _is_local(space, addresses, warp.mask):
+    local = local_lanes(space, addresses, warp.mask)
+    if local is not None:
+        if (local != warp.mask).any():
+            for part, within in ((local, "local"), (warp.mask & ~local, "")):
+                with only(warp, part):
+                    found = load(warp, within, addresses, size, atomic=atomic, check_written=check_written)
+                out[part] = found[part]
+            return out
         lanes, offsets = _local(warp, addresses, size)
         assert warp.local is not None
         assert warp.local_written is not None
@@ -173,7 +197,13 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
     if not warp.mask.any():
         return
     size = values.shape[1]
-    if _is_local(space, addresses, warp.mask):
+    local = local_lanes(space, addresses, warp.mask)
+    if local is not None:
+        if (local != warp.mask).any():
+            for part, within in ((local, "local"), (warp.mask & ~local, "")):
+                with only(warp, part):
+                    store(warp, within, addresses, values, atomic=atomic)
+            return
         lanes, offsets = _local(warp, addresses, size)
         assert warp.local is not None
         assert warp.local_written is not None

@@ -55,12 +55,14 @@ class Published:
 
 
 def _places(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[Place]:
-    """Where the active lanes access, each place once."""
-    return [
-        (segment, offset)
-        for segment, _, offsets in access.split(warp, space, addresses, size)
-        for offset in np.unique(offsets).tolist()
-    ]
+    """Where the active lanes access memory that is not their own, each place once."""
+    local = access.local_lanes(space, addresses, warp.mask)
+    shared = warp.mask if local is None else warp.mask & ~local
+    if not shared.any():
+        return []
+    with access.only(warp, shared):
+        found = access.split(warp, space, addresses, size)
+    return [(segment, offset) for segment, _, offsets in found for offset in np.unique(offsets).tolist()]
 
 
 def wrote(warp: Warp, space: str, addresses: np.ndarray, size: int, scope: int, *, release: bool, atomic: bool) -> None:
