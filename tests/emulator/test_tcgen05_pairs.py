@@ -166,3 +166,32 @@ END:
     with pytest.raises(Finding, match=r"the peer CTA at tcgen05\.alloc") as caught:
         run(alone, np.zeros(2048, np.uint8), 4, ctas=2)
     assert caught.value.kind == "deadlock"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_allocations_of_a_pair(seed):
+    """Two each; a dealloc may go ahead of the peer's, but the next one does not."""
+    body = """
+    .shared .align 8 .b32 slot[2];
+    mov.b32 %r5, slot;
+    ld.param.u64 %rd2, [p1];
+    mov.u32 %r30, %ctaid.x;
+    mul.wide.u32 %rd3, %r30, 8;
+    add.u64 %rd2, %rd2, %rd3;
+    mov.u32 %r1, %tid.x;
+    setp.ge.u32 %p2, %r1, 32;
+    @%p2 bra END;
+    tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r5], 128;
+    tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r5+4], 64;
+    ld.shared.v2.u32 {%r8, %r9}, [%r5];
+    st.global.v2.u32 [%rd2], {%r8, %r9};
+    tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r8, 128;
+    tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r9, 64;
+END:
+    """
+    found, _ = run(body, np.zeros(2048, np.uint8), 16, ctas=2, seed=seed)
+    np.testing.assert_array_equal(found, [0, 128, 0, 128])
+    counts = "mov.b32 %r5, slot; mov.u32 %r31, %cluster_ctarank; add.u32 %r31, %r31, 1; shl.b32 %r31, %r31, 5;"
+    different = body.replace("mov.b32 %r5, slot;", counts).replace("[%r5+4], 64", "[%r5+4], %r31")
+    with pytest.raises(Finding, match=r"while CTA [01] warp 0 of the peer CTA executes"):
+        run(different, np.zeros(2048, np.uint8), 16, ctas=2, seed=seed)

@@ -54,7 +54,7 @@ class _Collective:
         return f"of a pair of CTAs only {what} has come"
 
     def meet(self, warp: Warp, name: str, count: int, *, blocks: bool) -> Blocked | None:
-        """The warp comes; blocked until the peer's warp has come, too, or at least not ahead of it.
+        """The warp comes; blocked until the peer's warp has come, too, if it `blocks`.
 
         Raises:
             Finding: tensor-memory, the two do different things.
@@ -77,13 +77,17 @@ class _Collective:
             self.generation += 1
             self.condition.notify()
             return None
-        if warp.cta.rank in self.arrived:  # an instruction that did not block came once more before the peer's
-            return Blocked(self.condition, f"the peer CTA at {name}")
         self.arrived[warp.cta.rank] = (name, count, warp.name)
         if not blocks:
             return None
         warp.units["tcgen05 collective"] = self.generation
         return Blocked(self.condition, f"the peer CTA at {name}")
+
+    def behind(self, warp: Warp, name: str) -> Blocked | None:
+        """Blocked while the peer has yet to come to an earlier instruction, which did not block this CTA."""
+        if "tcgen05 collective" not in warp.units and warp.cta.rank in self.arrived:
+            return Blocked(self.condition, f"the peer CTA before {name}")
+        return None
 
 
 def _collective(warp: Warp) -> _Collective:
@@ -114,7 +118,8 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
             )
         if group == 2:
             tensor_pipe.pair(warp, group)
-            blocked = _collective(warp).meet(warp, "tcgen05.alloc", count, blocks=True)
+            met = _collective(warp)
+            blocked = met.behind(warp, "tcgen05.alloc") or met.meet(warp, "tcgen05.alloc", count, blocks=True)
             if blocked is not None:
                 return blocked
         allocations, column = found
@@ -151,16 +156,20 @@ def dealloc(instruction: Instruction, decoder: Decoder) -> Step:
         warp.need_converged(instruction.name, whole=True)
         count = uniform(warp, number(warp), "the number of columns")
         address = uniform(warp, where(warp), "the address that tcgen05.dealloc frees")
-        waiting = "tcgen05 collective" in warp.units
-        if not waiting:
+        met = _collective(warp) if group == 2 else None
+        if met is not None:
+            blocked = met.behind(warp, "tcgen05.dealloc")
+            if blocked is not None:
+                return blocked
+        if "tcgen05 collective" not in warp.units:
             lane, column = split_address(address)
             if lane:
                 raise Finding("tensor-memory", f"tcgen05.dealloc of address {address:#010x}", expected="lane 0")
             _free(warp, tensor_pipe.memory(warp.cta), column, count)
-        if group == 2:  # "may block": the seed says whether it does
-            blocks = warp.machine.random.random() < 0.5
-            return _collective(warp).meet(warp, "tcgen05.dealloc", count, blocks=blocks)
-        return None
+        if met is None:
+            return None
+        blocks = warp.machine.random.random() < 0.5  # "may block": the seed says whether it does
+        return met.meet(warp, "tcgen05.dealloc", count, blocks=blocks)
 
     return run
 
