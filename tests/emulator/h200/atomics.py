@@ -54,8 +54,40 @@ def atomic(name: str, opcodes: list[str], memory: np.ndarray, b: np.ndarray, c: 
 
 
 def quiet(x: np.ndarray) -> np.ndarray:
-    """float64 patterns, signalling NaNs made quiet: whether an atomic keeps them so is the implementation's."""
-    return np.where(np.isnan(x.view(np.float64)), x | np.uint64(1 << 51), x)
+    """float64 patterns with one NaN: which NaN comes of two is the implementation's."""
+    return np.where(np.isnan(x.view(np.float64)), np.uint64(0x7FF8 << 48), x)
+
+
+def vectors() -> list[Probe]:
+    """Vectors of f32, f16x2 and bf16x2 in global memory: 9.7.13.5, .vec."""
+    result = []
+    for head, count, element, form in (
+        ("atom.global.add", 2, "f32", 32),
+        ("red.global.add", 4, "f32", 32),
+        ("atom.global.add.noftz", 4, "f16x2", 16),
+        ("red.global.min.noftz", 2, "f16x2", 16),
+        ("red.global.max.noftz", 8, "f16", 16),
+        ("atom.global.add.noftz", 8, "bf16", "bf16"),
+        ("red.global.add.noftz", 2, "bf16x2", "bf16"),
+    ):
+        bits = 16 if element in ("f16", "bf16") else 32
+        size = bits // 8
+        old, new = pairs(form, BLOCK * count * (2 if "x2" in element else 1), 830)
+        old, new = (np.ascontiguousarray(x).view(f"u{size}") for x in (old, new))
+        arguments = (Buffer("target", old, result=True), Buffer("data", new), output("d", (old.size,), old.dtype.type))
+        name = f"{head}.v{count}.{element}"
+        result_vector, vector = ("{" + ", ".join(f"%{r}{i}" for i in range(count)) + "}" for r in "ab")
+        call = f"{name} {result_vector}, [%at], {vector};" if head.startswith("atom") else f"{name} [%at], {vector};"
+        lines = [f".reg .b{bits} %a<{count}>, %b<{count}>;", ".reg .b32 %t;", ".reg .b64 %base, %at, %offset;"]
+        lines += ["mov.u32 %t, %tid.x;", f"mul.wide.u32 %offset, %t, {size * count};"]
+        lines += ["ld.param.u64 %base, [data];", "add.u64 %at, %base, %offset;"]
+        lines += [f"ld.global.b{bits} %b{i}, [%at+{size * i}];\nmov.b{bits} %a{i}, %b{i};" for i in range(count)]
+        lines += ["ld.param.u64 %base, [target];", "add.u64 %at, %base, %offset;", call]
+        lines += ["ld.param.u64 %base, [d];", "add.u64 %at, %base, %offset;"]
+        lines += [f"st.global.b{bits} [%at+{size * i}], %a{i};" for i in range(count)]
+        text = module("probe", arguments, "\n".join(lines))
+        result.append(Probe("atomic_" + name.replace(".", "_"), text, "probe", arguments))
+    return result
 
 
 def probes() -> list[Probe]:
@@ -85,4 +117,4 @@ def probes() -> list[Probe]:
         two = packed(a, a[::-1]), packed(b, b[::-1])
         ops = [f"{prefix}.add.noftz.bf16x2", f"red.{space}.add.noftz.bf16x2"]
         result.append(atomic(f"atomic_{space}_bf16x2", ops, *two))
-    return result
+    return result + vectors()

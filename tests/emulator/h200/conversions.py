@@ -168,5 +168,12 @@ def among_integers() -> list[Probe]:
     return result
 
 
+def packs() -> list[Probe]:
+    a, b, c = integers(32, 3, 256, 260)
+    two = [f"cvt.pack.sat.{t}16.s32 {{d}}, {{a}}, {{b}};" for t in "su"]
+    four = [f"cvt.pack.sat.{t}{bits}.s32.b32 {{d}}, {{a}}, {{b}}, {{c}};" for t in "su" for bits in (2, 4, 8)]
+    return [elementwise("cvt_pack", two + four, {"a": a, "b": b, "c": c}, 32)]
+
+
 def probes() -> list[Probe]:
-    return narrow() + halves() + doubles() + from_integers() + to_integers() + among_integers()
+    return narrow() + halves() + doubles() + from_integers() + to_integers() + among_integers() + packs()

@@ -21,15 +21,15 @@ FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 # name: program, sizes, dimensions fixed at compile time, schedule
 KERNELS: dict[str, tuple[str, dict[str, int], str, dict[str, str]]] = {
     "kernel_fp8": (FP8, {"m": 129, "n": 136, "k": 400}, "", {}),
-    "kernel_fp8_fixed": (FP8, {"m": 200, "n": 264, "k": 512}, "nk", {"tile": "128x128x128"}),
-    "kernel_fp8_cluster": (FP8, {"m": 256, "n": 256, "k": 256}, "nk", {"tile": "128x64x128", "cluster": "2x1"}),
+    "kernel_fp8_fixed": (FP8, {"m": 140, "n": 136, "k": 512}, "nk", {"tile": "128x128x128"}),
+    "kernel_fp8_cluster": (FP8, {"m": 136, "n": 136, "k": 1152}, "nk", {"tile": "128x64x128", "cluster": "2x1"}),
     "kernel_bf16": ("C[m,n] = A[m,k] @ B[n,k]", {"m": 100, "n": 136, "k": 200}, "", {}),
     "kernel_f16": ("C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:f16", {"m": 65, "n": 72, "k": 136}, "nk", {}),
     "kernel_mixed": (
         "C[m,n]:f16 = A[m,k]:e5m2 @ B[n,k]:e4m3 scale(1x128,tensor)", {"m": 77, "n": 80, "k": 272}, "", {},
     ),
     "kernel_accumulate": (
-        "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", {"m": 96, "n": 96, "k": 384}, "nk", {},
+        "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", {"m": 72, "n": 72, "k": 384}, "nk", {},
     ),
 }  # fmt: skip
 

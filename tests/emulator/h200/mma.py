@@ -127,5 +127,52 @@ def exact(shape: Shape) -> Probe:
     return probe(f"{shape.name}_exact", shape, a, b, c)
 
 
+# opcode after mma.sync.aligned., and registers of A, B and C
+RAW = (
+    ("m16n8k16.row.col.s32.s8.s8.s32", 2, 1, 4),
+    ("m16n8k32.row.col.s32.s8.u8.s32", 4, 2, 4),
+    ("m16n8k32.row.col.satfinite.s32.s8.s8.s32", 4, 2, 4),
+    ("m16n8k32.row.col.satfinite.s32.u8.u8.s32", 4, 2, 4),
+    ("m8n8k4.row.col.f64.f64.f64.f64", 1, 1, 2),
+    ("m16n8k4.row.col.f64.f64.f64.f64", 2, 1, 4),
+    ("m16n8k8.row.col.f64.f64.f64.f64", 4, 2, 4),
+    ("m16n8k16.row.col.f64.f64.f64.f64", 8, 4, 4),
+)
+
+
+def raw(opcode: str, counts: tuple[int, int, int], seed: int) -> Probe:
+    """Four warps of registers, of no assumed layout: any bytes, or float64 integers from -8 to 8."""
+    generator = np.random.default_rng(seed)
+    double = "f64" in opcode
+    width = 8 if double else 4
+    buffers = []
+    for name, count in zip("abc", counts, strict=True):
+        shape = (4, 32, count)
+        if double:
+            data = generator.integers(-8, 9, shape).astype(np.float64).view(np.uint64)
+        else:
+            data = generator.integers(0, 1 << 32, shape, dtype=np.uint64).astype(np.uint32)
+            if name == "c":  # near the ends, to wrap or saturate, or small
+                near = np.where(data & 1 == 0, np.uint32(0x7FFF0000), np.uint32(0x80000000)) ^ (data >> np.uint32(16))
+                data = np.where(data & 2 == 0, near, data >> np.uint32(16))
+        buffers.append(Buffer(name, data))
+    d = output("d", (4, 32, counts[2]), np.uint64 if double else np.uint32)
+    arguments = (*buffers, d)
+    lines = [index(32), f".reg .b{8 * width} %d<{counts[2]}>;"]
+    for name, count in zip("abc", counts, strict=True):
+        lines += [f".reg .b{8 * width} %{name}<{count}>;", f"ld.param.u64 %base, [{name}];"]
+        lines.append(f"mad.wide.u32 %at, %index, {width * count}, %base;")
+        lines += [f"ld.global.b{8 * width} %{name}{i}, [%at+{width * i}];" for i in range(count)]
+    operands = ", ".join(
+        "{" + ", ".join(f"%{n}{i}" for i in range(c)) + "}" for n, c in zip("abc", counts, strict=True)
+    )
+    lines.append(f"mma.sync.aligned.{opcode} {registers('d', counts[2])}, {operands};")
+    lines += ["ld.param.u64 %base, [d];", f"mad.wide.u32 %at, %index, {width * counts[2]}, %base;"]
+    lines += [f"st.global.b{8 * width} [%at+{width * i}], %d{i};" for i in range(counts[2])]
+    text = module("probe", arguments, "\n".join(lines), block=32)
+    return Probe("mma_" + opcode.replace(".", "_"), text, "probe", arguments, (4, 1, 1), (32, 1, 1))
+
+
 def probes() -> list[Probe]:
-    return [numbers(s) for s in SHAPES] + [exact(s) for s in SHAPES]
+    result = [numbers(s) for s in SHAPES] + [exact(s) for s in SHAPES]
+    return result + [raw(opcode, (a, b, c), 350 + i) for i, (opcode, a, b, c) in enumerate(RAW)]

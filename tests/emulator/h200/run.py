@@ -74,7 +74,7 @@ class Gpu:
                 rank,
                 address + spec.offset,
                 [u64(x) for x in spec.extents],
-                [u64(x) for x in spec.strides],
+                [u64(x) for x in spec.strides or (16,)],  # not null, though rank 1 has none
                 [u32(x) for x in spec.box],
                 [u32(x) for x in spec.element_strides or (1,) * rank],
                 getattr(cu.CUtensorMapInterleave, f"CU_TENSOR_MAP_INTERLEAVE_{interleave}"),

@@ -159,5 +159,18 @@ def matrices() -> list[Probe]:
     return result
 
 
+def barriers() -> list[Probe]:
+    """bar.red: a reduction over the CTA's predicates."""
+    generator = np.random.default_rng(730)
+    chance = np.repeat(np.array([0, 1, 0.5, 0.99]), 128)
+    a = (generator.random(512) < chance).astype(np.uint32)
+    cases = [
+        "{{ .reg .pred p; setp.ne.u32 p, {a}, 0; barrier.cta.red.popc.aligned.u32 {d}, 0, p; }}",
+        "{{ .reg .pred p, q; setp.ne.u32 p, {a}, 0; bar.red.and.pred q, 1, p; selp.b32 {d}, 1, 0, q; }}",
+        "{{ .reg .pred p, q; setp.ne.u32 p, {a}, 0; bar.red.or.pred q, 2, !p; selp.b32 {d}, 1, 0, q; }}",
+    ]
+    return [elementwise("barriers", cases, {"a": a}, 32)]
+
+
 def probes() -> list[Probe]:
-    return shuffles() + votes() + matrices()
+    return shuffles() + votes() + matrices() + barriers()
