@@ -66,7 +66,7 @@ def program_dims(op: ir.OpView) -> list[str]:
         parent = parent.operation.parent
     if parent is None or "scale.dims" not in parent.operation.attributes:
         return []
-    return [ir.StringAttr(a).value for a in parent.operation.attributes["scale.dims"]]
+    return [ir.StringAttr(a).value for a in ir.ArrayAttr(parent.operation.attributes["scale.dims"])]
 
 
 def maps_of(attribute: ir.Attribute) -> list[ir.AffineMap]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from scalec.errors import ScheduleError
+from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import ScheduleAttr
 
@@ -25,9 +26,14 @@ class Kind:
     parse: Callable[[str], Value]
 
 
+def _number(text: str) -> int:
+    """The integer that `text` writes in plain digits, -1 where it writes none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
+
+
 def _ints(count: int) -> Callable[[str], tuple[int, ...]]:
     def parse(text: str) -> tuple[int, ...]:
-        parts = tuple(int(p) for p in text.split("x"))
+        parts = tuple(map(_number, text.split("x")))
         if len(parts) != count or any(p < 1 for p in parts):
             raise ValueError(f"{count} positive integers joined by x")
         return parts
@@ -37,7 +43,7 @@ def _ints(count: int) -> Callable[[str], tuple[int, ...]]:
 
 def _int(low: int, high: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        value = int(text)
+        value = _number(text)
         if not low <= value <= high:
             raise ValueError(f"an integer from {low} to {high}")
         return value
@@ -55,7 +61,7 @@ def _choice(*names: str) -> Callable[[str], str]:
 
 
 def _swizzle(text: str) -> int:
-    value = int(text)
+    value = _number(text)
     if value not in (0, 32, 64, 128):
         raise ValueError("0, 32, 64 or 128 (bytes)")
     return value
@@ -63,6 +69,11 @@ def _swizzle(text: str) -> int:
 
 def _decided(example: str, parse: Callable[[str], Value]) -> Any:
     return field(default=None, metadata={"kind": Kind(example, parse)})
+
+
+def _text(value: Value) -> str:
+    """A value as a `with` clause writes it."""
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 @dataclass(frozen=True)
@@ -112,22 +123,11 @@ class Schedule:
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
 
     def __str__(self) -> str:
-        def show(v: Value) -> str:
-            return "x".join(map(str, v)) if isinstance(v, tuple) else str(v)
-
-        return ", ".join(f"{k}={show(v)}" for k, v in self.decided().items())
+        return ", ".join(f"{k}={_text(v)}" for k, v in self.decided().items())
 
     def to_attribute(self) -> ir.Attribute:
         """The schedule as `#scale.schedule`, in the current context."""
-        entries: dict[str, ir.Attribute] = {}
-        for name, value in self.decided().items():
-            if isinstance(value, tuple):
-                entries[name] = ir.DenseI64ArrayAttr.get(list(value))
-            elif isinstance(value, str):
-                entries[name] = ir.StringAttr.get(value)
-            else:
-                entries[name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-        return ScheduleAttr.get(ir.DictAttr.get(entries))
+        return ScheduleAttr.get(ir.DictAttr.get({name: _attribute(v) for name, v in self.decided().items()}))
 
 
 FIELDS: dict[str, Kind] = {f.name: f.metadata["kind"] for f in fields(Schedule)}
@@ -159,28 +159,54 @@ def from_attribute(attribute: ir.Attribute) -> Schedule:
     """The schedule that a `#scale.schedule` attribute holds.
 
     Raises:
-        ScheduleError: an unknown field.
+        ScheduleError: no such attribute, an unknown field, or a value it cannot have.
     """
+    try:
+        entries = list(ir.DictAttr(ScheduleAttr(attribute).fields))
+    except ValueError:
+        raise ScheduleError(
+            "scale.schedule is no schedule", got=str(attribute), expected="#scale.schedule<{...}>"
+        ) from None
     values: dict[str, Any] = {}
-    for entry in ir.DictAttr(ScheduleAttr(attribute).fields):
-        if entry.name not in FIELDS:
-            raise ScheduleError(f"no schedule field {entry.name!r}", expected=", ".join(FIELDS))
-        values[entry.name] = _python(entry.attr)
+    for entry in entries:
+        value = _python(entry.attr)
+        known = parse_field(entry.name, str(entry.attr) if value is None else _text(value))
+        if value != known:
+            raise ScheduleError(
+                f"schedule field {entry.name} is {entry.attr}", expected=str(_attribute(known)), fix="write it so"
+            )
+        values[entry.name] = value
     return Schedule(**values)
 
 
-def _python(attribute: ir.Attribute) -> Value:
-    if isinstance(attribute, ir.StringAttr):
+def _python(attribute: ir.Attribute) -> Value | None:
+    if isinstance(attribute, ir.StringAttr | ir.IntegerAttr):
         return attribute.value
-    if isinstance(attribute, ir.IntegerAttr):
-        return attribute.value
-    return tuple(ir.DenseI64ArrayAttr(attribute))
+    return tuple(attribute) if isinstance(attribute, ir.DenseI64ArrayAttr) else None
+
+
+def _attribute(value: Value) -> ir.Attribute:
+    if isinstance(value, tuple):
+        return ir.DenseI64ArrayAttr.get(list(value))
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def read(function: ir.Operation) -> Schedule:
-    """The schedule of a program (its `func.func`); empty where none is set."""
+    """The schedule of a program (its `func.func`); empty where none is set.
+
+    Raises:
+        ScheduleError: the attribute is no schedule.
+    """
     attributes = function.operation.attributes
-    return from_attribute(attributes["scale.schedule"]) if "scale.schedule" in attributes else Schedule()
+    if "scale.schedule" not in attributes:
+        return Schedule()
+    try:
+        return from_attribute(attributes["scale.schedule"])
+    except ScheduleError as error:
+        error.place = place_of(function)
+        raise
 
 
 def write(function: ir.Operation, schedule: Schedule) -> None:

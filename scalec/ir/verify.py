@@ -27,7 +27,7 @@ def verifier(check: Callable[[ir.OpView], bool]) -> staticmethod:
             return fail(op, f"lacks attribute {', '.join(missing)}")
         try:
             return check(op)
-        except ValueError as error:  # a cast of the bindings
+        except (ValueError, TypeError, KeyError) as error:  # a cast of the bindings, or what it would have caught
             return fail(op, f"has an attribute of another kind than expected: {error}")
 
     return staticmethod(verify)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from scalec.errors import ScheduleError
@@ -35,6 +35,23 @@ def programs(module: ir.Module) -> Iterator[Any]:
             yield op
 
 
+def decided(function: Any, needs: Iterable[str]) -> Schedule:
+    """The schedule of a program, whose fields `needs` are decided.
+
+    Raises:
+        ScheduleError: one is not, or the attribute is no schedule.
+    """
+    schedule = schedules.read(function)
+    missing = [name for name in needs if getattr(schedule, name) is None]
+    if missing:
+        raise ScheduleError(
+            f"schedule field {', '.join(missing)} is not decided",
+            got=str(schedule) or "nothing decided",
+            fix="run the passes in the order of PIPELINE",
+        )
+    return schedule
+
+
 def decide(
     module: ir.Module,
     target: Target,
@@ -50,13 +67,6 @@ def decide(
         ScheduleError: a field that the choice `needs` is not decided yet.
     """
     for function in programs(module):
-        before = schedules.read(function)
-        missing = [name for name in needs if getattr(before, name) is None]
-        if missing:
-            raise ScheduleError(
-                f"schedule field {', '.join(missing)} is not decided",
-                got=str(before) or "nothing decided",
-                fix="run the passes in the order of PIPELINE",
-            )
+        before = decided(function, needs)
         after = choose(Problem.of(function, target), before)
         schedules.write(function, after.with_fields(**before.decided()))

@@ -15,8 +15,10 @@ It decides nothing: every number is read from the schedule or from the shared-me
 from __future__ import annotations
 
 from scalec.abi import entry_name
-from scalec.ir import schedule as schedules
+from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import FIELDS
+from scalec.passes.base import decided, programs
 from scalec.passes.emit_consumer import Consumer
 from scalec.passes.emit_producer import Producer
 from scalec.passes.problem import Problem
@@ -33,14 +35,22 @@ class EmitTile:
         """Replaces the program by its kernel.
 
         Raises:
+            IRError: the module has no program.
+            ScheduleError: a field of the schedule is not decided.
             UnsupportedError: an epilogue or element type that no kernel is built for.
         """
-        function = next(o for o in module.body.operations if o.operation.name == "func.func")
-        problem = Problem.of(function, target)
-        schedule = schedules.read(function)
-        with ir.InsertionPoint(function):
-            Kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
-        function.operation.erase()
+        functions = list(programs(module))
+        if not functions:
+            raise IRError(
+                "the module has no program",
+                expected="a func.func with scale.dims",
+                fix="print one with scalec compile --emit scale",
+            )
+        for function in functions:
+            problem, schedule = Problem.of(function, target), decided(function, FIELDS)
+            with ir.InsertionPoint(function):
+                Kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
+            function.operation.erase()
 
 
 class Kernel(Producer, Consumer):

@@ -77,7 +77,18 @@ def opt(text: str, passes: Sequence[str], target: str = DEFAULT_TARGET) -> str:
         IRError: `text` is not a valid module, or a pass left an invalid one.
         ScalecError: no such pass or target, or a refusal of a pass.
     """
+    chosen, row = find(passes), get_target(target)
     with contexts.context():
         module = contexts.parse(text)
-        run_pipeline(module, get_target(target), passes=find(passes))
+        for step in chosen:
+            try:
+                run_pipeline(module, row, passes=[step])
+            except ScalecError:
+                raise
+            except Exception as error:  # IR that no front end of ours wrote: an attribute is missing or of another kind
+                raise contexts.IRError(
+                    f"{step.name} cannot read the module",
+                    got=f"{type(error).__name__}: {error}",
+                    expected="a module as `scalec compile --emit scale` prints it, after the passes before this one",
+                ) from error
         return str(module)
