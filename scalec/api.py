@@ -36,13 +36,17 @@ def compile(
 
     Raises:
         SourceError: the program is wrong, with line and caret.
+        ArgumentError: an argument of this function is of another kind.
         UnsupportedError: the target cannot run it.
         ScheduleError: the schedule cannot exist, with the numbers.
         ToolchainError: LLVM or ptxas refused it.
     """
+    _check_kind("source", source, str, "a program's text, as 'C[m,n] = A[m,k]@B[n,k]'")
+    if target is not None:
+        _check_kind("target", target, str, "a target's name, as 'sm_90a'")
     name = get_target(target).name if target else default_target()
-    sizes = {str(dim): _size(dim, size) for dim, size in (dims or {}).items()}
-    decisions = {str(field): _text(value) for field, value in (schedule or {}).items()}
+    sizes = {dim: _size(dim, size) for dim, size in _items("dims", dims, "{'k': 2048}")}
+    decisions = {field: _text(value) for field, value in _items("schedule", schedule, "{'stages': 5}")}
 
     def compile_it() -> disk.Compiled:
         from scalec import compiler
@@ -72,13 +76,37 @@ def default_target() -> str:
     return gpu.target if gpu is not None and gpu.target else DEFAULT_TARGET
 
 
+def _check_kind(name: str, value: Any, kind: type, expected: str) -> None:
+    if not isinstance(value, kind):
+        fix = "pass its text: path.read_text()" if isinstance(value, os.PathLike) else ""
+        found = type(value).__qualname__
+        raise ArgumentError(f"{name} is of type {found}", got=f"{value!r:.80}", expected=expected, fix=fix)
+
+
+def _items(name: str, mapping: Any, example: str) -> list[tuple[str, Any]]:
+    if mapping is None:
+        return []
+    _check_kind(name, mapping, Mapping, f"a mapping, as {example}")
+    for key in mapping:
+        _check_kind(f"a name in {name}", key, str, f"strings, as {example}")
+    return list(mapping.items())
+
+
 def _size(dim: str, size: Any) -> int:
     try:
         value = operator.index(size)
     except TypeError:
         value = 0
     if isinstance(size, bool) or not 0 < value < 2**31:
-        raise ArgumentError(f"dims: {dim} = {size!r}", expected=f"an integer from 1 to {2**31 - 1}")
+        fix = f"leave {dim} out of dims: it may then differ from call to call" if size is None else ""
+        if isinstance(size, (float, str)) and str(size).removesuffix(".0").isdecimal():
+            fix = f"{dim} = {str(size).removesuffix('.0')}"
+        raise ArgumentError(
+            f"dims: {dim} = {size!r} is no size",
+            got=f"type {type(size).__qualname__}" if value == 0 and not isinstance(size, int) else f"{size!r}",
+            expected=f"an integer from 1 to {2**31 - 1}",
+            fix=fix,
+        )
     return value
 
 

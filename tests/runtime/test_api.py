@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
 import scalec
 from scalec import api, env
-from scalec.errors import ArgumentError, DeviceError, ScalecError, UnsupportedError
+from scalec.errors import ArgumentError, DeviceError, ScalecError, ScheduleError, UnsupportedError
 from scalec.runtime import driver
 from tests.runtime.fake import gemm_spec
 
@@ -53,6 +54,41 @@ def test_without_the_cache(compilations, tmp_path, monkeypatch):
 def test_sizes_are_positive_integers(compilations, size):
     with pytest.raises(ArgumentError, match="dims: k = "):
         scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": size})
+
+
+PROGRAM = "C[m,n] = A[m,k]@B[n,k]"
+KINDS = [
+    ({"source": 3}, "source is of type int\n  got: 3\n  expected: a program's text, as 'C[m,n] = A[m,k]@B[n,k]'"),
+    ({"source": None}, "source is of type NoneType\n  got: None\n  expected: a program's text"),
+    ({"source": Path("gemm.scale")}, "fix: pass its text: path.read_text()"),
+    ({"target": 90}, "target is of type int\n  got: 90\n  expected: a target's name, as 'sm_90a'"),
+    ({"target": ["sm_90a"]}, "target is of type list\n  got: ['sm_90a']"),
+    ({"dims": [("k", 2)]}, "dims is of type list\n  got: [('k', 2)]\n  expected: a mapping, as {'k': 2048}"),
+    ({"dims": "k=2"}, "dims is of type str\n  got: 'k=2'\n  expected: a mapping, as {'k': 2048}"),
+    ({"dims": {3: 4}}, "a name in dims is of type int\n  got: 3\n  expected: strings, as {'k': 2048}"),
+    ({"dims": {"k": 2.0}}, "dims: k = 2.0 is no size\n  got: type float\n  expected: an integer from 1 to 2147483647\n"
+     "  fix: k = 2"),
+    ({"dims": {"k": True}}, "dims: k = True is no size\n  got: True\n  expected: an integer from 1 to 2147483647"),
+    ({"dims": {"k": None}}, "expected: an integer from 1 to 2147483647\n  fix: leave k out of dims"),
+    ({"schedule": "stages=3"}, "schedule is of type str\n  got: 'stages=3'\n  expected: a mapping, as {'stages': 5}"),
+    ({"schedule": {5: 3}}, "a name in schedule is of type int"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "message"), KINDS)
+def test_arguments_of_another_kind(compilations, changed, message):
+    with pytest.raises(ArgumentError) as caught:
+        scalec.compile(**({"source": PROGRAM, "target": "sm_90a"} | changed))
+    assert message in str(caught.value)
+    assert compilations == []
+
+
+def test_a_decision_that_is_no_number(monkeypatch):
+    with pytest.raises(ScheduleError) as caught:
+        scalec.compile(PROGRAM, "sm_90a", schedule={"stages": 3.5}, cache=False)
+    assert str(caught.value) == (
+        "schedule field stages cannot be '3.5'\n  expected: an integer from 2 to 32\n  fix: e.g. stages=4"
+    )
 
 
 def test_targets(compilations, monkeypatch):
