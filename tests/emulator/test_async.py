@@ -70,7 +70,6 @@ def test_the_pipeline_is_clean_whatever_the_seed(seed):
     [
         ("    fence.proxy.async.shared::cta;\n", "", "proxy", "fence"),
         ("    bar.sync 0;\n    @%p1 bra END;", "    @%p1 bra END;", "race", "warp"),
-        ("    fence.mbarrier_init.release.cluster;\n", "", "proxy", "mbarrier"),
         ("    bar.sync 0;\n    @%p1 bra WAIT;", "    @%p1 bra WAIT;", "barrier", "mbarrier"),
         ("[%r2], 4096;\n    cp", "[%r2], 4080;\n    cp", "deadlock|barrier|race|in-flight", "mbarrier"),
         ("[%r2], 4096;\n    cp", "[%r2], 4112;\n    cp", "deadlock", "16 bytes"),
@@ -207,6 +206,14 @@ def test_multicast_in_a_cluster(seed):
     run_ptx(module(MULTICAST), [data, out], grid=(4, 1, 1), cluster=(2, 1, 1), seed=seed)
     data_rows = np.tile(data[::8], (4, 1))
     np.testing.assert_array_equal(out.view(np.uint32).reshape(4, 32)[:, :], data_rows)
+
+
+def test_without_the_fence_other_ctas_may_not_see_the_initialisation():
+    hidden = MULTICAST.replace("    fence.mbarrier_init.release.cluster;\n", "")
+    for seed in SEEDS:
+        with pytest.raises(Finding, match="initialisation was not fenced"):
+            run_ptx(module(hidden), [np.arange(256, dtype=np.uint32), Out(256)], grid=(2, 1, 1), cluster=(2, 1, 1),
+                    seed=seed)  # fmt: skip
 
 
 def test_multicast_before_the_cluster_is_ready_is_found():

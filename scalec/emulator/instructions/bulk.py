@@ -54,7 +54,7 @@ def receivers(warp: Warp, address: int, mask: int | None) -> list[Cta]:
 def barrier_of(warp: Warp, cta: Cta, address: int) -> mbarrier.MBarrier:
     """The mbarrier at the same offset as `address` in the shared memory of a CTA."""
     own = cta.rank << RANK_SHIFT | address & ((1 << RANK_SHIFT) - 1)
-    return mbarrier.find(warp.cta.cluster, "shared", own, warp, asynchronous=True)
+    return mbarrier.find(warp.cta.cluster, "shared", own, warp)
 
 
 @op("cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta")

@@ -48,9 +48,7 @@ def try_cancel(instruction: Instruction, decoder: Decoder) -> Step:
             for cta in cluster.ctas if multicast else [warp.cta]:
                 own = cta.rank << RANK_SHIFT
                 _, offset = locate(cluster, "shared", own | address & _OFFSET, RESPONSE)
-                completes = mbarrier.find(
-                    cluster, "shared", own | int(barriers[lane]) & _OFFSET, warp, asynchronous=True
-                )
+                completes = mbarrier.find(cluster, "shared", own | int(barriers[lane]) & _OFFSET, warp)
                 goes.append(bulk.Target(cta, slice(offset, offset + RESPONSE), completes, RESPONSE))
             bulk.into_shared(warp, [], lambda r=response: r, goes, "launch control -> shared")
 

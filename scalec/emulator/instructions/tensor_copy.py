@@ -111,7 +111,7 @@ def _barrier(warp: Warp, cta: Cta, address: int, multicast: bool, pairs: bool) -
             expected="destination and mbarrier in the same CTA (or, with .cta_group::2, the same pair)",
         )
     own = rank << RANK_SHIFT | address & _OFFSET
-    return mbarrier.find(warp.cta.cluster, "shared", own, warp, asynchronous=True)
+    return mbarrier.find(warp.cta.cluster, "shared", own, warp)
 
 
 def _source(warp: Warp, moved: tensor_copy.Box) -> bulk.Bytes | None:
@@ -155,7 +155,7 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
     decoder.only(
         instruction,
         ("async", "bulk", "tensor", "reduce", "shared::cta", "global", "tile", "tile::scatter4", "bulk_group", *_DIMS),
-        ("L2::cache_hint", "im2col_no_offs", *_OPERATIONS),
+        ("L2::cache_hint", *_OPERATIONS),
     )
     operation = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
     (map_at, coordinates), origin = _map_operand(instruction, decoder, 0), decoder.address(instruction.operands[1])
@@ -168,7 +168,7 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
             point = [int(place[lane]) for place in places]
             address = int(origins[lane]) & 0xFFFFFFFF
             start = address & _OFFSET
-            moved = tensor_copy.box(tensor_map, point, start, gathered=gathered)
+            moved = tensor_copy.box(tensor_map, point, start, gathered=gathered, storing=True)
             target = _source(warp, moved)
             shared, _ = locate(warp.cta.cluster, "shared", address, 16)
             if shared is not warp.cta.shared:

@@ -30,7 +30,7 @@ class MBarrier:
         phase: number of completed phases.
         agent: place in the order; its clock is the number of completed phases, and `epochs_before` those of an object
             that was initialised at this place earlier.
-        visible: whether the initialisation was fenced for the async proxy and other CTAs.
+        visible: whether the initialisation was fenced for other CTAs.
         arrivals: who arrived in the current phase, for messages.
     """
 
@@ -157,11 +157,10 @@ def place(cluster: Cluster, space: str, address: int):
     return segment, offset
 
 
-def find(cluster: Cluster, space: str, address: int, warp: Warp | None, *, asynchronous: bool = False) -> MBarrier:
+def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarrier:
     """The mbarrier at an address, checked to be initialised before this use.
 
-    `warp` is the user (None: an asynchronous operation that was checked when it was issued); `asynchronous`: the object
-    is to be used by an asynchronous operation that the warp issues.
+    `warp` is the user, by itself or by an asynchronous operation that it issues (None: one that was checked then).
 
     Raises:
         Finding: barrier or proxy.
@@ -188,11 +187,11 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None, *, async
                 expected="a barrier between mbarrier.init and the first use by another warp",
                 fix="bar.sync, or barrier.cluster for other CTAs, after fence.mbarrier_init",
             )
-        if not barrier.visible and (asynchronous or warp.cta is not cta):
+        # for the own CTA a barrier will do, also for what completes on the object: Triton's kernels have no fence there
+        if not barrier.visible and warp.cta is not cta:
             raise Finding(
                 "proxy",
-                f"{barrier.name} is used by an asynchronous operation or another CTA, and its initialisation was not"
-                " fenced",
+                f"{barrier.name} is used by {warp.name}, and its initialisation was not fenced for other CTAs",
                 expected="fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init",
                 fix="add fence.mbarrier_init.release.cluster after the last mbarrier.init",
             )
