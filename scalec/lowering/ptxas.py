@@ -32,7 +32,6 @@ class Assembled:
     registers: int
 
 
-@cache
 def find() -> Path:
     """ptxas: SCALEC_PTXAS, else the one of the nvidia-cuda-nvcc wheel, else the one on PATH.
 
@@ -40,8 +39,11 @@ def find() -> Path:
         ToolchainError: none found.
     """
     override = env.PTXAS.get()
-    if override:
-        return Path(override)
+    return Path(override) if override else _installed()
+
+
+@cache
+def _installed() -> Path:
     for site in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}:
         for found in sorted(Path(site, "nvidia").glob("*/bin/ptxas"), reverse=True):
             return found
@@ -51,12 +53,29 @@ def find() -> Path:
     return Path(on_path)
 
 
-@cache
 def version() -> str:
-    """ptxas's version, e.g. "13.0.88"."""
-    text = subprocess.run([find(), "--version"], capture_output=True, text=True, check=False).stdout
+    """ptxas's version, e.g. "13.0.88".
+
+    Raises:
+        ToolchainError: none found, or what is found is no ptxas.
+    """
+    path = find()
+    try:
+        text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        raise _cannot_run(path, error) from None
     found = re.search(r"V(\d[\d.]*)", text)
-    return found.group(1) if found else text.strip()
+    if found is None:
+        raise ToolchainError(f"{path} is no ptxas", got=text.strip()[:80] or "no output of --version", fix=_fix())
+    return found.group(1)
+
+
+def _cannot_run(path: Path, error: OSError) -> ToolchainError:
+    return ToolchainError(f"cannot run ptxas: {path}: {error.strerror or error}", fix=_fix())
+
+
+def _fix() -> str:
+    return f"unset {env.PTXAS.name}, or name a ptxas there" if env.PTXAS.get() else "pip install nvidia-cuda-nvcc"
 
 
 def assemble(ptx: str, arch: str, what: str) -> Assembled:
@@ -69,18 +88,19 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
         SlowKernelError: ptxas spilled, or serialised the tensor core's work.
         ToolchainError: ptxas failed.
     """
+    program = find()
     with tempfile.TemporaryDirectory(prefix="scalec-") as folder:
         source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         try:
             run = subprocess.run(
-                [find(), f"-arch={arch}", "-v", "-O3", source, "-o", output],
+                [program, f"-arch={arch}", "-v", "-O3", source, "-o", output],
                 capture_output=True,
                 text=True,
                 check=False,
             )
         except OSError as error:
-            raise ToolchainError(f"cannot run {find()}: {error}", fix="pip install nvidia-cuda-nvcc") from None
+            raise _cannot_run(program, error) from None
         log = (run.stdout + run.stderr).replace(folder + "/", "")
         if run.returncode:
             raise ToolchainError(f"ptxas refused the kernel of schedule {what}:\n{log.strip()}")

@@ -29,6 +29,33 @@ def test_env_lists_every_variable(invoke, monkeypatch):
     assert "ptxas" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("path", "row"),
+    [
+        ("/nonexistent", "cannot run ptxas: /nonexistent: No such file or directory"),
+        ("/", "cannot run ptxas: /: Permission denied"),
+        ("/bin/true", "/bin/true is no ptxas"),
+    ],
+)
+def test_env_reports_a_wrong_ptxas_in_its_row(invoke, monkeypatch, path, row):
+    monkeypatch.setenv("SCALEC_PTXAS", path)
+    result = invoke("env")
+    assert (result.exit_code, result.stderr) == (0, "")
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("ptxas")]
+    assert line.split(maxsplit=1)[1] == row
+    assert "GPU" in result.stdout
+
+
+def test_a_wrong_ptxas_is_refused_when_it_is_used(invoke, monkeypatch):
+    monkeypatch.setenv("SCALEC_PTXAS", "/nonexistent")
+    result = invoke("compile", FP8, "--dim", "n=64,k=128", "--emit", "ptx")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "error: cannot run ptxas: /nonexistent: No such file or directory\n"
+        "  fix: unset SCALEC_PTXAS, or name a ptxas there\n"
+    )
+
+
 def test_cache_path(invoke, cache_dir):
     assert invoke("cache", "path").stdout == f"{cache_dir}\n"
 
