@@ -160,3 +160,16 @@ def test_a_request_after_a_refusal():
     with pytest.raises(Finding) as caught:
         run_ptx(module(again, ONE, target="sm_100a"), [Out(4)], block=(1, 1, 1))
     assert caught.value.kind == "illegal"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_relaxed_arrival_publishes_what_was_fenced(seed):
+    relaxed = REMOTE.replace("barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed.aligned", 1)
+    np.testing.assert_array_equal(run_remote(relaxed, seed), np.arange(32) + np.array([[100], [0]]))
+
+
+def test_a_relaxed_arrival_publishes_nothing_else():
+    relaxed = REMOTE.replace("barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed.aligned", 1)
+    for seed in SEEDS:
+        with pytest.raises(Finding):
+            run_remote(relaxed.replace("    fence.mbarrier_init.release.cluster;\n", ""), seed)

@@ -131,7 +131,8 @@ def cluster_arrive(instruction: Instruction, decoder: Decoder) -> Step:
         if "cluster" in warp.units:
             raise Finding("barrier", "barrier.cluster.arrive twice without a wait between", fix="barrier.cluster.wait")
         warp.units["cluster"] = cluster.barrier.generation
-        cluster.barrier.arrive(warp, int(np.count_nonzero(warp.mask)), cluster.live_threads())
+        threads = int(np.count_nonzero(warp.mask))
+        cluster.barrier.arrive(warp, threads, cluster.live_threads(), relaxed=instruction.has("relaxed"))
 
     return arrive
 

@@ -211,6 +211,8 @@ def fence_init(instruction: Instruction, decoder: Decoder) -> Step:
 
     def run(warp: Warp) -> None:
         show_initialisations(warp)
+        # the fence with a relaxed arrival at the cluster's barrier is a release (9.7.13.4, example)
+        warp.agent.release(warp.units.setdefault("relaxed release", View(warp.agent.order.capacity)))
 
     return run
 

@@ -43,8 +43,10 @@ class Barrier:
     def describe(self) -> str:
         return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({', '.join(self.who) or 'none'})"
 
-    def arrive(self, warp: Warp, threads: int, expected: int) -> None:
+    def arrive(self, warp: Warp, threads: int, expected: int, *, relaxed: bool = False) -> None:
         """`threads` of a warp arrive at a barrier of `expected` threads; completes it when they are all.
+
+        A `relaxed` arrival publishes what the warp's last releasing fence did, and nothing later.
 
         Raises:
             Finding: barrier, when the counts do not fit.
@@ -58,7 +60,10 @@ class Barrier:
         self.expected = expected
         self.arrived += threads
         self.who.append(warp.name)
-        warp.agent.release(self.pending)
+        if not relaxed:
+            warp.agent.release(self.pending)
+        elif "relaxed release" in warp.units:
+            self.pending.join(warp.units["relaxed release"])
         if self.arrived > expected:
             raise Finding(
                 "barrier", f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
