@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,10 @@ def test_fault(fault):
 def test_how_many_escape():
     assert len(FAULTS) >= 30
     assert len(ESCAPES) <= 0.05 * len(FAULTS)
+
+
+def test_the_docs_list_every_fault():
+    text = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
+    for fault in FAULTS:
+        assert f"| {fault.what.removeprefix('bf16: ').removeprefix('thread path: ')} |" in text, fault.what
+    assert f"All {len(FAULTS)} are found" in text
