@@ -1,6 +1,6 @@
 """The arithmetic of Hopper's tensor cores, bit for bit: `--tensor-core=hopper`.
 
-NVIDIA does not publish it. The rule below was found on an H200 and reproduces every one of 1.4 million results of
+NVIDIA does not publish it. The rule below was found on an H200 and reproduces every one of 1.5 million results of
 random and extreme operands (tests/emulator/h200/calibration.py; a part of them is stored and compared by CI). It agrees
 with what others inferred for FP8 (DeepSeek-V3 technical report, 3.3.2) and for all types (arXiv:2511.10909,
 arXiv:2512.07004).
@@ -10,7 +10,8 @@ One instruction is one sum over its whole K, the accumulator a term of it like t
 1. The exponent of a product is the sum of its factors' exponents; a subnormal factor counts with its format's least
    exponent, it is not normalised first.
 2. All terms are aligned to the greatest exponent among them and cut off, toward zero, `fraction` bits after its point:
-   13 bits for wgmma of FP8, 25 bits for all else. Zeros take no part.
+   13 bits for wgmma of FP8, 25 bits for all else. Zeros take no part. The exponent is at least -133: no term keeps
+   bits below 2^-158.
 3. The cut terms are added exactly.
 4. A float32 result is cut off toward zero: to 13 fraction bits for wgmma of FP8, to 23 for all else; a float16 result
    is rounded to nearest even. Beyond the greatest number comes infinity. A zero is +0 always.
@@ -29,6 +30,7 @@ _LEAST_EXPONENT = {"e4m3": -6, "e5m2": -14, "f16": -14, "bf16": -126, "tf32": -1
 _NARROW = ("e4m3", "e5m2")
 _FRACTION_NARROW, _FRACTION = 13, 25  # bits that alignment keeps; H200, 2026-11-21
 _RESULT_NARROW, _RESULT = 13, 23  # fraction bits of a float32 result; H200, 2026-11-21
+_LEAST_ALIGNMENT = -133  # found with bf16 and tf32, whose products go below; H200, 2026-11-21
 _NOTHING = -(1 << 13)  # the exponent of zero
 
 
@@ -103,7 +105,7 @@ def _step(
     for x, y in zip(ea, eb, strict=True):
         np.add(x[:, None], y, out=sums)
         np.maximum(highest, sums, out=highest)
-    highest[highest < _NOTHING // 2] = 0
+    np.maximum(highest, _LEAST_ALIGNMENT, out=highest)
     shift = np.ldexp(1.0, fraction - highest)
     # Terms of FP8 have 8 bits, cut terms at most 13 + 2, their sums 20: float32 holds them. Its range does not hold the
     # scale where all products are zero and c is tiny, where any scale will do.

@@ -109,6 +109,14 @@ def test_wider_types_keep_25_bits_and_cut_to_23(kind):
     assert one([1] + [2.0**-13] * 7, [1] + [2.0**-13] * 7, 0, kind) == 1
 
 
+@pytest.mark.parametrize("kind", ["bf16", "tf32"])
+def test_no_term_keeps_bits_below_2_to_the_minus_158(kind):
+    small = 2.0**-80
+    # 2^-149 - 2^-158 is cut to 0, 2^-149 - 2^-159 is 2^-149
+    assert one([2.0**-69, -small], [small, 2.0**-78], 0, kind) == 0
+    assert one([2.0**-69, -small], [small, 2.0**-79], 0, kind) == 2.0**-149
+
+
 def test_float16_results_are_rounded_to_nearest_even():
     assert one([1], [1], 2.0**-11, "f16", "f16") == 1
     assert one([1, 2.0**-10], [1, 1], 2.0**-11, "f16", "f16") == 1 + 2**-9

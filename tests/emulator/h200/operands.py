@@ -85,7 +85,7 @@ def draw(
     sparse   one to three products per row, far apart in size
     cancel   products that cancel in pairs, and c against their sum
     special  some infinities, NaNs and zeros among moderate numbers
-    tiny     least exponents and subnormals on both sides, c likewise
+    tiny     least exponents and subnormals on both sides (bf16 and tf32: products about 2^-149), c likewise
     large    greatest exponents on both sides, c near its greatest
     zeros    zeros of both signs nearly everywhere
     alone    all products zero, c any finite pattern
@@ -93,7 +93,7 @@ def draw(
     m, n, k = shape
     generator = np.random.default_rng([seed, REGIMES.index(regime), m, n, k])
     sides = []
-    for form, rows in ((a, m), (b, n)):
+    for side, (form, rows) in enumerate(((a, m), (b, n))):
         top = _finite_top(form)
         low, high = 0, top
         if form.exponent == 8:  # products of arbitrary bf16 and tf32 nearly always over- or underflow
@@ -101,7 +101,7 @@ def draw(
         if regime == "tiny":
             low, high = 0, 4
             if form.exponent == 8:
-                low, high = (0, 40) if form is a else (form.bias - 20, form.bias)
+                low, high = (0, 12) if side == 0 else (form.bias - 36, form.bias - 12)  # products about 2^-149
         if regime == "large":
             low, high = top - 4, top
             if form.exponent == 8:
@@ -119,7 +119,7 @@ def draw(
         if regime == "zeros":
             keep = generator.random((rows, k)) < 0.05
             x = np.where(keep, x, x & form.unsigned.type(1 << (form.bits - 1)))
-        if regime == "alone" and form is a:
+        if regime == "alone" and side == 0:
             x &= form.unsigned.type(1 << (form.bits - 1))
         sides.append(x)
     x, y = sides
@@ -155,7 +155,7 @@ def draw(
             c = np.where(generator.random((m, n)) < 0.03, odd[generator.integers(0, 3, (m, n))], c)
         patterns = accumulator.encode(c)
     if regime in ("tiny", "large", "alone"):
-        low, high = {"tiny": (0, 30), "large": (254 - 12, 255), "alone": (0, 255)}[regime]
+        low, high = {"tiny": (0, 4 if a.exponent == 8 else 30), "large": (254 - 12, 255), "alone": (0, 255)}[regime]
         if accumulator.name == "f16":
             low, high = {"tiny": (0, 6), "large": (24, 31), "alone": (0, 31)}[regime]
         other = _patterns(accumulator, generator, (m, n), low, high)
