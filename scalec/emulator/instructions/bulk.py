@@ -109,8 +109,6 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
     )
     operation = next((m for m in instruction.modifiers if m in operations), None)
     kind = instruction.types[-1] if operation else ""
-    if kind == "f32" and operation == "add":
-        kind = "f32_ftz"  # cp.reduce.async.bulk.add.f32 flushes subnormals (9.7.9.27.4.2)
     operands = instruction.operands
     target, source, count = (
         decoder.address(operands[0]),

@@ -44,7 +44,7 @@ TENSOR_REDUCTIONS = {
 _BULK_LOGIC = {"b32", "b64"}
 BULK_REDUCTIONS = {
     **TENSOR_REDUCTIONS,
-    "add": {"u32", "s32", "u64", "f32_ftz", "f64", "f16", "bf16"},
+    "add": {"u32", "s32", "u64", "f32", "f64", "f16", "bf16"},
     "and": _BULK_LOGIC,
     "or": _BULK_LOGIC,
     "xor": _BULK_LOGIC,
@@ -59,8 +59,8 @@ def reduce(
     """The new contents of global memory: `old` reduced with `new`, element by element.
 
     NaN results are one NaN; min and max ignore a NaN and order -0 below +0; f32 keeps subnormals and f32_ftz flushes
-    those of operands and results (all as an H200 has it). cp.reduce.async.bulk.add.f32 flushes them: its element here
-    is "f32_ftz".
+    those of operands and results (all as an H200 has it). cp.reduce.async.bulk.add.f32 keeps them on an H200, although
+    PTX ISA 9.7.9.27.4.2 says that it flushes.
 
     Args:
         operation: "add", "min", "max", "inc", "dec", "and", "or" or "xor".
