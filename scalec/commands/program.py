@@ -14,12 +14,16 @@ def read_source(text: str) -> str:
 
     Raises:
         OSError: the file cannot be read.
-        ScalecError: it is not UTF-8 text.
+        ScalecError: it is not UTF-8 text, or `text` is neither a file nor a program.
     """
     try:
         if text == "-":
             return sys.stdin.read()
-        return Path(text).read_text(encoding="utf-8") if _names_a_file(text) else text
+        if _names_a_file(text):
+            return Path(text).read_text(encoding="utf-8")
+        if text.strip() and not any(c in text for c in "=[#\n"):  # every program has a statement
+            raise ScalecError(f"no file {text}", expected="a file, -, or a program such as 'C[m,n] = A[m,k]@B[n,k]'")
+        return text
     except UnicodeDecodeError as error:
         raise ScalecError(
             f"{text} is not text", got=f"byte 0x{error.object[error.start]:02x} at {error.start}", expected="UTF-8"

@@ -51,6 +51,13 @@ TERMINALS = {
 }
 
 
+LINES = "a statement ends with its line, unless ( ) or [ ] are open"
+_BROKEN = re.compile(
+    r"[^\s;][ \t\r\f]*\n\s*(for|with|scale)\s*$"
+)  # a line that begins with a clause, after a statement
+_BEGINS = re.compile(r"[^\s;][ \t\r\f]*\n\s*$")  # the beginning of a line, after a statement
+
+
 def blank(text: str) -> str:
     """`text` with comments, and line breaks inside brackets, replaced by as many spaces."""
     text = re.sub(r"#[^\n]*", lambda m: " " * len(m[0]), text)
@@ -206,6 +213,15 @@ def _refusal(source: Source, error: UnexpectedInput, accepted: Sequence[str]) ->
             (start, start + 1), "the program ends too early", got="nothing after this", expected=expected
         )
     start = error.pos_in_stream or 0
+    clause = _BROKEN.search(blank(text)[:start])
+    if clause:
+        return source.error(
+            clause.span(1),
+            f"{clause[1]} begins a statement",
+            got=f"a line that begins with {clause[1]}",
+            expected=f"{clause[1]} on the line of the statement that it belongs to",
+            fix=f"write it at the end of the line before: {LINES}",
+        )
     found = str(error.token) if isinstance(error, UnexpectedToken) else text[start]
     what, got = found, repr(found)
     if found in "\n;":
@@ -223,6 +239,10 @@ def _refusal(source: Source, error: UnexpectedInput, accepted: Sequence[str]) ->
 
 def _fix(text: str, start: int, accepted: Sequence[str]) -> str:
     """The fix of a known mistake."""
+    if text[start : start + 1] in tuple("+-*/@^,:)]") and _BEGINS.search(blank(text)[:start]):
+        return f"write it at the end of the line before and in brackets: {LINES}"
+    if text.startswith("\n", start):
+        return f"go on in this line: {LINES}"
     pair = text[max(0, start - 1) : start + 1]
     if pair == "==":
         return "write = or +="

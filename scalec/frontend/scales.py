@@ -125,6 +125,15 @@ def _level(source: Source, level: ast.Level, name: str, index: Sequence[Linear])
             expected="ue8m0@packed",
             fix=f"write {level.block.text}:ue8m0@packed, or another layout",
         )
+    if level.layout is not None and layout == "blocked" and ELEMENT_TYPES[type].bits != 8:
+        eight = [t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits == 8]
+        raise source.error(
+            level.layout.span,
+            "blocked scales are tiles of 8-bit scales",
+            got=f"{type}@blocked",
+            expected=" or ".join(f"{t}@blocked" for t in eight),
+            fix=f"write {level.block.text}:{type}@row, @col, or one of these types",
+        )
     return Level(block, type, layout)
 
 

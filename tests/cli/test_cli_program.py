@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalec.commands import program
+from scalec.errors import ScalecError
 
 
 def test_dims():
@@ -44,8 +45,21 @@ def test_source(tmp_path, monkeypatch):
 
 
 @given(st.text().filter(lambda text: text != "-"))
-def test_any_text_is_a_program_or_a_file(text):
-    assert isinstance(program.read_source(text), str)
+def test_any_text_is_a_program_or_a_file_or_refused(text):
+    if "=" in text:
+        assert program.read_source(text) == text
+    else:
+        with contextlib.suppress(ScalecError):
+            assert program.read_source(text) == text
+
+
+@pytest.mark.parametrize("name", ["nofile.scale", "./dir/x.txt", "gemm", "/nonexistent/gemm.scale", "."])
+def test_no_such_file(name):
+    with pytest.raises(ScalecError) as caught:
+        program.read_source(name)
+    assert str(caught.value) == (
+        f"no file {name}\n  expected: a file, -, or a program such as 'C[m,n] = A[m,k]@B[n,k]'"
+    )
 
 
 @given(st.text())
