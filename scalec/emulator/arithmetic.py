@@ -149,6 +149,19 @@ def narrow(wide: np.ndarray, dtype: np.dtype, rounding: str = "rn") -> np.ndarra
     return canonical32(nearest) if dtype == F32 else canonical(nearest)
 
 
+def flush_rounded(result: np.ndarray, wide: Callable[[], np.ndarray], rounding: str) -> np.ndarray:
+    """.ftz of a result of narrow(wide(), ...).
+
+    A number is subnormal if it would be one when rounded with as many bits as normal numbers have (measured on an
+    H200): 2^-126 (1 - 2^-24) is flushed, though as a float32 it is rounded to 2^-126; 2^-126 (1 - 2^-25) is not.
+    """
+    least = float(np.finfo(result.dtype).smallest_normal)
+    if (np.abs(result) == least).any():
+        tiny = np.abs(narrow(wide() * 256, result.dtype, rounding).astype(F64)) < least * 256
+        result = np.where(tiny, np.copysign(result.dtype.type(0), result), result)
+    return flush(result)
+
+
 # -- float32, to nearest -----------------------------------------------------------------------------------------------
 
 
@@ -310,22 +323,15 @@ def operation(name: str, dtype: np.dtype, rounding: str = "rn", ftz: bool = Fals
         ftz: subnormal operands and results become zeros of their sign; of float32 and float16.
     """
     compute = _rounded(name, dtype, rounding)
-    return _flushing(compute, name, dtype) if ftz else compute
-
-
-def _flushing(compute: Operation, name: str, dtype: np.dtype) -> Operation:
-    least = np.finfo(dtype).smallest_normal
+    if not ftz:
+        return compute
     wide = _WIDE[name]
 
-    def run(*operands: np.ndarray) -> np.ndarray:
+    def flushing(*operands: np.ndarray) -> np.ndarray:
         operands = tuple(flush(x) for x in operands)
-        result = compute(*operands)
-        if (np.abs(result) == least).any():  # what is subnormal before it is rounded is flushed, too
-            tiny = np.abs(wide(*operands)) < least
-            result = np.where(tiny, np.copysign(result.dtype.type(0), result), result)
-        return flush(result)
+        return flush_rounded(compute(*operands), lambda: wide(*operands), rounding)
 
-    return run
+    return flushing
 
 
 def _rounded(name: str, dtype: np.dtype, rounding: str) -> Operation:

@@ -103,8 +103,11 @@ def _finished(instruction: Instruction, convert: Convert, have: np.dtype | None,
     if instruction.has("ftz"):
         if have == F32 and to != F16:
             chain = [flush, canonical, *chain]
-        if to == F32:
-            chain.append(flush)
+        if have == F64:
+            rounding = _float_rounding(instruction) or "rn"
+            chain = [lambda value: arithmetic.flush_rounded(convert(value), lambda: value, rounding)]
+        elif to == F32:
+            chain += [flush, canonical]
     if to is not None and instruction.has("sat"):
         chain.append(saturate)
     if instruction.has("satfinite"):
@@ -112,7 +115,7 @@ def _finished(instruction: Instruction, convert: Convert, have: np.dtype | None,
     if instruction.has("relu"):
         chain.append(relu)
     if len(chain) == 1:
-        return convert
+        return chain[0]
 
     def run(value: np.ndarray) -> np.ndarray:
         for function in chain:

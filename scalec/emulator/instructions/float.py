@@ -12,7 +12,7 @@ from itertools import permutations, product
 import numpy as np
 
 from scalec.emulator import arithmetic
-from scalec.emulator.arithmetic import BF16, F16, F32, F64, ROUNDINGS, SIGN, UNSIGNED, flush, relu, saturate
+from scalec.emulator.arithmetic import BF16, F16, F32, F64, ROUNDINGS, SIGN, U16, UNSIGNED, flush, relu, saturate
 from scalec.emulator.findings import NotModelled
 from scalec.emulator.instructions.table import Decoder, Source, Step, op
 from scalec.emulator.machine.warp import Warp
@@ -137,6 +137,23 @@ op(
     *spellings("fma", _HALVES, ("rn",), _FTZ, ("sat", "relu"), needs=True),
     *spellings("fma", _BRAINS, ("rn",), _RELU, needs=True),
 )(partial(_arithmetic, name="fma"))
+
+_OUT_OF_BOUNDS = np.uint16(0x7FF7)  # the OOB NaN of both formats, of either sign: measured on an H200
+
+
+@op(*spellings("fma", (*_HALVES, *_BRAINS), ("rn.oob",), _RELU, needs=True))
+def fma_oob(instruction: Instruction, decoder: Decoder) -> Step:
+    """fma.rn.oob: +0 where a or b is the NaN that tensor copies put in the place of what is out of bounds: 9.7.4.4."""
+    kind = instruction.types[-1]
+    dtype = ELEMENTS[kind]
+    compute = finished(instruction, arithmetic.operation("fma", dtype))
+    positive = ~SIGN[dtype]
+
+    def run(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        outside = ((a.view(U16) & positive) == _OUT_OF_BOUNDS) | ((b.view(U16) & positive) == _OUT_OF_BOUNDS)
+        return np.where(outside, np.uint16(0), compute(a, b, c).view(U16)).view(dtype)
+
+    return steps(instruction, decoder, run, kind)
 
 
 @op(*spellings("div", ("f32",), ROUNDINGS, _FTZ, needs=True), *spellings("div", ("f64",), ROUNDINGS, needs=True))
