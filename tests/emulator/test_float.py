@@ -142,6 +142,28 @@ def test_flush_and_saturate() -> None:
     same(apply("fma.rn.f32", "f4", a[:4], b[:4], c), f32(least / 2, -least / 2, 1, least / 2))
 
 
+def test_flush_of_what_is_rounded_to_the_least_normal_number() -> None:
+    """2^-126 (1 - 2^-24) is subnormal; 2^-126 (1 - 2^-30) is 2^-126 in 24 bits (both as on an H200)."""
+    least = 2.0**-126
+    a, b = f32(least, -least, 2.0**-20 * (1 + 2.0**-15)), f32(1 - 2.0**-24, 1 - 2.0**-24, 2.0**-106 * (1 - 2.0**-15))
+    same(apply("mul.f32", "f4", a, b), f32(least, -least, least))
+    same(apply("mul.ftz.f32", "f4", a, b), f32(0, -0.0, least))
+    same(apply("fma.rn.ftz.f32", "f4", a, b, f32(0, 0, 0)), f32(0, -0.0, least))
+    same(apply("mul.rz.ftz.f32", "f4", a, b), f32(0, -0.0, 0))
+    same(apply("div.rp.ftz.f32", "f4", f32(least), f32(1 + 2.0**-23)), f32(0))
+
+
+def test_payloads_of_double() -> None:
+    """f64 keeps the payload of a NaN and makes it quiet; of two it takes the second one's (as an H200 does)."""
+    a = np.array([0x7FF0000000000001, 0x3FF0000000000000, 0x7FF8000000000005, 0x7FF0000000000000], "u8")
+    b = np.array([0x3FF0000000000000, 0xFFF0000000000002, 0x7FF8000000000007, 0xFFF0000000000000], "u8")
+    expected = np.array([0x7FF8000000000001, 0xFFF8000000000002, 0x7FF8000000000007, 0xFFF8000000000000], "u8")
+    for rounding in ROUNDINGS:
+        same(apply(f"add.{rounding}.f64", "u8", a, b), expected)
+    same(apply("neg.f64", "u8", a[:3]), np.array([0x7FF8000000000001, 0xBFF0000000000000, 0x7FF8000000000005], "u8"))
+    same(apply("fma.rn.f64", "u8", a[:2], b[:2], np.array([3, 0x7FF0000000000003], "u8")), expected[:2])
+
+
 def test_rcp_and_sqrt() -> None:
     (a,) = operands(256, 1, 3)
     a = np.where(a == 0, np.float32(3), np.abs(a))
@@ -182,8 +204,9 @@ def test_three_operands() -> None:
 
 def test_signs_and_classes() -> None:
     a = f32(-2, 0.0, -0.0, 2.0**-130, -INF, NAN)
-    same(apply("abs.f32", "f4", a)[:5], f32(2, 0, 0, 2.0**-130, INF))
-    same(apply("neg.f32", "f4", a)[:5], f32(2, -0.0, 0, -(2.0**-130), INF))
+    nan = bits(0x7FFFFFFF).view("f4")[0]
+    same(apply("abs.f32", "f4", a), f32(2, 0, 0, 2.0**-130, INF, nan))
+    same(apply("neg.f32", "f4", a), f32(2, -0.0, 0, -(2.0**-130), INF, nan))
     same(apply("neg.ftz.f32", "f4", a)[:5], f32(2, -0.0, 0, -0.0, INF))
     same(apply("copysign.f32", "f4", a[:3], f32(-1, -3, 4)), f32(-1, 3, -4))
     for name, expected in {

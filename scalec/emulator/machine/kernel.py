@@ -12,7 +12,7 @@ from scalec.emulator.instructions.table import Decoder, Step, decode, known_func
 from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
 from scalec.emulator.program import Function, Instruction, Module, Variable
 
-_GARBAGE = {1: np.uint8(1), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
+_GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
 _PARAM_LIMIT = 32764  # bytes of kernel parameters, PTX ISA 5.2.6 (sm_70 and later, PTX 8.1)
 
 
@@ -172,7 +172,7 @@ class Kernel:
             return np.zeros(32, bool)
         if bits == 128:
             return np.full((32, 2), _GARBAGE[64])
-        return np.full(32, _GARBAGE[max(bits, 16)])
+        return np.full(32, _GARBAGE[max(bits, 8)])
 
 
 def _tensor(instruction: Instruction) -> bool:
