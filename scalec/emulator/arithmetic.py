@@ -31,6 +31,7 @@ NAN = {F16: U16.type(0x7FFF), BF16: U16.type(0x7FFF), F32: U32.type(0x7FFFFFFF),
 NAN32 = NAN[F32].view(F32)
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
+_ABOVE = {F16: U16.type(0x7800), F32: U32.type(0x7F000000)}  # not 0: twice the least normal number, or more
 _LOW16, _HALF16 = np.uint32(0xFFFF), np.uint32(0x8000)
 _LOW28 = np.uint64((1 << 28) - 1)
 _ONE = np.int64(1)
@@ -155,10 +156,14 @@ def flush_rounded(result: np.ndarray, wide: Callable[[], np.ndarray], rounding: 
     A number is subnormal if it would be one when rounded with as many bits as normal numbers have (measured on an
     H200): 2^-126 (1 - 2^-24) is flushed, though as a float32 it is rounded to 2^-126; 2^-126 (1 - 2^-25) is not.
     """
-    least = float(np.finfo(result.dtype).smallest_normal)
+    dtype = result.dtype
+    above = result.view(UNSIGNED[dtype]) & _ABOVE[dtype]
+    if np.count_nonzero(above) == above.size:
+        return result
+    least = float(np.finfo(dtype).smallest_normal)
     if (np.abs(result) == least).any():
-        tiny = np.abs(narrow(wide() * 256, result.dtype, rounding).astype(F64)) < least * 256
-        result = np.where(tiny, np.copysign(result.dtype.type(0), result), result)
+        tiny = np.abs(narrow(wide() * 256, dtype, rounding).astype(F64)) < least * 256
+        result = np.where(tiny, np.copysign(dtype.type(0), result), result)
     return flush(result)
 
 
@@ -192,16 +197,20 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     float64 sum is inexact and lies in the middle of two float32 numbers. Its 28 lowest bits are then 0, as they are
     where it is a float32 number, infinite or NaN; without such an element all is done.
     """
-    wide = a.astype(F64)
-    wide *= b.astype(F64)
-    wide += c.astype(F64)
+    product = a.astype(F64) * b.astype(F64)
+    addend = c.astype(F64)
+    wide = product + addend
     result = wide.astype(F32)
     low = wide.view(U64) & _LOW28
     if np.count_nonzero(low) == low.size:
         return result
-    if not ((low == 0) & (result.astype(F64) != wide)).any():
+    middle = (low == 0) & (result.astype(F64) != wide)
+    if not middle.any():
         return result
-    return canonical32(wide_fma(a, b, c).astype(F32))
+    middle &= (wide - product != addend) | (wide - addend != product)  # the sum is inexact
+    if not middle.any():
+        return result
+    return canonical32(to_odd(*two_sum(product, addend)).astype(F32))
 
 
 # -- bfloat16, to nearest ----------------------------------------------------------------------------------------------
