@@ -64,18 +64,17 @@ class Expected:
     """What an array holds after the launch.
 
     Attributes:
-        values: of the array's shape; float64 or integers.
-        tolerance: the largest difference, a number or of the array's shape; 0 for bit for bit.
+        values: of the array's shape; float64 or integers, of which as many bits count as the array has.
+        tolerance: of floats: the largest difference, a number or of the array's shape.
     """
 
     values: np.ndarray
     tolerance: Any = 0
 
     def misses(self, actual: np.ndarray) -> np.ndarray:
-        """Which elements of `actual` are wrong; not-a-number only agrees with itself."""
+        """Which elements of `actual` are wrong; not-a-number agrees with not-a-number alone."""
         if actual.dtype.kind in "iu":
-            difference = actual.astype(np.int64) - self.values.astype(np.int64)
-            return np.abs(difference) > self.tolerance
+            return actual != self.values.astype(actual.dtype)
         want = np.asarray(self.values, np.float64)
         have = actual.astype(np.float64)
         with np.errstate(invalid="ignore"):
@@ -93,6 +92,7 @@ class Case:
         expected: array -> what it holds afterwards. An array that is not named stays as it is.
         blank: arrays whose bytes count as unwritten before the launch.
         grid: instead of the program's.
+        ignored: arrays of which nothing is asked afterwards.
     """
 
     arrays: dict[str, np.ndarray]
@@ -100,6 +100,7 @@ class Case:
     expected: dict[str, Expected]
     blank: frozenset[str] = frozenset()
     grid: tuple[int, int, int] | None = None
+    ignored: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def _tma_copy(row: Mapping[str, Any]) -> Give:
         rows, columns = box(row, "x_map")
         x = rng.integers(1, 100, (rows + 5, 2 * columns)).astype(dtype)
         out = np.zeros((2 * rows, columns + 16), dtype)
-        from_i, from_j, to_i, to_j = -3, columns // 2 + 16, rows + 7, -16
+        from_i, from_j, to_i, to_j = -3, columns // 2 + 16, rows + 7, 32
         tile = np.zeros((rows, columns), np.float64)
         for i in range(rows):
             for j in range(columns):

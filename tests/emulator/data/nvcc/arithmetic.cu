@@ -106,9 +106,8 @@ extern "C" __global__ void dot_integers(const int* x, const int* y, int* out, in
   put(8, result);
   asm("add.sat.s32 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   put(9, result);
-  put(10, __vabsdiffs4(a, b));
-  put(11, __viaddmax_s32_relu(a, b, i));
-  put(12, abs(a >> 1) + __rhadd(a, b));
+  put(10, __viaddmax_s32_relu(a, b, i));
+  put(11, abs(a >> 1) + __rhadd(a, b));
 }
 
 extern "C" __global__ void floats(const float* x, const float* y, float* out, int n) {
@@ -249,27 +248,4 @@ extern "C" __global__ void narrow_conversions(const float2* x, uint32_t* out, in
   put(5, relu);
   asm("cvt.rn.satfinite.e5m2x2.f16x2 %0, %1;" : "=h"(from_half) : "r"(*(uint32_t*)&half));
   put(6, from_half);
-#if __CUDA_ARCH__ >= 1000
-  uint32_t fp4;
-  asm("{ .reg .b8 t; cvt.rn.satfinite.e2m1x2.f32 t, %1, %2; cvt.u32.u8 %0, t; }" : "=r"(fp4) : "f"(a.x), "f"(a.y));
-  put(7, fp4);
-  uint32_t wide;
-  asm("{ .reg .b8 t; cvt.u8.u32 t, %1; cvt.rn.f16x2.e2m1x2 %0, t; }" : "=r"(wide) : "r"(fp4));
-  put(8, wide);
-  uint16_t six, scale;
-  asm("cvt.rn.satfinite.e2m3x2.f32 %0, %1, %2;" : "=h"(six) : "f"(a.x), "f"(a.y));
-  put(9, six);
-  asm("cvt.rn.f16x2.e2m3x2 %0, %1;" : "=r"(wide) : "h"(six));
-  put(10, wide);
-  asm("cvt.rn.satfinite.e3m2x2.f32 %0, %1, %2;" : "=h"(six) : "f"(a.x), "f"(a.y));
-  put(11, six);
-  asm("cvt.rn.f16x2.e3m2x2 %0, %1;" : "=r"(wide) : "h"(six));
-  put(12, wide);
-  asm("cvt.rz.satfinite.ue8m0x2.f32 %0, %1, %2;" : "=h"(scale) : "f"(fabsf(a.x)), "f"(fabsf(a.y)));
-  put(13, scale);
-  asm("cvt.rp.satfinite.ue8m0x2.f32 %0, %1, %2;" : "=h"(scale) : "f"(fabsf(a.x)), "f"(fabsf(a.y)));
-  put(14, scale);
-  asm("cvt.rn.bf16x2.ue8m0x2 %0, %1;" : "=r"(wide) : "h"(scale));
-  put(15, wide);
-#endif
 }

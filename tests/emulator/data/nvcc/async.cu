@@ -297,10 +297,10 @@ extern "C" __global__ void tensor_ranks(const __grid_constant__ TensorMap one, c
   fence_init();
   bar_expect(&bar, 128 + 512 + 256 + 128);
   uint32_t at = shared_address(tiles), b = shared_address(&bar);
-  asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"(at), "l"(&one), "r"(-5), "r"(b) : "memory");
+  asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"(at), "l"(&one), "r"(-4), "r"(b) : "memory");
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(at + 512), "l"(&three), "r"(4), "r"(-1), "r"(1), "r"(b) : "memory");
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(at + 1024), "l"(&four), "r"(0), "r"(1), "r"(0), "r"(2), "r"(b) : "memory");
-  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(at + 1536), "l"(&five), "r"(2), "r"(0), "r"(1), "r"(-1), "r"(0), "r"(b) : "memory");
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(at + 1536), "l"(&five), "r"(4), "r"(0), "r"(1), "r"(-1), "r"(0), "r"(b) : "memory");
   bar_wait(&bar, 0);
   // one, three and four dimensions go out as one, 32 elements at a time; five as five, shifted
   auto store = [&](int to, uint32_t from) {
@@ -329,8 +329,8 @@ extern "C" __global__ void tensor_reductions(const __grid_constant__ TensorMap s
   fence_proxy();
   __syncwarp();
   if (i == 0) {
-    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&sums), "r"(-4), "r"(2), "r"(shared_address(a)) : "memory");
-    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.max.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&most), "r"(8), "r"(-3), "r"(shared_address(b)) : "memory");
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&sums), "r"(4), "r"(2), "r"(shared_address(a)) : "memory");
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.max.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&most), "r"(8), "r"(3), "r"(shared_address(b)) : "memory");
     asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&halves), "r"(0), "r"(0), "r"(shared_address(c)) : "memory");
     bulk_commit();
     bulk_wait();
@@ -378,6 +378,7 @@ extern "C" __global__ void barrier_counts(int* out, int rounds) {
   if (warp == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
   if (i == 64) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], 7;" ::"r"(at) : "memory");
   bar_wait(&bar, rounds & 1);
+  __syncthreads();  // nobody may miss a phase
   if (warp == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
   if (i == 64) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], 7;" ::"r"(at) : "memory");
   bar_wait(&bar, (rounds + 1) & 1);

@@ -4,7 +4,6 @@
 // launch nested: block=96,1,1
 // launch dispatch: block=64,1,1
 // launch sort_local: block=32,1,1
-// launch recurse: block=32,1,1
 // launch warp_votes: block=64,1,1
 // launch warp_shuffles: block=64,1,1
 // launch warp_matches: block=64,1,1
@@ -57,7 +56,7 @@ out:
 __device__ __noinline__ int cube(int x) { return x * x * x; }
 __device__ __noinline__ int twice(int x) { return 2 * x; }
 
-// A switch that becomes a jump table, calls of functions, and one through a pointer.
+// A switch with a case that falls through, calls of functions.
 extern "C" __global__ void dispatch(const int* x, int* out) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   int value = x[i], result;
@@ -75,8 +74,7 @@ extern "C" __global__ void dispatch(const int* x, int* out) {
     case 10: result = value % 11; break;
     default: result = 1000 + (value & 15);
   }
-  int (*function)(int) = value & 1 ? cube : twice;
-  out[i] = result + function(i);
+  out[i] = result + (value & 1 ? cube(i) : twice(i));
 }
 
 // An array of a thread's own, indexed by what it holds: local memory.
@@ -96,15 +94,6 @@ extern "C" __global__ void sort_local(const short* x, short* out) {
     own[at] = value;
   }
   for (int j = 0; j < 24; j++) out[i * 24 + j] = own[j];
-}
-
-__device__ __noinline__ unsigned ackermann_like(unsigned m, unsigned n) {
-  return m == 0 ? n + 1 : n == 0 ? ackermann_like(m - 1, 1) + 1 : ackermann_like(m - 1, n - 1) + m;
-}
-
-extern "C" __global__ void recurse(unsigned* out) {
-  unsigned i = threadIdx.x;
-  out[i] = ackermann_like(i % 7, i / 7);
 }
 
 extern "C" __global__ void warp_votes(const int* x, unsigned* out) {

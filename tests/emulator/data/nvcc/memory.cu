@@ -87,6 +87,8 @@ extern "C" __global__ void uneven_barrier(const int* x, int* out) {
   __shared__ int best[4];
   int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   int chosen = x[warp] & 1;
+  if (threadIdx.x < 4) best[threadIdx.x] = -1;  // nvcc reads what it will not use
+  __syncthreads();
   if (chosen) {
     int value = __reduce_max_sync(0xffffffffu, x[threadIdx.x] * 2);
     if (lane == 0) best[warp] = value;
@@ -141,7 +143,7 @@ extern "C" __global__ void global_atomics(int* cells, float* floats, __half2* ha
   atomicAdd(&brains[i & 1], __float2bfloat16(1.0f));
   atomicMax(&wide[0], (unsigned long long)value << 20);
   // a product by compare-and-swap
-  unsigned long long have = wide[1], assumed;
+  unsigned long long have = *(volatile unsigned long long*)(wide + 1), assumed;
   do {
     assumed = have;
     have = atomicCAS(&wide[1], assumed, assumed * (2 * (value & 3) + 1));
