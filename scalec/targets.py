@@ -6,6 +6,15 @@ from dataclasses import dataclass, field
 
 from scalec.errors import UnsupportedError
 
+WARPGROUP = 128
+"""Threads of a warpgroup (PTX ISA 9.7.15: four contiguous warps)."""
+
+WAVE = 64
+"""Rows that a warpgroup multiplies at once (PTX ISA 9.7.15: wgmma is m64nNkK)."""
+
+MAX_BOX = 256
+"""Elements of a bulk copy's box along one dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
+
 
 @dataclass(frozen=True)
 class MmaShape:
@@ -61,6 +70,10 @@ class Target:
     setmaxnreg: range = range(24, 257, 8)
     no_kernel: frozenset[str] = frozenset()
 
+    def entry_registers(self, threads: int) -> int:
+        """Registers of a thread at entry, before setmaxnreg: the register file shared out, in steps of 8."""
+        return min(self.registers // threads, self.max_registers) // 8 * 8
+
     def mma_for(self, a: str, b: str) -> MmaShape | None:
         """The tensor-core family that multiplies element types `a` and `b`, or None."""
         return next((f for f in self.mma if a in f.operands and b in f.operands), None)
@@ -70,9 +83,9 @@ class Target:
 # Transposed operands (imm-trans-a, imm-trans-b) are for .f16 and .bf16 alone (ibid., wgmma.mma_async).
 # Shared memory 227 KB and 64 K registers: CUDA programming guide, "Technical Specifications per Compute Capability".
 _SM90_MMA = (
-    MmaShape(64, range(8, 257, 8), 32, frozenset({"e4m3", "e5m2"}), reads_mn_major=False),
-    MmaShape(64, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
-    MmaShape(64, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
+    MmaShape(WAVE, range(8, 257, 8), 32, frozenset({"e4m3", "e5m2"}), reads_mn_major=False),
+    MmaShape(WAVE, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
+    MmaShape(WAVE, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
 )
 
 TARGETS: dict[str, Target] = {

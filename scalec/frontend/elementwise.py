@@ -35,13 +35,13 @@ def gelu(x: ir.Value) -> ir.Value:
 
 def power(x: ir.Value, exponent: int) -> ir.Value:
     """x to a positive integer power, by repeated squaring."""
-    result: ir.Value | None = None
-    while exponent:
+    while not exponent & 1:
+        x, exponent = arith.MulFOp(x, x).result, exponent >> 1
+    result = x
+    while exponent := exponent >> 1:
+        x = arith.MulFOp(x, x).result
         if exponent & 1:
-            result = x if result is None else arith.MulFOp(result, x).result
-        exponent >>= 1
-        x = arith.MulFOp(x, x).result if exponent else x
-    assert result is not None
+            result = arith.MulFOp(result, x).result
     return result
 
 

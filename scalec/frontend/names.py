@@ -91,8 +91,9 @@ class Names:
             tensor = self.tensor(node.name, len(node.indices), node.span)
             tensor.index = True
             return affine.atom(affine.Symbol(tensor.name, self.indices(tensor, node.indices)))
-        assert isinstance(node, ast.IndexBinary)
-        return self._combine(node, self._index(node.left), self._index(node.right))
+        if isinstance(node, ast.IndexBinary):
+            return self._combine(node, self._index(node.left), self._index(node.right))
+        raise TypeError(f"{node} is no index expression")  # the grammar has no other
 
     def _combine(self, node: ast.IndexBinary, left: Linear, right: Linear) -> Linear:
         if node.operator == "+":

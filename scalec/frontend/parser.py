@@ -77,8 +77,8 @@ def _span(meta: Meta) -> Span:
 
 
 def _name(token: Token) -> ast.Name:
-    assert token.start_pos is not None
-    return ast.Name((token.start_pos, token.start_pos + len(token)), str(token))
+    start = token.start_pos or 0
+    return ast.Name((start, start + len(token)), str(token))
 
 
 @v_args(meta=True)

@@ -166,12 +166,11 @@ class Resolver:
         return tuple(found.values())
 
     def _otherwise(self, node: ast.Statement, statement: Statement) -> float | None:
-        filled = [r for r in node.ranges if r.otherwise]
-        values = {read_float(self.source, r.otherwise.span, r.otherwise.text) for r in filled if r.otherwise}
+        filled = [(r.dim.text, r.otherwise) for r in node.ranges if r.otherwise]
+        values = {read_float(self.source, number.span, number.text) for _, number in filled}
         if not values:
             return None
-        last = filled[-1]
-        assert last.otherwise is not None
+        dim, number = filled[-1]
         scattered = any(affine.symbols(i) for i in statement.index)
         why, expected = "", ""
         if len(values) > 1:
@@ -179,11 +178,11 @@ class Resolver:
         elif scattered or statement.accumulate:
             why = "else cannot fill " + ("what is scattered" if scattered else "what is accumulated into")
             expected = "no else: points outside the range keep what they hold"
-        elif all(r.dim.text not in statement.dims for r in filled):
-            why = f"else has no point to fill: {last.dim.text} is no index of {statement.tensor.name}"
+        elif all(name not in statement.dims for name, _ in filled):
+            why = f"else has no point to fill: {dim} is no index of {statement.tensor.name}"
             expected = "a range over an index of the result"
         if why:
-            raise self.source.error(last.otherwise.span, why, got=f"else {last.otherwise.text}", expected=expected)
+            raise self.source.error(number.span, why, got=f"else {number.text}", expected=expected)
         return values.pop()
 
     # ------------------------------------------------------------------------------------------------- expressions

@@ -87,11 +87,12 @@ class Schedule:
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none.
         warpgroups: consumer warpgroups (each takes tile M / warpgroups rows).
         registers: (producer, consumer) registers of a thread after setmaxnreg.
-        scale_path: how per-row K-blocked scales reach shared memory: "bulk" (tensor copy, needs a layout whose rows
-            are contiguous) or "thread" (each lane of a warp copies its rows' scales; any layout).
+        scale_path: how scales with one value a row that vary along K reach shared memory: "bulk" (tensor copies: of a
+            K block's column of a "col" layout, or of windows of eight K blocks of a "row" layout, which needs K known
+            and 16-byte rows) or "thread" (loads and stores of three producer warps; any layout).
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
-        unroll: K blocks in one iteration of the main loop.
+        unroll: K blocks in one iteration of the main loop; above 1 where K is known.
         epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy) or "direct" (registers
             to global memory).
         order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.

@@ -8,6 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.ir.tile_types import WindowType, element_of, int_of, ints_of, shape_of
 from scalec.ir.verify import fail
+from scalec.targets import MAX_BOX
 
 
 def at_least(op: ir.OpView, low: int, *names: str) -> bool:
@@ -67,12 +68,6 @@ def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
             return fail(op, f"the cursor goes through {depth} stages, the {what} has {stages}")
     return True
 
-
-WAVE_ROWS = 64
-"""Rows of a wave: those of one warpgroup instruction (PTX ISA 9.7.15: wgmma is m64nNkK)."""
-
-MAX_BOX = 256
-"""Elements of a box along each dimension (CUDA driver API, cuTensorMapEncodeTiled, boxDim)."""
 
 MAX_TRANSACTION = (1 << 20) - 1
 """Bytes that a barrier can expect (PTX ISA 9.7.13.15, mbarrier: range of the tx-count)."""

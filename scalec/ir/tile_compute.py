@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import WAVE_ROWS, at_least, flag, holds_factors, in_step, maker, takes
+from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, takes
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -25,6 +25,7 @@ from scalec.ir.tile_types import (
     str_of,
 )
 from scalec.ir.verify import fail, verifier
+from scalec.targets import WAVE
 
 # ---------------------------------------------------------------------------------------------------------- compute
 
@@ -37,8 +38,8 @@ class FragmentOp(Tile.Operation, name="fragment"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         shape, space = shape_of(op.result.type), str_of(op.result.type.space)
-        if len(shape) != 2 or min(shape) < 1 or shape[0] % WAVE_ROWS or shape[1] % 8:
-            return fail(op, f"an accumulator of {list(shape)}, expected rows by {WAVE_ROWS} and columns by 8")
+        if len(shape) != 2 or min(shape) < 1 or shape[0] % WAVE or shape[1] % 8:
+            return fail(op, f"an accumulator of {list(shape)}, expected rows by {WAVE} and columns by 8")
         if space not in ("registers", "tensor"):
             return fail(op, f"an accumulator in {space}, expected registers or tensor")
         return True
@@ -74,12 +75,12 @@ class MmaOp(Tile.Operation, name="mma"):
             return fail(op, f"the accumulator has {c[1]} columns, B {b[0]} rows")
         if not (at_least(op, 0, "wave", "a_wave") and at_least(op, 1, "waves") and flag(op, "accumulate")):
             return False
-        if c[0] <= int_of(op.wave) * WAVE_ROWS or int_of(op.a_wave) >= int_of(op.waves):
+        if c[0] <= int_of(op.wave) * WAVE or int_of(op.a_wave) >= int_of(op.waves):
             return fail(
                 op, f"wave {int_of(op.wave)} of A's wave {int_of(op.a_wave)} is outside an accumulator of {c[0]} rows"
             )
-        if a[0] % (WAVE_ROWS * int_of(op.waves)):
-            return fail(op, f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {WAVE_ROWS} rows")
+        if a[0] % (WAVE * int_of(op.waves)):
+            return fail(op, f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {WAVE} rows")
         widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
         if widths[0] != widths[1]:
             return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
@@ -112,8 +113,8 @@ class RowFactorsOp(Tile.Operation, name="row_factors"):
         if not 0 <= wave < waves:
             return fail(op, f"wave {wave} of {waves}")
         rows = holds_factors(op)
-        if rows % (WAVE_ROWS * waves):
-            return fail(op, f"factors of {rows} rows, expected a multiple of {waves} waves of {WAVE_ROWS} rows")
+        if rows % (WAVE * waves):
+            return fail(op, f"factors of {rows} rows, expected a multiple of {waves} waves of {WAVE} rows")
         return rows > 0
 
 
@@ -167,7 +168,7 @@ class PromoteOp(Tile.Operation, name="promote"):
         (rows, columns), (_, partial) = shape_of(op.accumulator.type), shape_of(op.partial.type)
         if columns != partial:
             return fail(op, f"the accumulator has {columns} columns, the partial sums {partial}")
-        if not 0 <= int_of(op.wave) * WAVE_ROWS < rows:
+        if not 0 <= int_of(op.wave) * WAVE < rows:
             return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
         return True
 
@@ -242,8 +243,8 @@ class StoreOp(Tile.Operation, name="store"):
             return fail(
                 op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
             )
-        if box[1] != WAVE_ROWS or box[0] * bits_of(element) != 8 * swizzle:
-            return fail(op, f"box {list(box)} of {element}, expected {WAVE_ROWS} rows of {swizzle} bytes (the swizzle)")
+        if box[1] != WAVE or box[0] * bits_of(element) != 8 * swizzle:
+            return fail(op, f"box {list(box)} of {element}, expected {WAVE} rows of {swizzle} bytes (the swizzle)")
         if shape_of(staging)[0] % rows or shape_of(staging)[1] != columns or columns % box[0]:
             return fail(
                 op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"

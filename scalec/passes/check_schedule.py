@@ -14,8 +14,7 @@ from scalec.passes.choose_swizzle import no_bulk_epilogue, widest
 from scalec.passes.choose_tiling import cuts_scales
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads
-from scalec.passes.warp_specialize import WAVE
-from scalec.targets import Target
+from scalec.targets import MAX_BOX, WAVE, Target
 
 
 class CheckSchedule:
@@ -36,10 +35,6 @@ class CheckSchedule:
         for check in CHECKS:
             check(problem, schedule)
         return schedule
-
-
-MAX_BOX = 256
-"""Elements of a bulk copy's box along one dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 
 def _tile_rows(problem: Problem, schedule: Any) -> None:

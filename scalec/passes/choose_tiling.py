@@ -12,8 +12,8 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit
-from scalec.passes.warp_specialize import REGISTERS, WAVE, warpgroups_for
-from scalec.targets import Target
+from scalec.passes.warp_specialize import REGISTERS, warpgroups_for
+from scalec.targets import WAVE, Target
 
 TILE_K_BYTES = 128
 """Bytes of K in a tile: one row of the widest swizzle, four instructions, and for FP8 one scale step."""

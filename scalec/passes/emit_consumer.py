@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit_epilogue import Epilogue
-from scalec.passes.emit_frame import WAVE, Handles, Side
+from scalec.passes.emit_frame import Handles, Side
+from scalec.targets import WAVE
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
-from scalec.passes.emit_frame import WAVE, Frame, Handles
+from scalec.passes.emit_frame import Frame, Handles
 from scalec.passes.problem import EpilogueInput
+from scalec.targets import WAVE
 
 
 class Epilogue(Frame):

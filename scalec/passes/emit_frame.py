@@ -12,8 +12,8 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.problem import Operand, Problem
 from scalec.passes.resources import WINDOW, SharedPlan, scale_copy
+from scalec.targets import WAVE
 
-WAVE = 64  # rows of one tensor-core instruction (the target's m)
 SCALE_WARPS = 3  # the producer warpgroup's warps beside the one that issues bulk copies
 
 

@@ -22,7 +22,7 @@ from scalec.passes.base import decided, programs
 from scalec.passes.emit_consumer import Consumer
 from scalec.passes.emit_producer import Producer
 from scalec.passes.problem import Problem
-from scalec.passes.resources import WARPGROUP, SharedPlan
+from scalec.passes.resources import SharedPlan, threads
 from scalec.targets import Target
 
 
@@ -60,12 +60,11 @@ class Kernel(Producer, Consumer):
         """Emits the kernel at the insertion point."""
         e, s = self.e, self.schedule
         name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
-        threads = WARPGROUP * (s.warpgroups + 1)
         made = e.op(
             "tile.kernel",
             regions=1,
             sym_name=name,
-            threads=threads,
+            threads=threads(s.warpgroups),
             cluster=s.cluster,
             shared_bytes=self.plan.total,
             arguments=ir.ArrayAttr.get([]),

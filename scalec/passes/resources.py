@@ -11,10 +11,7 @@ from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
-from scalec.targets import Target
-
-WARPGROUP = 128
-"""Threads of a warpgroup (PTX ISA 9.7.15: four contiguous warps)."""
+from scalec.targets import WARPGROUP, WAVE, Target
 
 TILE_ALIGN = 1024
 """Alignment of a swizzled tile: one period of the 128-byte swizzle (PTX ISA 9.7.15.5, shared memory layouts)."""
@@ -192,7 +189,7 @@ class Registers:
     @staticmethod
     def of(tile: tuple[int, ...], warpgroups: int, promote: int) -> Registers:
         """For a tile of (M, N, K): a wave is 64 rows of a warpgroup, N/2 sums a thread."""
-        waves, wave = tile[0] // (64 * warpgroups), tile[1] // 2
+        waves, wave = tile[0] // (WAVE * warpgroups), tile[1] // 2
         return Registers(waves * wave, wave if promote else 0)
 
 
@@ -229,8 +226,8 @@ def most_accumulators(problem: Problem) -> int:
     """
     if problem.n.size is not None:
         return ACCUMULATORS
-    m, shared = problem.m.name, 64  # rows that a warpgroup has at once share what is read at m/64, m/128, ...
-    own = sum(x.kind == "both" and all(i.divisor < shared for i in x.index if i.dim == m) for x in problem.inputs)
+    m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
+    own = sum(x.kind == "both" and all(i.divisor < WAVE for i in x.index if i.dim == m) for x in problem.inputs)
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(own, 32)
 
 
@@ -240,8 +237,8 @@ def threads(warpgroups: int) -> int:
 
 
 def entry_registers(warpgroups: int, target: Target) -> int:
-    """Registers that every thread has at entry, before setmaxnreg: the register file shared out, in steps of 8."""
-    return min(target.registers // threads(warpgroups), target.max_registers) // 8 * 8
+    """Registers that every thread has at entry, before setmaxnreg."""
+    return target.entry_registers(threads(warpgroups))
 
 
 def register_file(registers: tuple[int, int], warpgroups: int) -> int:

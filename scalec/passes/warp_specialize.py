@@ -6,10 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Problem
-from scalec.targets import Target
-
-WAVE = 64
-"""Rows of one warpgroup instruction (PTX ISA 9.7.15: wgmma is m64nNkK)."""
+from scalec.targets import WAVE, Target
 
 MAX_WARPGROUPS = 3
 

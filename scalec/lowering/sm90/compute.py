@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
-from scalec.lowering.sm90.state import TABLE, WAVE, Buffer, Fragment, State, Window, row_swizzle
+from scalec.lowering.sm90.state import TABLE, Buffer, Fragment, State, Window, row_swizzle
+from scalec.targets import WAVE
 
 _WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16"}
 # Shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 62-63 say the swizzle, bits 32-45 the distance of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.sm90.state import TABLE, Cursor, Ring, State
+from scalec.lowering.sm90.state import TABLE, TARGET, Cursor, Ring, State
 
 
 @TABLE.lowers("arith.constant")
@@ -46,7 +46,7 @@ def ring(s: State, op: ir.OpView) -> None:
 def roles(s: State, ops: list[ir.OpView]) -> None:
     """One if/else chain over the warps, so that ptxas sees each role as one branch (setmaxnreg needs it)."""
     ops = sorted(ops, key=lambda o: tile.ints_of(o.warps)[0])
-    entry = min(255, 65536 // s.threads) // 8 * 8
+    entry = TARGET.entry_registers(s.threads)
 
     def emit(remaining: list[ir.OpView]) -> None:
         last = remaining[-1]

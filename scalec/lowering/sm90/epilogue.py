@@ -9,7 +9,8 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import SHARED
-from scalec.lowering.sm90.state import TABLE, WAVE, State
+from scalec.lowering.sm90.state import TABLE, State
+from scalec.targets import WAVE
 
 # two f32 to one register of two halves; the first operand is the upper half (PTX ISA 9.7.9.22)
 _PACK = {"bf16": "cvt.rn.bf16x2.f32 $0, $1, $2;", "f16": "cvt.rn.f16x2.f32 $0, $1, $2;"}

@@ -10,11 +10,10 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.table import Table
+from scalec.targets import TARGETS, WARPGROUP
 
-WARPGROUP = 128  # threads
-WAVE = 64  # rows of one wgmma (PTX ISA 9.7.15: M is 64)
-
-TABLE = Table("sm_90a")
+TARGET = TARGETS["sm_90a"]
+TABLE = Table(TARGET.name)
 
 
 @dataclass
@@ -168,4 +167,4 @@ class State:
     def warpgroup_barrier(self) -> None:
         """The threads of this warpgroup meet (named barriers 1.., PTX ISA 9.7.13.1; 0 is the CTA's)."""
         b = self.b
-        b.asm("bar.sync $0, 128;", [], [b.add(self.warpgroup, 1)])
+        b.asm(f"bar.sync $0, {WARPGROUP};", [], [b.add(self.warpgroup, 1)])
