@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from scalec.bench.suites import BLOCK_FP8, DEFAULT_SUITE, get_suite
-from scalec.commands.output import note, print_table, write_result
+from scalec.commands.output import note, note_dropped, print_table, write_result
 from scalec.errors import DeviceError, ScalecError
 
 Maker = Callable[[dict[str, int]], Any]
@@ -66,6 +66,8 @@ def measure(
         sizes = dict(shape)
         note(", ".join(f"{name}={size}" for name, size in sizes.items()))
         kernel = make(sizes)
+        for dropped in kernel.spec.dropped:
+            note_dropped(dropped)
         target, source = kernel.spec.target, kernel.spec.source
         rows.append(bench_shape(kernel, kernel.spec, sizes, rounds=rounds))
     print_table(report.table(rows), stderr=output == "-")
