@@ -30,7 +30,16 @@ def test_help_has_examples(invoke, path):
 
 
 def test_every_command_is_there():
-    assert {p[0] for p in commands() if p} == {"compile", "run", "bench", "opt", "targets", "env", "cache"}
+    assert {p[0] for p in commands() if p} == {
+        "bench",
+        "cache",
+        "compile",
+        "emulate",
+        "env",
+        "opt",
+        "run",
+        "targets",
+    }
 
 
 def test_version(invoke):

@@ -181,7 +181,8 @@ READY:
     or.pred %p5, %p4, %p1;
     @%p5 bra WAIT;
     mov.b16 %h1, 3;
-    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r3], [%rd1], 1024, [%r2], %h1;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+        [%r3], [%rd1], 1024, [%r2], %h1;
 WAIT:
     mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
     @!%p2 bra WAIT;

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.instructions.mbarrier import lanes
 from scalec.emulator.instructions.table import Decoder, Step, op
-from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, reduce
+from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, CLUSTER_REDUCTIONS, reduce
 from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
@@ -16,6 +18,7 @@ from scalec.emulator.machine.signals import Blocked
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
+_OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _CACHE = ("L2::cache_hint",)
 _COMPLETE = "mbarrier::complete_tx::bytes"
 _MULTICAST = "multicast::cluster"
@@ -57,12 +60,19 @@ def barrier_of(warp: Warp, cta: Cta, address: int) -> mbarrier.MBarrier:
     return mbarrier.find(warp.cta.cluster, "shared", own, warp)
 
 
-@op("cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta")
+@op("cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta", "cp.reduce.async.bulk.shared::cluster")
 def load(instruction: Instruction, decoder: Decoder) -> Step:
-    """cp.async.bulk into shared memory: from global memory (multicast), or from one CTA's to another's."""
+    """cp.async.bulk into shared memory: from global memory (multicast), or from one CTA's to another's.
+
+    cp.reduce.async.bulk goes from one CTA's to another's: 9.7.9.27.4.2, integers alone.
+    """
     decoder.only(
-        instruction, ("async", "bulk", "global", "shared::cta", "shared::cluster", _COMPLETE, _MULTICAST), _CACHE
+        instruction,
+        ("async", "bulk", "reduce", "global", "shared::cta", "shared::cluster", _COMPLETE, _MULTICAST, *_OPERATIONS),
+        _CACHE,
     )
+    operation = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
+    combine = partial(reduce, operation, instruction.types[-1], allowed=CLUSTER_REDUCTIONS) if operation else None
     to, source_space = spaces(instruction)
     operands = instruction.operands
     target, source = decoder.address(operands[0]), decoder.address(operands[1])
@@ -87,7 +97,7 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
                                        int(barriers[lane]))  # fmt: skip
                 goes.append(bulk.Target(cta, slice(offset, offset + size), completes, size))
             at = slice(start, start + size)
-            bulk.into_shared(warp, [(segment, at)], lambda s=segment, a=at: s.data[a].copy(), goes, path)
+            bulk.into_shared(warp, [(segment, at)], lambda s=segment, a=at: s.data[a].copy(), goes, path, combine)
 
     return run
 
@@ -103,11 +113,10 @@ def _check(lane: int, size: int, *addresses: int) -> None:
 @op("cp.async.bulk.global", "cp.reduce.async.bulk.global")
 def store(instruction: Instruction, decoder: Decoder) -> Step:
     """cp.async.bulk and cp.reduce.async.bulk out of shared memory into global memory: 9.7.9.27.4.1, 9.7.9.27.4.2."""
-    operations = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
     decoder.only(
-        instruction, ("async", "bulk", "reduce", "global", "shared::cta", "bulk_group", "noftz", *operations), _CACHE
+        instruction, ("async", "bulk", "reduce", "global", "shared::cta", "bulk_group", "noftz", *_OPERATIONS), _CACHE
     )
-    operation = next((m for m in instruction.modifiers if m in operations), None)
+    operation = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
     kind = instruction.types[-1] if operation else ""
     operands = instruction.operands
     target, source, count = (

@@ -82,7 +82,8 @@ def _check_rounding(instruction: Instruction, to: str, source: str) -> None:
         allowed = () if source in INTEGERS else tuple(INTEGER_ROUNDINGS)
         required = bool(allowed)
     elif source in INTEGERS or (to != source and (DTYPES[to].itemsize <= DTYPES[source].itemsize)):
-        allowed, required = ROUNDINGS, True
+        # between the two halves ptxas takes none for .rn, and Triton relies on it
+        allowed, required = ROUNDINGS, {to, source} != {"f16", "bf16"}
     else:
         allowed, required = (tuple(INTEGER_ROUNDINGS) if to == source else ()), False
     if (have is None and required) or (have is not None and have not in allowed):

@@ -166,9 +166,7 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             if barrier is None:
                 barrier = seen[address] = mbarrier.find(warp.cta.cluster, space, address, warp)
             if by_parity:
-                parity = int(wanted[lane])
-                if parity > 1:
-                    raise Finding("barrier", f"lane {lane} waits for parity {parity}", expected="0 or 1")
+                parity = int(wanted[lane]) & 1  # the ISA asks for 0 or 1; ptxas shifts out all other bits
                 complete[lane] = (barrier.phase & 1) != parity
             else:
                 complete[lane] = barrier.phase > int(wanted[lane]) >> _PHASE_SHIFT

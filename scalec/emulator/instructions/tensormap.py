@@ -45,11 +45,12 @@ def replace(instruction: Instruction, decoder: Decoder) -> Step:
     if instruction.modifiers[1] != "tile":
         raise PtxSyntaxError(f"got .{instruction.modifiers[1]}, expected .tile")
     field = instruction.modifiers[2]
-    space = next((m.split("::")[0] for m in instruction.modifiers if m in ("global", "shared::cta")), "")
-    kind = next(m for m in instruction.modifiers if m in ("b32", "b64"))
-    where = decoder.address(instruction.operands[0])
-    ordinal = decoder.source(instruction.operands[1], "u32") if len(instruction.operands) > 2 else None
-    value = decoder.source(instruction.operands[-1], kind)
+    space = next((m.split("::")[0] for m in ("global", "shared::cta") if instruction.has(m)), "")
+    kind = "b64" if instruction.has("b64") else "b32"
+    target, *ordinals, new = instruction.operands
+    where = decoder.address(target)
+    ordinal = decoder.source(ordinals[0], "u32") if ordinals else None
+    value = decoder.source(new, kind)
 
     def run(warp: Warp) -> None:
         addresses, values = where(warp), value(warp)

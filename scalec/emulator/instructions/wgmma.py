@@ -63,6 +63,7 @@ def _state(warp: Warp) -> _State:
     state = warp.units.get("wgmma")
     if state is None:
         state = warp.units["wgmma"] = _State(warp)
+        warp.settle = lambda: _release(warp, state, state.open)
         warp.units.setdefault("at exit", []).append(_check_exit)
     return state
 
@@ -136,13 +137,18 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             return
         upto = state.groups[len(state.groups) - 1 - allowed]
         state.groups = [g for g in state.groups if g > upto]
-        _compute(state, upto)
-        for register in [r for r, group in state.used.items() if group <= upto]:
-            del state.used[register]
-            warp.inflight.pop(register, None)
+        _release(warp, state, upto)
         warp.agent.seen[state.agent] = max(int(warp.agent.seen[state.agent]), upto)
 
     return run
+
+
+def _release(warp: Warp, state: _State, upto: int) -> None:
+    """The products of the groups so far are made, and their registers free."""
+    _compute(state, upto)
+    for register in [r for r, group in state.used.items() if group <= upto]:
+        del state.used[register]
+        warp.inflight.pop(register, None)
 
 
 def _compute(state: _State, upto: int) -> None:

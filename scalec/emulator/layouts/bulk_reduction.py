@@ -49,6 +49,17 @@ BULK_REDUCTIONS = {
     "or": _BULK_LOGIC,
     "xor": _BULK_LOGIC,
 }
+# into the shared memory of a CTA of the cluster: 9.7.9.25.4.2, table of .shared::cluster
+CLUSTER_REDUCTIONS = {
+    "add": {"u32", "s32", "u64"},
+    "min": {"u32", "s32"},
+    "max": {"u32", "s32"},
+    "inc": {"u32"},
+    "dec": {"u32"},
+    "and": {"b32"},
+    "or": {"b32"},
+    "xor": {"b32"},
+}
 
 _ALL = {operation: TENSOR_REDUCTIONS[operation] | BULK_REDUCTIONS[operation] for operation in TENSOR_REDUCTIONS}
 

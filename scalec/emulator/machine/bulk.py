@@ -37,9 +37,16 @@ class Target:
 
 
 def into_shared(
-    warp: Warp, sources: Sequence[Bytes], data: Callable[[], np.ndarray], targets: Sequence[Target], path: str
+    warp: Warp,
+    sources: Sequence[Bytes],
+    data: Callable[[], np.ndarray],
+    targets: Sequence[Target],
+    path: str,
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> None:
     """Issues a copy into shared memory; `data` reads the sources, when the copy happens, in the shape of Target.at.
+
+    A reduction `combine`s what is there with what comes; several of them may have the same target.
 
     Raises:
         Finding: a source or target is not in order, now.
@@ -54,8 +61,11 @@ def into_shared(
             machine.judge.note_read(segment, at, order, first.agent, first.epochs_before + first.phase + 1)
         need_written(warp, segment, at)
     for target in targets:
-        machine.judge.writes(target.cta.shared, target.at, order, warp.agent, asynchronous=True)
-        machine.judge.note_pending(target.cta.shared, target.at, number)
+        if combine is None:
+            machine.judge.writes(target.cta.shared, target.at, order, warp.agent, asynchronous=True)
+            machine.judge.note_pending(target.cta.shared, target.at, number)
+        else:  # reductions of several threads into the same bytes are what the instruction is for
+            need_written(warp, target.cta.shared, target.at)
         machine.stats.bytes[path] += target.size
 
         def land(target: Target = target) -> None:
@@ -68,7 +78,7 @@ def into_shared(
                     where=machine.operations[number],
                 )
             shared = target.cta.shared
-            shared.data[target.at] = data()
+            shared.data[target.at] = data() if combine is None else combine(shared.data[target.at], data())
             shared.written[target.at] = True
             machine.judge.note_write(shared, target.at, target.barrier.epoch, generic=False)
             target.barrier.complete(target.size)

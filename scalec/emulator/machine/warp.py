@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,7 @@ class Warp:
         live: bool (32,), the lanes that exist and have not exited.
         agent: its place in the order of the cluster.
         inflight: register index -> what will write or still reads it (asynchronous tensor instructions).
+        settle: completes what is in flight.
         touched: of the registers that such instructions use, those that others have used since the last wgmma.fence.
         units: state that instruction families keep per warp, by family name.
     """
@@ -58,6 +60,7 @@ class Warp:
         self.full = bool(self.mask.all())
         self.agent = Agent(cta.cluster.order, f"warp {index} of CTA {cta.number}")
         self.inflight: dict[int, str] = {}
+        self.settle: Callable[[], None] = lambda: None
         self.touched: set[int] = set()
         self.units: dict[str, Any] = {}
         self.splits: list[_Split] = []

@@ -24,7 +24,7 @@ __device__ inline void load(uint32_t (&a)[4], uint32_t (&b)[2], const uint8_t* a
 
 // a (16, 32) e4m3, b (8, 32) in bytes: once e2m1 in bits 2-5 of a byte, once e3m2 in bits 0-5.
 // The scale of row r of a comes from byte 2 of lane 4 (r mod 8) + 2 + r / 8 (thread-id-a 1); that of column n of b from
-// byte 1 of lane 4 n + 3 (thread-id-b 3). c is (2, 16, 8).
+// byte 1 of lane 4 n + 3 (thread-id-b 3). c (2, 16, 8): the first product, and its sum with the second.
 extern "C" __global__ void scaled_f8f6f4(const uint8_t* as, const uint8_t* b4, const uint8_t* b6, const uint8_t* a_scales,
                                          const uint8_t* b_scales, float* c) {
   int lane = threadIdx.x, group = lane >> 2, place = lane & 3;
