@@ -58,13 +58,13 @@ def test_memory_that_moves_between_calls(kernel):
 
 
 def test_a_finding_is_an_error_that_names_instruction_and_thread(kernel):
-    broken = kernel.ptx.replace("fence.mbarrier_init.release.cluster;", "")
+    broken = kernel.ptx.replace("wgmma.wait_group.sync.aligned", "// wgmma.wait_group.sync.aligned")
     assert broken != kernel.ptx
-    with pytest.raises(DeviceError, match=r"the emulator stopped C: proxy: .*mbarrier") as caught:
+    with pytest.raises(DeviceError, match=r"the emulator stopped C: in-flight: .*wgmma") as caught:
         Kernel(kernel.spec, b"", ptx=broken)(*operands())
     assert "line " in caught.value.got
     assert "warp" in caught.value.got
-    assert "fence.mbarrier_init" in caught.value.fix
+    assert "wgmma.wait_group" in caught.value.fix
 
 
 def test_a_kernel_without_its_ptx_is_refused(kernel):
