@@ -85,7 +85,9 @@ class Schedule:
         cluster: (M, N) CTAs of one cluster. CTAs along N share the A tile, CTAs along M the B tile, by multicast.
         stages: depth of the shared-memory ring, in K blocks.
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none.
-        warpgroups: consumer warpgroups (each takes tile M / warpgroups rows).
+        warpgroups: consumer warpgroups.
+        warps: consumer warps (along M, along N) that share a tile. Where one instruction is a warpgroup's, each
+            warpgroup takes tile M / warpgroups rows: 4 * warpgroups along M, 1 along N.
         registers: (producer, consumer) registers of a thread after setmaxnreg.
         scale_path: how scales with one value a row that vary along K reach shared memory: "bulk" (tensor copies: of a
             K block's column of a "col" layout, or of windows of eight K blocks of a "row" layout, which needs K known
@@ -106,6 +108,7 @@ class Schedule:
     swizzle_b: int | None = _decided("128", _swizzle)
     swizzle_c: int | None = _decided("128", _swizzle)
     warpgroups: int | None = _decided("2", _int(1, 3))
+    warps: tuple[int, int] | None = _decided("2x4", _ints(2))
     registers: tuple[int, int] | None = _decided("40x232", _ints(2))
     scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))
     promote: int | None = _decided("128", _int(0, 1 << 20))

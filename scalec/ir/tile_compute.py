@@ -9,6 +9,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, takes
 from scalec.ir.tile_types import (
     I32,
+    WAVES,
     CursorType,
     DescriptorType,
     FragmentType,
@@ -23,25 +24,27 @@ from scalec.ir.tile_types import (
     int_of,
     shape_of,
     str_of,
+    wave_rows,
 )
 from scalec.ir.verify import fail, verifier
-from scalec.targets import WAVE
+
+WAVE = WAVES["registers"]
 
 # ---------------------------------------------------------------------------------------------------------- compute
 
 
 class FragmentOp(Tile.Operation, name="fragment"):
-    """An accumulator of this warpgroup."""
+    """An accumulator of this warpgroup or warp."""
 
     result: ext.Result[FragmentType]
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         shape, space = shape_of(op.result.type), str_of(op.result.type.space)
-        if len(shape) != 2 or min(shape) < 1 or shape[0] % WAVE or shape[1] % 8:
-            return fail(op, f"an accumulator of {list(shape)}, expected rows by {WAVE} and columns by 8")
-        if space not in ("registers", "tensor"):
-            return fail(op, f"an accumulator in {space}, expected registers or tensor")
+        if space not in WAVES:
+            return fail(op, f"an accumulator in {space}, expected {', '.join(WAVES)}")
+        if len(shape) != 2 or min(shape) < 1 or shape[0] % WAVES[space] or shape[1] % 8:
+            return fail(op, f"an accumulator of {list(shape)}, expected rows by {WAVES[space]} and columns by 8")
         return True
 
 
@@ -113,8 +116,9 @@ class RowFactorsOp(Tile.Operation, name="row_factors"):
         if not 0 <= wave < waves:
             return fail(op, f"wave {wave} of {waves}")
         rows = holds_factors(op)
-        if rows % (WAVE * waves):
-            return fail(op, f"factors of {rows} rows, expected a multiple of {waves} waves of {WAVE} rows")
+        wave = min(WAVES.values())
+        if rows % (wave * waves):
+            return fail(op, f"factors of {rows} rows, expected a multiple of {waves} waves of {wave} rows")
         return rows > 0
 
 
@@ -168,7 +172,7 @@ class PromoteOp(Tile.Operation, name="promote"):
         (rows, columns), (_, partial) = shape_of(op.accumulator.type), shape_of(op.partial.type)
         if columns != partial:
             return fail(op, f"the accumulator has {columns} columns, the partial sums {partial}")
-        if not 0 <= int_of(op.wave) * WAVE < rows:
+        if not 0 <= int_of(op.wave) * wave_rows(op.accumulator.type) < rows:
             return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
         return True
 
@@ -243,8 +247,9 @@ class StoreOp(Tile.Operation, name="store"):
             return fail(
                 op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
             )
-        if box[1] != WAVE or box[0] * bits_of(element) != 8 * swizzle:
-            return fail(op, f"box {list(box)} of {element}, expected {WAVE} rows of {swizzle} bytes (the swizzle)")
+        wave = wave_rows(op.accumulator.type)
+        if box[1] != wave or box[0] * bits_of(element) != 8 * swizzle:
+            return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {swizzle} bytes (the swizzle)")
         if shape_of(staging)[0] % rows or shape_of(staging)[1] != columns or columns % box[0]:
             return fail(
                 op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"

@@ -148,16 +148,18 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
 
 
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
-    """Walks K in steps of `step` elements: body(k0). `unroll` bodies stand in one iteration."""
+    """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration."""
 
     k: ext.Operand[I32]
+    start: ir.IntegerAttr
     step: ir.IntegerAttr
     unroll: ir.IntegerAttr
     body: ext.Region
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "step", "unroll") and takes(op, [ir.IntegerType.get_signless(32)])
+        fits = at_least(op, 0, "start") and at_least(op, 1, "step", "unroll")
+        return fits and takes(op, [ir.IntegerType.get_signless(32)])
 
 
 # ----------------------------------------------------------------------------------------------- storage and barriers

@@ -19,6 +19,7 @@ from scalec.ir.tile_types import (
     element_of,
     int_of,
     shape_of,
+    str_of,
 )
 from scalec.ir.verify import fail, verifier
 
@@ -177,7 +178,8 @@ class ScalarsOp(Tile.Operation, name="scalars"):
 class FetchOp(Tile.Operation, name="fetch"):
     """Loads into `into` the scales source[row / row_block, k0 / k_block] of `count` rows, while k0 < k.
 
-    The rows are row0 + own * (index of the warpgroup) + i * spacing, clamped below `rows`.
+    The rows are row0 + own * (index along `axis`, "m" or "n", of the warpgroup or warp) + i * spacing, clamped below
+    `rows`.
     """
 
     into: ext.Operand[ScalarsType]
@@ -190,9 +192,12 @@ class FetchOp(Tile.Operation, name="fetch"):
     k: ext.Operand[I32]
     row_block: ir.IntegerAttr
     k_block: ir.IntegerAttr
+    axis: ir.StringAttr
     own: ir.IntegerAttr
     spacing: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.axis) not in ("m", "n"):
+            return fail(op, f"axis is {op.axis}, expected m or n")
         return at_least(op, 1, "row_block", "k_block") and at_least(op, 0, "own", "spacing") and reads_f32(op)

@@ -35,10 +35,35 @@ class SharedType(Tile.Type, name="buffer"):
 
 
 class FragmentType(Tile.Type, name="accumulator"):
-    """An FP32 accumulator of one warpgroup: shape (rows, columns), and the space it lives in: registers or tensor."""
+    """An FP32 accumulator: shape (rows, columns), and the space it lives in.
+
+    "registers": of a warpgroup; "warp": of a warp; "tensor": tensor memory.
+    """
 
     shape: Any
     space: ir.StringAttr
+
+
+class MultiplicandType(Tile.Type, name="slice"):
+    """A warp's rows of A, or columns of B, in registers: shape (rows, K of one instruction), element, side "a" or "b".
+
+    The element is that of shared memory; 4- and 6-bit elements in tiles of bytes have a byte each.
+    """
+
+    shape: Any
+    element: Any
+    side: ir.StringAttr
+
+
+class WordsType(Tile.Type, name="scale_words"):
+    """Scale bytes of a warp's rows of A or columns of B, four to a register: shape (words, rows), side "a" or "b"."""
+
+    shape: Any
+    side: ir.StringAttr
+
+
+class ByteScalesType(Tile.Type, name="scale_bytes"):
+    """Scale bytes of a tile's rows on their way from memory to a stage, in registers."""
 
 
 class RingType(Tile.Type, name="stages"):
@@ -97,6 +122,16 @@ def str_of(attribute: ir.Attribute) -> str:
 def bits_of(t: ir.Type) -> int:
     """Storage bits of an element type."""
     return t.width
+
+
+WAVES = {"registers": 64, "warp": 16, "tensor": 128}
+"""Rows that one instruction adds to an accumulator, by its space: m64nNkK of wgmma (PTX ISA 9.7.15.2), m16n8kK of
+mma.sync (9.7.14.5), M = 128 of tcgen05.mma (9.7.16.2)."""
+
+
+def wave_rows(t: ir.Type) -> int:
+    """Rows of a wave of an accumulator."""
+    return WAVES[str_of(t.space)]
 
 
 def stage_bytes(t: ir.Type) -> int:

@@ -1,14 +1,14 @@
-"""`tile` to a cubin: one module per target, then LLVM, then ptxas. Takes no decision."""
+"""`tile` to a cubin: one folder per target, then LLVM, then ptxas. Takes no decision."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from scalec.errors import UnsupportedError
 from scalec.ir.mlir import ir
-from scalec.lowering import sm90
+from scalec.lowering import sm90, sm120
+from scalec.lowering.common import kernel as kernels
+from scalec.targets import TARGETS
 
-TARGETS: dict[str, Callable[[ir.OpView], ir.Module]] = {"sm_90a": sm90.lower}
+TABLES = {t.target: t for t in (sm90.TABLE, sm120.TABLE)}
 
 
 def lower(kernel: ir.OpView, target: str) -> ir.Module:
@@ -17,6 +17,6 @@ def lower(kernel: ir.OpView, target: str) -> ir.Module:
     Raises:
         UnsupportedError: no lowering for `target`, or for one of the kernel's ops on it.
     """
-    if target not in TARGETS:
-        raise UnsupportedError(f"no lowering for {target}", expected=", ".join(TARGETS), fix="name one of these")
-    return TARGETS[target](kernel)
+    if target not in TABLES:
+        raise UnsupportedError(f"no lowering for {target}", expected=", ".join(TABLES), fix="name one of these")
+    return kernels.lower(kernel, TARGETS[target], TABLES[target])

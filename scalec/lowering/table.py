@@ -18,6 +18,12 @@ class Table:
         self.target = target
         self._functions: dict[str, Lower] = {}
 
+    def extended(self, target: str) -> Table:
+        """A table for `target` that begins with the functions of this one."""
+        made = Table(target)
+        made._functions = dict(self._functions)
+        return made
+
     def lowers(self, *names: str) -> Callable[[Lower], Lower]:
         """Registers the decorated function for ops of these names."""
 

@@ -10,11 +10,12 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_stages import no_bulk_scales
-from scalec.passes.choose_swizzle import no_bulk_epilogue, widest
+from scalec.passes.choose_swizzle import no_bulk_epilogue, staged_row, widest
 from scalec.passes.choose_tiling import cuts_scales
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads
-from scalec.targets import MAX_BOX, WAVE, Target
+from scalec.passes.warp_specialize import WARPS, warps_for
+from scalec.targets import MAX_BOX, Target
 
 
 class CheckSchedule:
@@ -37,12 +38,29 @@ class CheckSchedule:
         return schedule
 
 
+def _warps(problem: Problem, schedule: Any) -> None:
+    (along_m, along_n), warps = schedule.warps, WARPS * schedule.warpgroups
+    if problem.family.warps > 1 and (along_m, along_n) != (warps, 1):
+        raise ScheduleError(
+            f"warps = {along_m}x{along_n}: the tensor core of {problem.target.name} works for warpgroups, which share M",
+            expected=f"{warps}x1",
+            fix="leave warps out, and decide warpgroups",
+        )
+    if along_m * along_n != warps:
+        raise ScheduleError(
+            f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
+            fix=f"warps={'x'.join(map(str, warps_for(problem.family, schedule.tile, schedule.warpgroups)))}",
+        )
+
+
 def _tile_rows(problem: Problem, schedule: Any) -> None:
-    rows, step = schedule.tile[0], WAVE * schedule.warpgroups
+    family = problem.family
+    who, count = ("warpgroups", schedule.warpgroups) if family.warps > 1 else ("warps", schedule.warps[0])
+    rows, step = schedule.tile[0], family.m * count
     if rows % step:
         raise ScheduleError(
-            f"tile M = {rows} is not a multiple of {step} ({WAVE} rows for each of {schedule.warpgroups} warpgroups)",
-            fix=f"tile M = {-(-rows // step) * step}, or other warpgroups",
+            f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {count} {who})",
+            fix=f"tile M = {-(-rows // step) * step}, or other {who}",
         )
 
 
@@ -55,10 +73,16 @@ def _box(problem: Problem, schedule: Any) -> None:
 
 
 def _tile_columns(problem: Problem, schedule: Any) -> None:
-    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
-    assert family is not None  # Problem.of refused it
-    columns = schedule.tile[1]
-    if columns not in family.n:
+    family, columns = problem.family, schedule.tile[1]
+    if family.warps == 1:
+        step = 2 * family.n[0] * schedule.warps[1]  # one ldmatrix loads the columns of two instructions
+        if columns % step:
+            raise ScheduleError(
+                f"tile N = {columns} is not a multiple of {step} ({step // schedule.warps[1]} columns for each of "
+                f"{schedule.warps[1]} warps)",
+                fix=f"tile N = {-(-columns // step) * step}, or other warps",
+            )
+    elif columns not in family.n:
         raise ScheduleError(
             f"tile N = {columns} is not a width of the tensor-core instruction",
             expected=f"a multiple of {family.n.step} from {family.n[0]} to {family.n[-1]}",
@@ -66,21 +90,19 @@ def _tile_columns(problem: Problem, schedule: Any) -> None:
 
 
 def _tile_k(problem: Problem, schedule: Any) -> None:
-    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
-    assert family is not None  # Problem.of refused it
-    k = schedule.tile[2]
+    family, k = problem.family, schedule.tile[2]
     if k % family.k:
         raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
     for operand, swizzle, field in (
         (problem.lhs, schedule.swizzle_a, "swizzle_a"),
         (problem.rhs, schedule.swizzle_b, "swizzle_b"),
     ):
-        row = operand.element.bytes(k)
+        row = operand.shared_bytes(k)
         if swizzle == 0 or row != swizzle:
             raise ScheduleError(
                 f"a row of the tile of {operand.name} is {row} bytes and {field} = {swizzle}",
                 expected="equal: one box of the bulk copy is one swizzled row",
-                fix=f"tile K = {problem.target.swizzles[0] * 8 // operand.element.bits}, "
+                fix=f"tile K = {problem.target.swizzles[0] * 8 // operand.shared_bits}, "
                 f"{field}={problem.target.swizzles[0]}",
             )
 
@@ -116,7 +138,7 @@ def _promotion(problem: Problem, schedule: Any) -> None:
 
 def _scale_blocks(problem: Problem, schedule: Any) -> None:
     if not cuts_scales(problem, schedule.tile):
-        scale = problem.rhs.scales[0]
+        scale = problem.rhs.promoted[0]
         raise ScheduleError(
             f"tile N = {schedule.tile[1]} straddles scale blocks: {scale.name} has one for each {scale.rows} of "
             f"{problem.rhs.rows}",
@@ -154,10 +176,10 @@ def _registers(problem: Problem, schedule: Any) -> None:
 def _staged_epilogue(problem: Problem, schedule: Any) -> None:
     if schedule.epilogue != "bulk":
         return
-    reason = no_bulk_epilogue(problem, schedule.tile)
+    reason = no_bulk_epilogue(problem, schedule)
     if reason:
         raise ScheduleError("epilogue=bulk is not possible", got=reason, fix="epilogue=direct")
-    row = problem.result.element.bytes(schedule.tile[1])
+    row = staged_row(problem, schedule)
     if schedule.swizzle_c == 0 or row % schedule.swizzle_c:
         raise ScheduleError(
             f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
@@ -192,6 +214,7 @@ def _shared_memory(problem: Problem, schedule: Any) -> None:
 
 
 CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
+    _warps,
     _tile_rows,
     _tile_columns,
     _tile_k,

@@ -7,6 +7,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Problem
 from scalec.passes.resources import stages_that_fit
+from scalec.passes.warp_specialize import warpgroups_for, warps_for
 from scalec.targets import Target
 
 STAGES_BESIDE_STAGING = 3
@@ -33,16 +34,16 @@ class ChooseSwizzle:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
-        _, tile_n, tile_k = schedule.tile
+        tile_k = schedule.tile[2]
         epilogue = schedule.epilogue
         if epilogue is None:
             staged = schedule.with_fields(epilogue="bulk")
             fits = stages_that_fit(problem, staged) >= (schedule.stages or STAGES_BESIDE_STAGING)
-            epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule.tile) else "direct"
+            epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule) else "direct"
         return schedule.with_fields(
-            swizzle_a=widest(problem.target, problem.lhs.element.bytes(tile_k)),
-            swizzle_b=widest(problem.target, problem.rhs.element.bytes(tile_k)),
-            swizzle_c=widest(problem.target, problem.result.element.bytes(tile_n)) if epilogue == "bulk" else 0,
+            swizzle_a=widest(problem.target, problem.lhs.shared_bytes(tile_k)),
+            swizzle_b=widest(problem.target, problem.rhs.shared_bytes(tile_k)),
+            swizzle_c=widest(problem.target, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )
 
@@ -52,7 +53,16 @@ def widest(target: Target, row: int) -> int:
     return next(s for s in target.swizzles if s == 0 or row % s == 0)
 
 
-def no_bulk_epilogue(problem: Problem, tile: tuple[int, int, int]) -> str:
+def staged_row(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of a row of the result that one warpgroup, or warp, stages."""
+    assert schedule.tile is not None
+    tile, family = schedule.tile, problem.family
+    warpgroups = schedule.warpgroups or warpgroups_for(family, tile)
+    warps = schedule.warps or warps_for(family, tile, warpgroups)
+    return problem.result.element.bytes(tile[1] // (warps[1] if family.warps == 1 else 1))
+
+
+def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.result, problem.n, problem.target
     if result.element.bits != 16:
@@ -62,6 +72,7 @@ def no_bulk_epilogue(problem: Problem, tile: tuple[int, int, int]) -> str:
     if result.element.bytes(n.size) % target.tma_align:
         row = result.element.bytes(n.size)
         return f"a row of {result.name} is {row} bytes ({n.name} = {n.size}), not a multiple of {target.tma_align}"
-    if not widest(target, result.element.bytes(tile[1])):
-        return f"a row of the staged tile is {result.element.bytes(tile[1])} bytes: no swizzle divides it"
+    row = staged_row(problem, schedule)
+    if not widest(target, row):
+        return f"a row of the staged tile is {row} bytes: no swizzle divides it"
     return ""

@@ -12,7 +12,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit
-from scalec.passes.warp_specialize import REGISTERS, warpgroups_for
+from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
 from scalec.targets import WAVE, Target
 
 TILE_K_BYTES = 128
@@ -31,7 +31,7 @@ class Candidate:
     efficiency: float
 
 
-CANDIDATES = (
+_SHARED = (
     # H200, 2026-11-21, FP8 1x128 by 128x128: at equal waves x area 192x128 was 1 % ahead of 256x128 (4096x24576x1536),
     # and the faster of the two on all of six shapes was the one this model names.
     Candidate(192, 128, 1.01),
@@ -47,6 +47,20 @@ CANDIDATES = (
     Candidate(64, 64, 0.60),
     Candidate(64, 32, 0.45),
 )
+
+# Predicted: by bytes that warps load of shared memory for a product, 1/rows + 1/columns of a warp.
+_REGISTERS = (
+    Candidate(128, 128, 1.00),
+    Candidate(128, 64, 0.85),
+    Candidate(64, 128, 0.85),
+    Candidate(64, 64, 0.70),
+    Candidate(32, 128, 0.65),
+    Candidate(32, 64, 0.50),
+    Candidate(16, 128, 0.40),
+)
+
+CANDIDATES = {"shared": _SHARED, "registers": _REGISTERS}
+"""By where the tensor core's operands are (MmaShape.operands_in)."""
 
 
 ROWS = (64, 128, 192, 256)
@@ -85,8 +99,10 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     Raises:
         ScheduleError: the fields decided leave no candidate.
     """
-    bits = max(problem.lhs.element.bits, problem.rhs.element.bits)
-    promote = schedule.promote if schedule.promote is not None else (PROMOTION_BLOCK if bits == 8 else 0)
+    bits = max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    promote = schedule.promote
+    if promote is None:
+        promote = PROMOTION_BLOCK if problem.has_scales or problem.family.short_sums else 0
     if schedule.tile is not None:
         tile = schedule.tile
     else:
@@ -100,7 +116,7 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
 def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int) -> list[Candidate]:
     """The candidates that fit; those made for the scale blocks of B where no other does."""
     refused: dict[str, list[str]] = {}
-    for candidates in (CANDIDATES, _cut_to_blocks(problem)):
+    for candidates in (CANDIDATES[problem.family.operands_in], _cut_to_blocks(problem)):
         found = []
         for c in candidates:
             if problem.m.size is not None and problem.m.size <= WAVE < c.m:
@@ -138,7 +154,7 @@ def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
 
 def cuts_scales(problem: Problem, tile: tuple[int, ...]) -> bool:
     """Whether a tile holds whole scale blocks of B, or lies within one, so that no tile straddles a block's edge."""
-    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     return all(tile[1] % b == 0 or b % tile[1] == 0 for b in blocks)
 
 
@@ -150,11 +166,10 @@ def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, in
 
 def _cut_to_blocks(problem: Problem) -> Iterator[Candidate]:
     """Tiles whose columns are whole scale blocks of B, or a part of one that divides it; none without such blocks."""
-    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
-    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
-    for m in ROWS if blocks and family is not None else ():
-        for n in family.n if family is not None else ():
-            if (m, n) not in {(c.m, c.n) for c in CANDIDATES} and cuts_scales(problem, (m, n)):
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
+    for m in ROWS if blocks else ():
+        for n in problem.family.n:
+            if (m, n) not in {(c.m, c.n) for c in CANDIDATES[problem.family.operands_in]} and cuts_scales(problem, (m, n)):
                 yield Candidate(m, n, _efficiency(m, n))
 
 
@@ -167,15 +182,19 @@ def _efficiency(m: int, n: int) -> float:
 def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int, spare: int) -> str:
     """Why a tile cannot be chosen, "" where it can: registers, two stages (without a staged epilogue, unless decided)
     and scales that are cut evenly."""
-    warpgroups = schedule.warpgroups or warpgroups_for(tile[0])
-    if tile[0] % (WAVE * warpgroups):
-        return f"rows that {warpgroups} warpgroups cannot share in waves of {WAVE}"
+    family = problem.family
+    warpgroups = schedule.warpgroups or warpgroups_for(family, tile)
+    warps = schedule.warps or warps_for(family, tile, warpgroups)
+    reason = shared_out(family, tile, warpgroups, warps)
+    if reason:
+        return reason
     if not cuts_scales(problem, tile):
-        scale = problem.rhs.scales[0]
+        scale = problem.rhs.promoted[0]
         return f"columns that straddle the blocks of {scale.name}, one for each {scale.rows} of {problem.rhs.rows}"
     plan = schedule.with_fields(
         tile=tile,
         warpgroups=warpgroups,
+        warps=warps,
         registers=schedule.registers or REGISTERS[warpgroups],
         promote=promote,
         epilogue=schedule.epilogue or "direct",

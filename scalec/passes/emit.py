@@ -111,9 +111,17 @@ class Emitter:
         """`!tile.buffer`."""
         return tile.SharedType.get(attribute(tuple(shape)), element, attribute(swizzle), attribute(stages))
 
-    def accumulator(self, rows: int, columns: int) -> ir.Type:
-        """`!tile.accumulator` in registers."""
-        return tile.FragmentType.get(attribute((rows, columns)), attribute("registers"))
+    def accumulator(self, rows: int, columns: int, space: str = "registers") -> ir.Type:
+        """`!tile.accumulator`."""
+        return tile.FragmentType.get(attribute((rows, columns)), attribute(space))
+
+    def multiplicand(self, side: str, rows: int, depth: int, element: ir.Type) -> ir.Type:
+        """`!tile.slice`."""
+        return tile.MultiplicandType.get(attribute((rows, depth)), element, attribute(side))
+
+    def words(self, side: str, words: int, rows: int) -> ir.Type:
+        """`!tile.scale_words`."""
+        return tile.WordsType.get(attribute((words, rows)), attribute(side))
 
     def memory(self, tensor: ir.Type) -> ir.Type:
         """The memref that a tensor argument is to threads; outer strides come as parameters of their own."""

@@ -8,7 +8,6 @@ from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit_epilogue import Epilogue
 from scalec.passes.emit_frame import Handles, Side
-from scalec.targets import WAVE
 
 
 @dataclass(frozen=True)
@@ -26,10 +25,10 @@ class Consumer(Epilogue):
         """Multiplies, promotes, and writes results."""
         e, s = self.e, self.schedule
         cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
-        accumulator = e.op("tile.fragment", [e.accumulator(self.waves * WAVE, s.tile[1])]).result
+        accumulator = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1])]).result
         partial = None
         if s.promote:
-            partial = e.op("tile.fragment", [e.accumulator(WAVE, s.tile[1])]).result
+            partial = e.op("tile.fragment", [e.accumulator(self.wave, s.tile[1])]).result
         window = self.window()
         with self.over_tiles(h) as (m0, n0):
             e.op("tile.clear", operands=[accumulator])
@@ -108,13 +107,15 @@ class Consumer(Epilogue):
         return self.e.op("tile.scalars", [self.e.type("registers")], count=self.fetch_shape(side)[0]).result
 
     def fetch_shape(self, side: Side) -> tuple[int, int, int]:
-        """(count, rows between them, rows between warpgroups) of the side's block scales in a tile."""
+        """(count, rows between them, rows between warpgroups or warps) of the side's block scales in a tile."""
         rows = self.block_scale(side).rows
         if rows == WHOLE:
             return 1, 0, 0
+        along_m, along_n = self.units
         if side.label == "A":
-            return self.waves, WAVE, self.waves * WAVE
-        return max(1, side.rows // rows), rows, 0
+            return self.waves, self.wave, self.waves * self.wave
+        own = side.rows // along_n
+        return max(1, own // rows), rows, own if along_n > 1 else 0
 
     def fetch(
         self, h: Handles, side: Side, fetched: dict[str, ir.Value], row0: dict[str, ir.Value], k0: ir.Value
@@ -128,7 +129,10 @@ class Consumer(Epilogue):
         strides = self.strides(scale.name, scale.layout)
         operands = [fetched[side.label], source, *strides, row0[side.label], rows, k0, h.k]
         row_block = (1 << 30) if scale.rows == WHOLE else scale.rows
-        self.e.op("tile.fetch", operands=operands, row_block=row_block, k_block=scale.k, own=own, spacing=spacing)
+        axis = "m" if side.label == "A" else "n"
+        self.e.op(
+            "tile.fetch", operands=operands, row_block=row_block, k_block=scale.k, axis=axis, own=own, spacing=spacing
+        )
 
     def factors(
         self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int
@@ -146,7 +150,8 @@ class Consumer(Epilogue):
                 made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], position]).result)
             elif scale is not None:
                 count, spacing, own = self.fetch_shape(side)
-                first, number, span = (wave, 1, 0) if own else (0, count, spacing if count > 1 else 0)
+                by_wave = own and side.label == "A"
+                first, number, span = (wave, 1, 0) if by_wave else (0, count, spacing if count > 1 else 0)
                 operands = [fetched[side.label]]
                 result = [e.type("factors")]
                 made.append(e.op("tile.uniform_factors", result, operands, first=first, count=number, span=span).result)

@@ -8,7 +8,6 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import Frame, Handles
 from scalec.passes.problem import EpilogueInput
-from scalec.targets import WAVE
 
 
 class Epilogue(Frame):
@@ -30,7 +29,7 @@ class Epilogue(Frame):
         element = ir.Type.parse(result.element.mlir)
         if s.epilogue == "bulk":
             columns = s.swizzle_c * 8 // self.result_bits
-            box = (columns, WAVE)
+            box = (columns, self.wave)
             source = Source("tensor_map", result.name, box=box, swizzle=s.swizzle_c, align=16)
             target = e.parameter(self.body, e.descriptor(box, element, s.swizzle_c), source)
             e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0])

@@ -11,8 +11,8 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import WINDOW, SharedPlan, scale_copy
-from scalec.targets import WAVE
+from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, units
+from scalec.passes.words import WordPlan
 
 SCALE_WARPS = 3  # the producer warpgroup's warps beside the one that issues bulk copies
 
@@ -56,7 +56,10 @@ class Frame:
             Side("A", problem.lhs, s.tile[0], s.swizzle_a, cn > 1),
             Side("B", problem.rhs, s.tile[1], s.swizzle_b, cm > 1),
         )
-        self.waves = s.tile[0] // (WAVE * s.warpgroups)
+        self.family = problem.family
+        self.wave = self.family.m
+        self.units = units(self.family, s)
+        self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits
 
@@ -78,11 +81,15 @@ class Frame:
             source = Source("tensor_map", side.operand.name, box=box, swizzle=side.swizzle, align=16)
             h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle), source)
             h.tiles[side.label] = self.shared(side.label, (side.rows, depth), element, side.swizzle, s.stages)
+            name, plan = f"{side.label}_scale", self.word_plan(side)
+            if plan is not None:
+                word = ir.IntegerType.get_signless(32)
+                h.scale_tiles[side.label] = self.shared(name, (plan.words, side.rows), word, 0, s.stages)
             scale = self.row_scale(side)
             if scale is None:
                 continue
             f32 = ir.F32Type.get()
-            name, copy = f"{side.label}_scale", self.copy_of(side)
+            copy = self.copy_of(side)
             shape = (side.rows, WINDOW) if copy == "window" else (1, side.rows)
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
             h.scale_tiles[side.label] = self.shared(name, shape, f32, swizzle, self.plan[name].stages)
@@ -127,22 +134,26 @@ class Frame:
             yield tuple(block.arguments)
 
     @contextmanager
-    def over_k(self, h: Handles, unroll: int = 1, step: int = 0) -> Iterator[ir.Value]:
-        """The loop over K, in steps of one K block unless `step` says otherwise."""
+    def over_k(self, h: Handles, unroll: int = 1, step: int = 0, start: int = 0) -> Iterator[ir.Value]:
+        """The loop over K from `start` on, in steps of one K block unless `step` says otherwise."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        with self.e.region("tile.steps", [h.k], (i32,), step=step, unroll=unroll) as block:
+        with self.e.region("tile.steps", [h.k], (i32,), start=start, step=step, unroll=unroll) as block:
             yield block.arguments[0]
 
     # -------------------------------------------------------------------------------------------------------- scales
 
     def row_scale(self, side: Side) -> Any:
-        """The side's `Scale` with one value a row, varying along K, or None: it travels with the stages."""
-        return next((x for x in side.operand.scales if x.rows == 1), None)
+        """The side's promoted `Scale` with one value a row, varying along K, or None: it travels with the stages."""
+        return next((x for x in side.operand.promoted if x.rows == 1), None)
 
     def block_scale(self, side: Side) -> Any:
-        """The side's `Scale` that is uniform over blocks of rows, varying along K, or None: it is fetched ahead."""
-        return next((x for x in side.operand.scales if x.rows != 1), None)
+        """The side's promoted `Scale`, uniform over blocks of rows, varying along K, or None: it is fetched ahead."""
+        return next((x for x in side.operand.promoted if x.rows != 1), None)
+
+    def word_plan(self, side: Side) -> WordPlan | None:
+        """The side's scale bytes, where the tensor core applies them."""
+        return WordPlan.of(self.problem, side.operand, self.schedule)
 
     def copy_of(self, side: Side) -> str:
         """How the side's row scale reaches shared memory ("vector", "window" or "thread"), "" where it has none."""
@@ -150,8 +161,8 @@ class Frame:
         return "" if scale is None else scale_copy(self.problem, scale, self.schedule)
 
     def threaded(self, side: Side) -> bool:
-        """Whether lanes copy the side's row scales."""
-        return self.copy_of(side) == "thread"
+        """Whether lanes copy the side's scales of single rows."""
+        return self.copy_of(side) == "thread" or self.word_plan(side) is not None
 
     def window(self) -> ir.Value | None:
         """A position in the ring of windows, where scales come by windows."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit_frame import SCALE_WARPS, Frame, Handles, Side
 from scalec.passes.resources import WINDOW
+from scalec.passes.words import WordPlan
 
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
@@ -31,7 +33,7 @@ class Producer(Frame):
         self, h: Handles, cursor: ir.Value, window: ir.Value | None, row0: dict[str, ir.Value], k0: ir.Value
     ) -> None:
         e, depth = self.e, self.schedule.tile[2]
-        total = sum(side.rows * side.operand.element.bytes(depth) for side in self.sides)
+        total = sum(side.rows * side.operand.shared_bytes(depth) for side in self.sides)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows for side in vectors)
@@ -68,14 +70,9 @@ class Producer(Frame):
         """
         e, step = self.e, self.schedule.tile[2]
         sides = [side for side in self.sides if self.threaded(side)]
-        group = GROUP // len(sides)
+        group = 1 if any(self.word_plan(side) for side in sides) else GROUP // len(sides)
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-        rooms = {
-            side.label: e.op(
-                "tile.row_scales", [e.type("rows")], rows=side.rows, blocks=group, warps=SCALE_WARPS
-            ).result
-            for side in sides
-        }
+        rooms = {side.label: self.room(side, group) for side in sides}
         k = self.problem.k.size
         whole = k is not None and k % (group * step) == 0
         with self.over_tiles(h) as (m0, n0):
@@ -94,12 +91,41 @@ class Producer(Frame):
                 for side in sides:
                     self.load_rows(h, side, rooms[side.label], row0[side.label], following)
 
+    def room(self, side: Side, group: int) -> ir.Value:
+        """Registers for the side's scales on their way."""
+        e, plan = self.e, self.word_plan(side)
+        shared = {"rows": side.rows, "warps": SCALE_WARPS}
+        if plan is not None:
+            return e.op("tile.byte_scales", [e.type("scale_bytes")], words=plan.words, **shared).result
+        return e.op("tile.row_scales", [e.type("rows")], blocks=group, **shared).result
+
     def load_rows(self, h: Handles, side: Side, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
+        plan = self.word_plan(side)
+        if plan is not None:
+            self.load_bytes(h, side, plan, room, row0, k0)
+            return
         scale = self.row_scale(side)
         source = self.pointer(scale.name, scale.argument_index, align=4)
         strides = self.strides(scale.name, scale.layout)
         operands = [room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k]
         self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
+
+    def load_bytes(
+        self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, row0: ir.Value, k0: ir.Value
+    ) -> None:
+        scale = plan.scale
+        source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
+        strides = self.byte_strides(scale)
+        self.e.op(
+            "tile.load_bytes",
+            operands=[room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k],
+            bytes=plan.bytes,
+            unit=plan.unit,
+            block=(1 << 30) if scale.k == WHOLE else scale.k,
+            row_block=(1 << 30) if scale.rows == WHOLE else scale.rows,
+            layout=scale.layout,
+            whole=int(plan.whole),
+        )
 
     def store_rows(
         self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int
@@ -107,6 +133,10 @@ class Producer(Frame):
         e = self.e
         e.op("tile.acquire", operands=[h.ring, cursor])
         for side in sides:
-            e.op("tile.store_rows", operands=[rooms[side.label], h.scale_tiles[side.label], cursor], index=index)
+            operands = [rooms[side.label], h.scale_tiles[side.label], cursor]
+            if self.word_plan(side) is None:
+                e.op("tile.store_rows", operands=operands, index=index)
+            else:
+                e.op("tile.store_bytes", operands=operands)
         e.op("tile.commit", operands=[h.ring, cursor])
         e.op("tile.advance", operands=[cursor])

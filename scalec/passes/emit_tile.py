@@ -21,6 +21,7 @@ from scalec.ir.schedule import FIELDS
 from scalec.passes.base import decided, programs
 from scalec.passes.emit_consumer import Consumer
 from scalec.passes.emit_producer import Producer
+from scalec.passes.emit_registers import RegisterConsumer
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan, threads
 from scalec.targets import Target
@@ -49,12 +50,13 @@ class EmitTile:
         for function in functions:
             problem, schedule = Problem.of(function, target), decided(function, FIELDS)
             with ir.InsertionPoint(function):
-                Kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
+                kernel = KERNELS[problem.family.operands_in]
+                kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
             function.operation.erase()
 
 
 class Kernel(Producer, Consumer):
-    """A kernel with its two roles."""
+    """A kernel with its two roles, whose tensor core reads shared memory."""
 
     def build(self) -> None:
         """Emits the kernel at the insertion point."""
@@ -80,3 +82,13 @@ class Kernel(Producer, Consumer):
                 self.producer(h)
             e.op("tile.sync", scope="cluster")
         made.attributes["arguments"] = e.arguments_attribute()
+
+
+class RegisterKernel(Kernel, RegisterConsumer):
+    """A kernel whose tensor core reads registers."""
+
+    consumer = RegisterConsumer.consumer
+
+
+KERNELS: dict[str, type[Kernel]] = {"shared": Kernel, "registers": RegisterKernel}
+"""The kernel for each place that MmaShape.operands_in names."""

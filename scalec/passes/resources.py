@@ -11,7 +11,8 @@ from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
-from scalec.targets import WARPGROUP, WAVE, Target
+from scalec.passes.words import WordPlan
+from scalec.targets import WARPGROUP, WAVE, MmaShape, Target
 
 TILE_ALIGN = 1024
 """Alignment of a swizzled tile: one period of the 128-byte swizzle (PTX ISA 9.7.15.5, shared memory layouts)."""
@@ -44,7 +45,7 @@ def round_up(value: int, step: int) -> int:
 
 def no_bulk(problem: Problem, scale: Scale) -> str:
     """Why a scale with one value a row, varying along K, cannot come by bulk copy; "" where it can."""
-    dim, align = (problem.m if scale in problem.lhs.scales else problem.n), problem.target.tma_align
+    dim, align = (problem.m if scale in problem.lhs.promoted else problem.n), problem.target.tma_align
     if scale.layout == "col":
         if dim.size is not None and dim.size * 4 % align:
             return (
@@ -137,13 +138,16 @@ class SharedPlan:
         (bm, bn, bk), stages = schedule.tile, schedule.stages
         lhs, rhs = problem.lhs, problem.rhs
         wanted = [
-            Buffer("A", bm * lhs.element.bytes(bk), stages, TILE_ALIGN),
-            Buffer("B", bn * rhs.element.bytes(bk), stages, TILE_ALIGN),
+            Buffer("A", bm * lhs.shared_bytes(bk), stages, TILE_ALIGN),
+            Buffer("B", bn * rhs.shared_bytes(bk), stages, TILE_ALIGN),
         ]
         if schedule.epilogue == "bulk":
             wanted.append(Buffer("C", bm * problem.result.element.bytes(bn), 1, TILE_ALIGN))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
-            for scale in operand.scales:
+            plan = WordPlan.of(problem, operand, schedule)
+            if plan is not None:
+                wanted.append(Buffer(name, round_up(rows * 4 * plan.words, SCALE_ALIGN), stages, SCALE_ALIGN))
+            for scale in operand.promoted:
                 if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
                     slots = window_slots(problem, stages)
                     wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
@@ -204,7 +208,7 @@ def factor_registers(problem: Problem, columns: int, unroll: int) -> int:
     A set for each K block of an iteration, and one that is fetched ahead. Of 1x128 by 16x128 and by 8x128 at six sizes
     this tells which of 256x128 and 192x128 spill, at each unroll (ptxas 13.5, 2026-11-21).
     """
-    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     return max((max(0, columns // b - FREE_FACTORS) * (1 + unroll) for b in blocks), default=0)
 
 
@@ -229,6 +233,13 @@ def most_accumulators(problem: Problem) -> int:
     m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
     own = sum(x.kind == "both" and all(i.divisor < WAVE for i in x.index if i.dim == m) for x in problem.inputs)
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(own, 32)
+
+
+def units(family: MmaShape, schedule: Schedule) -> tuple[int, int]:
+    """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
+    assert schedule.warpgroups is not None
+    assert schedule.warps is not None
+    return (schedule.warpgroups, 1) if family.warps > 1 else schedule.warps
 
 
 def threads(warpgroups: int) -> int:

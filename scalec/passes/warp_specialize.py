@@ -6,26 +6,56 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Problem
-from scalec.targets import WAVE, Target
+from scalec.targets import MmaShape, Target
 
 MAX_WARPGROUPS = 3
+WARPS = 4
+"""Warps of a warpgroup."""
 
 REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
 """(producer, consumer) registers by consumer warpgroups. Two and three: no spills at 256x128 and 192x128 with
 promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what two take."""
 
 
-def warpgroups_for(rows: int) -> int:
-    """The most warpgroups, up to three, that share `rows` in whole waves: 256 rows are two waves for each of two."""
-    return next((w for w in range(MAX_WARPGROUPS, 1, -1) if rows % (WAVE * w) == 0), 1)
+def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
+    """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
+    two waves for each of two. Of warps that multiply alone, two warpgroups."""
+    if family.warps == 1:
+        return 2
+    return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
+
+
+def warps_for(family: MmaShape, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
+    """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory."""
+    warps = WARPS * warpgroups
+    if family.warps > 1:
+        return warps, 1
+    ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
+    fitting = [w for w in ways if not shared_out(family, tile, warpgroups, w)]
+    return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
+
+
+def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: tuple[int, int]) -> str:
+    """Why warpgroups, or warps, cannot share a tile, "" where they can."""
+    if family.warps > 1:
+        if tile[0] % (family.m * warpgroups):
+            return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}"
+        return ""
+    # two instructions wide: one ldmatrix loads for both
+    for extent, unit, count, what in (
+        (tile[0], family.m, warps[0], "rows"), (tile[1], 2 * family.n[0], warps[1], "columns")
+    ):  # fmt: skip
+        if extent % (unit * count):
+            return f"{what} that {count} warps cannot share by {unit}"
+    return ""
 
 
 class WarpSpecialize:
-    """Decides `warpgroups` (consumers) and `registers` (of producer and consumer threads).
+    """Decides `warpgroups` and `warps` (of consumers) and `registers` (of producer and consumer threads).
 
         #scale.schedule<{tile = array<i64: 192, 128, 128>}>
     -->
-        #scale.schedule<{tile = ..., warpgroups = 3 : i64, registers = array<i64: 32, 160>}>
+        #scale.schedule<{tile = ..., warpgroups = 3 : i64, warps = array<i64: 12, 1>, registers = array<i64: 32, 160>}>
     """
 
     name = "warp-specialize"
@@ -36,5 +66,7 @@ class WarpSpecialize:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
-        warpgroups = schedule.warpgroups or warpgroups_for(schedule.tile[0])
-        return schedule.with_fields(warpgroups=warpgroups, registers=REGISTERS[warpgroups])
+        family = problem.family
+        warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
+        warps = schedule.warps or warps_for(family, schedule.tile, warpgroups)
+        return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=REGISTERS[warpgroups])

@@ -1,4 +1,4 @@
-"""Copies into shared memory, and scales fetched into registers, on sm_90a."""
+"""Copies into shared memory, and scales fetched into registers,."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import CLUSTER, SHARED, Variable
-from scalec.lowering.sm90.state import TABLE, Buffer, State, Window
+from scalec.lowering.common.state import COMMON, Buffer, State, Window
 
 
-@TABLE.lowers("tile.shared")
+@COMMON.lowers("tile.shared")
 def shared(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Buffer(s.b.add(s.shared, tile.int_of(op.offset)), op.result.type)
 
 
-@TABLE.lowers("tile.copy")
+@COMMON.lowers("tile.copy")
 def copy(s: State, op: ir.OpView) -> None:
     _bulk_copy(s, op, s.get(op.target).address(s.b, s.get(op.cursor)))
 
 
-@TABLE.lowers("tile.copy_window")
+@COMMON.lowers("tile.copy_window")
 def copy_window(s: State, op: ir.OpView) -> None:
     target = s.get(op.target)
     _bulk_copy(s, op, target.in_window(s.b, s.get(op.window), target.base))
@@ -53,18 +53,18 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
         issue()
 
 
-@TABLE.lowers("tile.windows")
+@COMMON.lowers("tile.windows")
 def windows(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Window(tile.int_of(op.blocks), tile.int_of(op.slots), s.b.variable(s.b.i32, 0))
 
 
-@TABLE.lowers("tile.open_window")
+@COMMON.lowers("tile.open_window")
 def open_window(s: State, op: ir.OpView) -> None:
     b, w = s.b, s.get(op.window)
     w.at.set(b.and_(b.add(w.at.get(), w.blocks - 1), 0xFFFFFFFF ^ (w.blocks - 1)))
 
 
-@TABLE.lowers("tile.next_block")
+@COMMON.lowers("tile.next_block")
 def next_block(s: State, op: ir.OpView) -> None:
     """Four blocks are 16 bytes, the swizzle's unit: up to there an offset may be added after the XOR."""
     w = s.get(op.window)
@@ -91,7 +91,7 @@ class RowScales:
             yield row, b.compare("lt", row, self.rows) if partly else None, registers
 
 
-@TABLE.lowers("tile.row_scales")
+@COMMON.lowers("tile.row_scales")
 def row_scales(s: State, op: ir.OpView) -> None:
     rows, threads = tile.int_of(op.rows), 32 * tile.int_of(op.warps)
     count, blocks = -(-rows // threads), tile.int_of(op.blocks)
@@ -99,7 +99,7 @@ def row_scales(s: State, op: ir.OpView) -> None:
     s.values[op.result] = RowScales(rows, threads, registers)
 
 
-@TABLE.lowers("tile.load_rows")
+@COMMON.lowers("tile.load_rows")
 def load_rows(s: State, op: ir.OpView) -> None:
     """Predicated loads: a register keeps its value where its row or block does not exist."""
     b = s.b
@@ -119,7 +119,7 @@ def load_rows(s: State, op: ir.OpView) -> None:
             register.set(loaded[0])
 
 
-@TABLE.lowers("tile.store_rows")
+@COMMON.lowers("tile.store_rows")
 def store_rows(s: State, op: ir.OpView) -> None:
     b = s.b
     base = s.get(op.target).address(b, s.get(op.cursor))
@@ -139,12 +139,12 @@ def _scaled(s: State, index: ir.Value | int, stride: ir.Value | int) -> ir.Value
     return wide if isinstance(stride, int) and stride == 1 else b.mul(wide, stride)
 
 
-@TABLE.lowers("tile.scalars")
+@COMMON.lowers("tile.scalars")
 def scalars(s: State, op: ir.OpView) -> None:
     s.values[op.result] = [s.b.variable(s.b.f32, 0.0) for _ in range(tile.int_of(op.count))]
 
 
-@TABLE.lowers("tile.fetch")
+@COMMON.lowers("tile.fetch")
 def fetch(s: State, op: ir.OpView) -> None:
     """Predicated loads, no branch (rule 3): they are issued between a wgmma and its promotion."""
     b = s.b
@@ -155,7 +155,7 @@ def fetch(s: State, op: ir.OpView) -> None:
     row0, last = s.get(op.row0), b.sub(s.get(op.rows), 1)
     own = tile.int_of(op.own)
     if own:
-        row0 = b.add(row0, b.mul(s.warpgroup, own))
+        row0 = b.add(row0, b.mul(s.unit(0 if tile.str_of(op.axis) == "m" else 1), own))
     for i, room in enumerate(s.get(op.into)):
         row = b.div(b.min(b.add(row0, i * tile.int_of(op.spacing)), last), tile.int_of(op.row_block))
         address = b.offset(source, _scaled(s, row, s.get(op.row_stride)), b.f32)

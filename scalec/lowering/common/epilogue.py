@@ -1,4 +1,4 @@
-"""From accumulators to memory on sm_90a: elementwise body, rounding, stores."""
+"""From accumulators to memory: elementwise body, rounding, stores."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import SHARED
-from scalec.lowering.sm90.state import TABLE, State
-from scalec.targets import WAVE
+from scalec.lowering.common.state import COMMON, State
 
 # two f32 to one register of two halves; the first operand is the upper half (PTX ISA 9.7.9.22)
 _PACK = {"bf16": "cvt.rn.bf16x2.f32 $0, $1, $2;", "f16": "cvt.rn.f16x2.f32 $0, $1, $2;"}
@@ -41,7 +40,7 @@ class Place:
     column_inside: tuple[ir.Value, ir.Value]
 
 
-@TABLE.lowers("tile.input")
+@COMMON.lowers("tile.input")
 def input_(s: State, op: ir.OpView) -> None:
     source_type = op.source.type
     scalar_value = str(source_type) == "f32"
@@ -56,10 +55,11 @@ def _places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Ite
     """The groups of 8 columns of a wave, with this thread's place in each."""
     b = s.b
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
-    above = b.add(b.mul(s.warpgroup, waves * WAVE), wave * WAVE)
+    wave_rows = s.geometry.wave
+    above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
     row = b.add(m0, b.add(above, s.row_in_wave))
     rows = (b.compare("lt", row, m), b.compare("lt", b.add(row, 8), m))
-    start = b.add(n0, b.shl(b.and_(s.lane, 3), 1))
+    start = b.add(b.add(n0, b.shl(b.and_(s.lane, 3), 1)), b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, 8 * g)
         yield g, Place(row, column, rows, (b.compare("lt", column, n), b.compare("lt", b.add(column, 1), n)))
@@ -159,7 +159,7 @@ def _mlir(s: State, element: str) -> ir.Type:
     return ir.Type.parse(element)
 
 
-@TABLE.lowers("tile.epilogue")
+@COMMON.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
     fragment = s.get(op.accumulator)
     readers = [_Reader(s, s.get(v)) for v in op.inputs]
@@ -173,27 +173,31 @@ def epilogue(s: State, op: ir.OpView) -> None:
                 v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)]))
 
 
-@TABLE.lowers("tile.store")
+@COMMON.lowers("tile.store")
 def store(s: State, op: ir.OpView) -> None:
     """Registers to shared memory by stmatrix, then bulk stores; their completion is awaited before the next tile's."""
     b, fragment = s.b, s.get(op.accumulator)
     staging, element = s.get(op.staging), str(tile.element_of(op.staging.type))
     width = tile.shape_of(op.target.type)[0]  # columns of one bulk store; its rows are one wave
     pitch = width * _SIZE[element]
-    waves, columns = len(fragment.waves), fragment.columns
-    own = b.add(staging.base, b.mul(s.warpgroup, waves * WAVE * columns * _SIZE[element]))
-    row, half = b.and_(s.lane, 15), b.shr(s.lane, 4)
+    waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
+    own = b.add(staging.base, b.mul(s.unit_index, waves * rows * columns * _SIZE[element]))
+    row_of_lane, half = b.and_(s.lane, 15), b.shr(s.lane, 4)
     # the swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines
-    period = {128: b.and_(row, 7), 64: b.and_(b.shr(row, 1), 3), 32: b.and_(b.shr(row, 2), 1)}[pitch]
-    at = b.add(own, b.mul(b.add(b.shl(s.quarter, 4), row), pitch))
+    period = {
+        128: b.and_(row_of_lane, 7),
+        64: b.and_(b.shr(row_of_lane, 1), 3),
+        32: b.and_(b.shr(row_of_lane, 2), 1),
+    }[pitch]
+    at = b.add(own, b.mul(b.add(b.shl(s.warp_in_unit, 4), row_of_lane), pitch))
     at = b.add(at, b.shl(b.xor(half, period), 4))
     lead = s.lead
     with b.when(lead):
         b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0), read=ir.UnitAttr.get())
-    s.warpgroup_barrier()
+    s.unit_barrier()
     for wave, registers in enumerate(fragment.waves):
         for g in range(0, columns // 8, 2):
-            tile_offset = wave * WAVE * columns * _SIZE[element] + (8 * g // width) * WAVE * pitch
+            tile_offset = wave * rows * columns * _SIZE[element] + (8 * g // width) * rows * pitch
             chunk = g % (width // 8)
             packed = [
                 b.asm(
@@ -212,30 +216,31 @@ def store(s: State, op: ir.OpView) -> None:
             )
     kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
     b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)
-    s.warpgroup_barrier()
+    s.unit_barrier()
+    x = b.add(s.get(op.n0), b.mul(s.unit(1), columns))
     with b.when(lead):
         for wave in range(waves):
-            y = b.add(s.get(op.m0), b.add(b.mul(s.warpgroup, waves * WAVE), wave * WAVE))
+            y = b.add(s.get(op.m0), b.add(b.mul(s.unit(0), waves * rows), wave * rows))
             for i in range(columns // width):
-                source = b.add(own, wave * WAVE * columns * _SIZE[element] + i * WAVE * pitch)
+                source = b.add(own, wave * rows * columns * _SIZE[element] + i * rows * pitch)
                 b.op(
                     "nvvm.cp.async.bulk.tensor.global.shared.cta",
                     [],
-                    [s.get(op.target), b.address(SHARED, source), b.add(s.get(op.n0), i * width), y],
+                    [s.get(op.target), b.address(SHARED, source), b.add(x, i * width), y],
                     mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
                     operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
                 )
         b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 
-@TABLE.lowers("tile.drain")
+@COMMON.lowers("tile.drain")
 def drain(s: State, op: ir.OpView) -> None:
     b = s.b
     with b.when(s.lead):
         b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0))
 
 
-@TABLE.lowers("tile.store_direct")
+@COMMON.lowers("tile.store_direct")
 def store_direct(s: State, op: ir.OpView) -> None:
     b, fragment = s.b, s.get(op.accumulator)
     element = str(op.target.type.element_type)

@@ -1,4 +1,4 @@
-"""What the lowering functions of sm_90a share: the builder, where a thread is, and what tile values became."""
+"""What lowering functions share: the builder, where a thread is, and what tile values became."""
 
 from __future__ import annotations
 
@@ -10,10 +10,46 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.table import Table
-from scalec.targets import TARGETS, WARPGROUP
+from scalec.targets import Target
 
-TARGET = TARGETS["sm_90a"]
-TABLE = Table(TARGET.name)
+COMMON = Table("every target")
+"""The functions of ops that are lowered alike on every target; a target's own table extends it."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How the consumers share a tile.
+
+    A unit is a warpgroup or a warp. Along M, unit i has the rows from i * waves * wave on, wave by wave. Within a wave
+    each warp of the unit has 16 rows, as an m16n8 accumulator lies in its registers (PTX ISA 9.7.14.5.8).
+
+    Attributes:
+        warps: of a unit, 4 or 1.
+        units: along M and along N.
+        wave: rows of a unit that one instruction adds to.
+    """
+
+    warps: int
+    units: tuple[int, int]
+    wave: int
+
+    @staticmethod
+    def of(kernel: ir.OpView) -> Geometry:
+        """Read off the accumulator and the tile of a `tile.kernel`."""
+        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles")
+        (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
+        wave = tile.wave_rows(fragment.result.type)
+        return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave)
+
+
+def _first(op: Any, name: str) -> Any:
+    """The first op of that name within `op`."""
+    for region in op.operation.regions:
+        for inner in region.blocks[0].operations:
+            found = inner if inner.operation.name == name else _first(inner, name)
+            if found is not None:
+                return found
+    return None
 
 
 @dataclass
@@ -101,6 +137,9 @@ class Fragment:
 class State:
     """Lowering state of one kernel."""
 
+    target: Target
+    table: Table
+    geometry: Geometry
     b: Builder
     values: dict[Any, Any]
     threads: int
@@ -133,38 +172,57 @@ class State:
         self.first_warp, self._once = first_warp, {}
         self._anchor = self.b.constant(0).owner
 
-    @property
-    def warpgroup(self) -> ir.Value:
-        """Index of this warpgroup within its role."""
-        b = self.b
+    def unit(self, axis: int) -> ir.Value | int:
+        """Index of this unit (warpgroup or warp) within its role along M (0) or N (1)."""
+        b, along = self.b, self.geometry.units
 
         def emit() -> ir.Value:
-            index = b.shr(self.warp, 2)
-            return b.sub(index, self.first_warp // 4) if self.first_warp else index
+            per_unit = self.geometry.warps
+            index = b.shr(self.warp, per_unit.bit_length() - 1) if per_unit > 1 else self.warp
+            return b.sub(index, self.first_warp // per_unit) if self.first_warp else index
 
-        return self.once("warpgroup", emit)
+        if along[axis] == 1:
+            return 0
+        index = self.once("unit", emit)
+        if min(along) == 1:
+            return index
+        across = self.once("unit along N", lambda: b.div(index, along[0]))
+        return across if axis else self.once("unit along M", lambda: b.sub(index, b.mul(across, along[0])))
 
     @property
-    def quarter(self) -> ir.Value:
-        """Index of this warp within its warpgroup."""
-        return self.once("quarter", lambda: self.b.and_(self.warp, 3))
+    def unit_index(self) -> ir.Value | int:
+        """Index of this unit within its role."""
+        self.unit(0)
+        self.unit(1)
+        return self._once.get("unit", 0)
+
+    @property
+    def warp_in_unit(self) -> ir.Value | int:
+        """Index of this warp within its unit."""
+        warps = self.geometry.warps
+        return self.once("quarter", lambda: self.b.and_(self.warp, warps - 1)) if warps > 1 else 0
 
     @property
     def row_in_wave(self) -> ir.Value:
-        """First of the two rows (the other is 8 below) that this thread holds of a wave's 64."""
+        """First of the two rows (the other is 8 below) that this thread holds of a wave."""
         b = self.b
-        return self.once("row", lambda: b.add(b.shl(self.quarter, 4), b.shr(self.lane, 2)))
+        if self.geometry.warps == 1:
+            return self.once("row", lambda: b.shr(self.lane, 2))
+        return self.once("row", lambda: b.add(b.shl(self.warp_in_unit, 4), b.shr(self.lane, 2)))
 
     @property
     def lead(self) -> ir.Value:
-        """Whether this is the first thread of its warpgroup."""
-        return self.b.compare("eq", self.b.and_(self.tid, WARPGROUP - 1), 0)
+        """Whether this is the first thread of its unit."""
+        return self.b.compare("eq", self.b.and_(self.tid, 32 * self.geometry.warps - 1), 0)
 
     def get(self, value: ir.Value) -> Any:
         """What a tile value became; a Python int for a constant."""
         return self.values[value]
 
-    def warpgroup_barrier(self) -> None:
-        """The threads of this warpgroup meet (named barriers 1.., PTX ISA 9.7.13.1; 0 is the CTA's)."""
-        b = self.b
-        b.asm(f"bar.sync $0, {WARPGROUP};", [], [b.add(self.warpgroup, 1)])
+    def unit_barrier(self) -> None:
+        """The threads of this unit meet (named barriers 1.., PTX ISA 9.7.13.1; 0 is the CTA's)."""
+        b, warps = self.b, self.geometry.warps
+        if warps == 1:
+            b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+        else:
+            b.asm(f"bar.sync $0, {32 * warps};", [], [b.add(self.unit(0), 1)])

@@ -1,18 +1,18 @@
-"""Roles, loops, rings and cursors on sm_90a."""
+"""Roles, loops, rings and cursors."""
 
 from __future__ import annotations
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.sm90.state import TABLE, TARGET, Cursor, Ring, State
+from scalec.lowering.common.state import COMMON, Cursor, Ring, State
 
 
-@TABLE.lowers("arith.constant")
+@COMMON.lowers("arith.constant")
 def constant(s: State, op: ir.OpView) -> None:
     s.values[op.result] = ir.IntegerAttr(op.attributes["value"]).value
 
 
-@TABLE.lowers("tile.sync")
+@COMMON.lowers("tile.sync")
 def sync(s: State, op: ir.OpView) -> None:
     b = s.b
     # .aligned needs converged warps (PTX ISA 9.7.13.4): elected threads come back first
@@ -24,7 +24,7 @@ def sync(s: State, op: ir.OpView) -> None:
         b.asm("bar.sync 0;")
 
 
-@TABLE.lowers("tile.ring")
+@COMMON.lowers("tile.ring")
 def ring(s: State, op: ir.OpView) -> None:
     b, depth = s.b, tile.int_of(op.depth)
     base = b.add(s.shared, tile.int_of(op.offset))
@@ -46,7 +46,7 @@ def ring(s: State, op: ir.OpView) -> None:
 def roles(s: State, ops: list[ir.OpView]) -> None:
     """One if/else chain over the warps, so that ptxas sees each role as one branch (setmaxnreg needs it)."""
     ops = sorted(ops, key=lambda o: tile.ints_of(o.warps)[0])
-    entry = TARGET.entry_registers(s.threads)
+    entry = s.target.entry_registers(s.threads)
 
     def emit(remaining: list[ir.OpView]) -> None:
         last = remaining[-1]
@@ -57,7 +57,7 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
             count = tile.int_of(last.registers)
             action = ir.Attribute.parse(f"#nvvm<action {'increase' if count > entry else 'decrease'}>")
             s.b.op("nvvm.setmaxregister", [], [], action=action, regCount=ir.IntegerAttr.get(s.b.i32, count))
-            TABLE.block(s, last.body.blocks[0])
+            s.table.block(s, last.body.blocks[0])
 
         if len(remaining) == 1:
             body()
@@ -67,7 +67,7 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
     emit(ops)
 
 
-@TABLE.lowers("tile.warp")
+@COMMON.lowers("tile.warp")
 def warp(s: State, op: ir.OpView) -> None:
     b, role = s.b, s.first_warp
     first, count = role + tile.int_of(op.index), tile.int_of(op.count)
@@ -78,19 +78,19 @@ def warp(s: State, op: ir.OpView) -> None:
         s.enter_role(first)
         if tile.int_of(op.elected):
             with b.when(b.op("nvvm.elect.sync", [b.i1], [])):
-                TABLE.block(s, op.body.blocks[0])
+                s.table.block(s, op.body.blocks[0])
         else:
-            TABLE.block(s, op.body.blocks[0])
+            s.table.block(s, op.body.blocks[0])
     s.enter_role(role)
 
 
-@TABLE.lowers("tile.when")
+@COMMON.lowers("tile.when")
 def when(s: State, op: ir.OpView) -> None:
     with s.b.when(s.get(op.condition)):
-        TABLE.block(s, op.body.blocks[0])
+        s.table.block(s, op.body.blocks[0])
 
 
-@TABLE.lowers("tile.tiles")
+@COMMON.lowers("tile.tiles")
 def tiles(s: State, op: ir.OpView) -> None:
     b = s.b
     (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
@@ -120,23 +120,24 @@ def tiles(s: State, op: ir.OpView) -> None:
         block = op.body.blocks[0]
         s.values[block.arguments[0]] = b.mul(mb, bm)
         s.values[block.arguments[1]] = b.mul(nb, bn)
-        TABLE.block(s, block)
+        s.table.block(s, block)
         unit.set(b.add(unit.get(), clusters))
 
     total = b.mul(blocks_m, blocks_n)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
 
 
-@TABLE.lowers("tile.steps")
+@COMMON.lowers("tile.steps")
 def steps(s: State, op: ir.OpView) -> None:
     b = s.b
     step, unroll, k = tile.int_of(op.step), tile.int_of(op.unroll), s.get(op.k)
-    at = b.variable(b.i32, 0)
+    start = tile.int_of(op.start)
+    at = b.variable(b.i32, start)
     block = op.body.blocks[0]
 
     def body() -> None:
         s.values[block.arguments[0]] = at.get()
-        TABLE.block(s, block)
+        s.table.block(s, block)
         at.set(b.add(at.get(), step))
 
     def bodies() -> None:
@@ -145,19 +146,19 @@ def steps(s: State, op: ir.OpView) -> None:
             body()
         s.unrolled = 1
 
-    if not isinstance(k, int) and unroll == 1:
+    if not isinstance(k, int) and unroll == 1 and not start:
         # K is never 0 (the runtime sees to it): tested at the end, so that no path reads an accumulator that no wgmma
         # has written, which ptxas answers by serialising them (C7514)
         b.loop_once(body, lambda: b.compare("lt", at.get(), k))
         return
     if unroll > 1:
         b.loop(lambda: b.compare("lt", b.add(at.get(), (unroll - 1) * step), k), bodies)
-        if isinstance(k, int) and -(-k // step) % unroll == 0:
+        if isinstance(k, int) and -(-(k - start) // step) % unroll == 0:
             return
     b.loop(lambda: b.compare("lt", at.get(), k), body)
 
 
-@TABLE.lowers("tile.cursor")
+@COMMON.lowers("tile.cursor")
 def cursor(s: State, op: ir.OpView) -> None:
     b = s.b
     peeked = any(use.owner.operation.name == "tile.peek" for use in op.result.uses)
@@ -165,7 +166,7 @@ def cursor(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Cursor(tile.int_of(op.depth), b.variable(b.i32, 0), b.variable(b.i32, 0), ready)
 
 
-@TABLE.lowers("tile.advance")
+@COMMON.lowers("tile.advance")
 def advance(s: State, op: ir.OpView) -> None:
     b, c = s.b, s.get(op.cursor)
     following = b.add(c.stage.get(), 1)
@@ -199,14 +200,14 @@ DONE:
 }"""
 
 
-@TABLE.lowers("tile.acquire")
+@COMMON.lowers("tile.acquire")
 def acquire(s: State, op: ir.OpView) -> None:
     c = s.get(op.cursor)
     # a fresh barrier is in phase 0, so the parity before it counts as complete: the first round does not wait
     s.b.asm(_WAIT, [], [_barrier(s, s.get(op.ring).empty, c), s.b.xor(c.phase.get(), 1)])
 
 
-@TABLE.lowers("tile.wait")
+@COMMON.lowers("tile.wait")
 def wait(s: State, op: ir.OpView) -> None:
     c = s.get(op.cursor)
     operands = [_barrier(s, s.get(op.ring).full, c), c.phase.get()]
@@ -216,14 +217,14 @@ def wait(s: State, op: ir.OpView) -> None:
         s.b.asm(_WAIT_UNLESS_READY, [], [*operands, c.ready.get()])
 
 
-@TABLE.lowers("tile.peek")
+@COMMON.lowers("tile.peek")
 def peek(s: State, op: ir.OpView) -> None:
     b, c = s.b, s.get(op.cursor)
     text = "{\n.reg .pred P1;\nmbarrier.test_wait.parity.shared::cta.b64 P1, [$1], $2;\nselp.b32 $0, 1, 0, P1;\n}"
     c.ready.set(b.asm(text, [b.i32], [_barrier(s, s.get(op.ring).full, c), c.phase.get()])[0])
 
 
-@TABLE.lowers("tile.expect")
+@COMMON.lowers("tile.expect")
 def expect(s: State, op: ir.OpView) -> None:
     b, c = s.b, s.get(op.cursor)
     barrier = b.address(3, _barrier(s, s.get(op.ring).full, c))
@@ -236,20 +237,20 @@ def expect(s: State, op: ir.OpView) -> None:
     )
 
 
-@TABLE.lowers("tile.announce")
+@COMMON.lowers("tile.announce")
 def announce(s: State, op: ir.OpView) -> None:
     barrier = _barrier(s, s.get(op.ring).full, s.get(op.cursor))
     operands = [barrier, s.b.constant(tile.int_of(op.bytes))]
     s.b.asm("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", [], operands)
 
 
-@TABLE.lowers("tile.commit")
+@COMMON.lowers("tile.commit")
 def commit(s: State, op: ir.OpView) -> None:
     """Each thread arrives for itself: an arrive releases its own thread's stores (PTX ISA 9.7.13.15.13)."""
     s.b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [_barrier(s, s.get(op.ring).full, s.get(op.cursor))])
 
 
-@TABLE.lowers("tile.release")
+@COMMON.lowers("tile.release")
 def release(s: State, op: ir.OpView) -> None:
     """Predicated inside the instruction: a branch here would split the block between wgmma and promotion (rule 3)."""
     b, c = s.b, s.get(op.cursor)
@@ -269,7 +270,7 @@ def release(s: State, op: ir.OpView) -> None:
     b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [address, chosen])
 
 
-@TABLE.lowers("arith.cmpi")
+@COMMON.lowers("arith.cmpi")
 def compare(s: State, op: ir.OpView) -> None:
     b = s.b
     made = ir.Operation.create(
@@ -281,16 +282,16 @@ def compare(s: State, op: ir.OpView) -> None:
     s.values[op.result] = made.results[0]
 
 
-@TABLE.lowers("arith.addi")
+@COMMON.lowers("arith.addi")
 def add(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.add(*(s.get(v) for v in op.operands))
 
 
-@TABLE.lowers("arith.andi")
+@COMMON.lowers("arith.andi")
 def and_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.and_(*(s.get(v) for v in op.operands))
 
 
-@TABLE.lowers("arith.divui")
+@COMMON.lowers("arith.divui")
 def divide(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.div(*(s.get(v) for v in op.operands))

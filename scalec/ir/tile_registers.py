@@ -1,0 +1,204 @@
+"""Ops of `tile` that multiply out of registers: what a warp loads of a stage, and its products."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, flag, in_step, maker
+from scalec.ir.tile_types import (
+    I32,
+    ByteScalesType,
+    CursorType,
+    FragmentType,
+    MultiplicandType,
+    SharedType,
+    Tile,
+    WordsType,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+    wave_rows,
+)
+from scalec.ir.verify import fail, verifier
+
+STEP_BYTES = 32
+"""Bytes of a row of A or B that one instruction takes, whatever the type (PTX ISA 9.7.14.5: m16n8k8 of tf32, k16 of
+bf16 and f16, k32 of 8 bits and of what is stored so, k64 of packed 4 bits)."""
+
+WORD_LAYOUTS = ("row", "col", "blocked", "packed")
+
+
+class MultiplicandOp(Tile.Operation, name="multiplicand"):
+    """Registers for a warp's share of A or B over the K of one instruction."""
+
+    result: ext.Result[MultiplicandType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (rows, depth), side = shape_of(op.result.type), str_of(op.result.type.side)
+        if side not in ("a", "b"):
+            return fail(op, f"side {side}, expected a or b")
+        unit = 16 if side == "a" else 8
+        if rows < 1 or rows % unit or depth < 1:
+            return fail(op, f"{rows} rows by {depth} of K, expected rows by {unit}")
+        return True
+
+
+class LoadOp(Tile.Operation, name="load"):
+    """Brings a warp's rows of the cursor's stage, over the `step`-th slice of K, into registers.
+
+    The tile is [rows, K], or with `transpose` 1 [K, rows].
+    """
+
+    target: ext.Operand[MultiplicandType]
+    source: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    step: ir.IntegerAttr
+    transpose: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (at_least(op, 0, "step") and flag(op, "transpose") and in_step(op, None, op.source)):
+            return False
+        (rows, depth), tile = shape_of(op.target.type), shape_of(op.source.type)
+        tile_rows, tile_k = tile[::-1] if int_of(op.transpose) else tile
+        if tile_rows % rows:
+            return fail(op, f"{rows} rows for each warp of a tile of {tile_rows} rows")
+        if element_of(op.target.type) != element_of(op.source.type):
+            return fail(op, f"loads {element_of(op.source.type)} into registers for {element_of(op.target.type)}")
+        if (int_of(op.step) + 1) * depth > tile_k:
+            return fail(op, f"step {int_of(op.step)} of {depth} elements is outside a tile of {tile_k}")
+        return True
+
+
+class WordsOp(Tile.Operation, name="words"):
+    """Registers for the scale bytes of two stages: those in use, and those that `load_words` brought since `turn`."""
+
+    result: ext.Result[WordsType]
+
+
+class LoadWordsOp(Tile.Operation, name="load_words"):
+    """Brings the scale bytes of a warp's rows at the cursor's stage into registers; `turn` puts them to use."""
+
+    target: ext.Operand[WordsType]
+    source: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (words, rows), (tile_words, tile_rows) = shape_of(op.target.type), shape_of(op.source.type)
+        if words != tile_words or tile_rows % rows:
+            return fail(op, f"loads [{words}, {rows}] of a stage of [{tile_words}, {tile_rows}] words")
+        if bits_of(element_of(op.source.type)) != 32:
+            return fail(op, f"a stage of {element_of(op.source.type)}, expected words of 32 bits")
+        return in_step(op, None, op.source)
+
+
+class TurnOp(Tile.Operation, name="turn"):
+    """The scale bytes loaded last are in use from here on."""
+
+    words: ext.Operand[WordsType]
+
+
+class MultiplyOp(Tile.Operation, name="multiply"):
+    """accumulator (+)= A B^T over the K of one instruction, from registers; `accumulate` 0 overwrites.
+
+    `scale` is the type of the scale bytes that the instruction applies, "" where it applies none: of each row of A
+    those from byte `a_byte` of its words on, of B likewise; -1 where a side has none, which counts as one.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    a: ext.Operand[MultiplicandType]
+    b: ext.Operand[MultiplicandType]
+    a_words: ext.Operand[WordsType] | None
+    b_words: ext.Operand[WordsType] | None
+    a_byte: ir.IntegerAttr
+    b_byte: ir.IntegerAttr
+    scale: ir.StringAttr
+    accumulate: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (at_least(op, -1, "a_byte", "b_byte") and flag(op, "accumulate")):
+            return False
+        if str_of(op.accumulator.type.space) != "warp":
+            return fail(op, f"an accumulator in {op.accumulator.type.space}, expected a warp's")
+        (rows, columns), (a_rows, a_k), (b_rows, b_k) = (shape_of(v.type) for v in (op.accumulator, op.a, op.b))
+        if (rows, columns) != (a_rows, b_rows) or rows % wave_rows(op.accumulator.type):
+            return fail(op, f"an accumulator of {rows} by {columns}, of {a_rows} rows of A and {b_rows} of B")
+        if a_k != b_k:
+            return fail(op, f"{a_k} elements of K of A and {b_k} of B")
+        for words, byte, rows in ((op.a_words, op.a_byte, a_rows), (op.b_words, op.b_byte, b_rows)):
+            if (words is None) != (int_of(byte) < 0):
+                return fail(op, f"scale byte {int_of(byte)} {'without' if words is None else 'with'} scale words")
+            if words is not None and (shape_of(words.type)[1] != rows or int_of(byte) >= 4 * shape_of(words.type)[0]):
+                return fail(op, f"scale byte {int_of(byte)} of {rows} rows in words of {list(shape_of(words.type))}")
+        return True
+
+
+class ByteScalesOp(Tile.Operation, name="byte_scales"):
+    """Registers for `words` words of scale bytes of `rows` rows, spread over the threads of `warps` warps."""
+
+    result: ext.Result[ByteScalesType]
+    rows: ir.IntegerAttr
+    words: ir.IntegerAttr
+    warps: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "rows", "words", "warps")
+
+
+class LoadBytesOp(Tile.Operation, name="load_bytes"):
+    """Loads, for all rows i and bytes j of `into`, the scale of row row0 + i and K element k0 + j * unit, inside k.
+
+    It stands at row / row_block and K / block of a tensor in `layout`, whose strides between rows and between K blocks
+    (words of them where "packed", tiles where "blocked") are in its elements. `bytes` of each row are loaded; `whole` 1
+    says that each four lie side by side at a multiple of four. Rows are clamped below `rows`.
+    """
+
+    into: ext.Operand[ByteScalesType]
+    source: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    k_stride: ext.Operand[ir.IntegerType[64]]
+    row0: ext.Operand[I32]
+    rows: ext.Operand[I32]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    bytes: ir.IntegerAttr
+    unit: ir.IntegerAttr
+    block: ir.IntegerAttr
+    row_block: ir.IntegerAttr
+    layout: ir.StringAttr
+    whole: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (at_least(op, 1, "bytes", "unit", "block", "row_block") and flag(op, "whole")):
+            return False
+        if str_of(op.layout) not in WORD_LAYOUTS:
+            return fail(op, f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
+        room = maker(op.into, "tile.byte_scales")
+        if room is not None and int_of(op.bytes) > 4 * int_of(room.words):
+            return fail(op, f"{int_of(op.bytes)} bytes into {int_of(room.words)} words")
+        if not isinstance(op.source.type, ir.MemRefType):
+            return fail(op, f"reads scales from {op.source.type}, expected a memref")
+        return True
+
+
+class StoreBytesOp(Tile.Operation, name="store_bytes"):
+    """Stores the rows' words into the cursor's stage of a shared [words, rows]."""
+
+    source: ext.Operand[ByteScalesType]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        room = maker(op.source, "tile.byte_scales")
+        if room is not None and (int_of(room.words), int_of(room.rows)) != shape_of(op.target.type):
+            return fail(op, f"stores {int_of(room.words)} words of {int_of(room.rows)} rows in {op.target.type}")
+        return in_step(op, None, op.target)

@@ -1,0 +1,86 @@
+"""A `tile.kernel` as an nvvm/llvm module: its entry, parameters and prologue; its ops go through the target's table."""
+
+from __future__ import annotations
+
+from scalec.abi import SHARED
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder
+from scalec.lowering.common import control, copies, epilogue, promote  # noqa: F401 - they fill the common table
+from scalec.lowering.common.state import Geometry, State
+from scalec.lowering.table import Table
+from scalec.targets import Target
+
+_MAP = (
+    "!llvm.ptr {llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant, llvm.align = 64 : i64, llvm.readonly,"
+    " llvm.noalias}"
+)
+
+
+def _parameter(t: ir.Type) -> str:
+    """How a kernel parameter of a tile kernel is passed."""
+    if isinstance(t, tile.DescriptorType):
+        return _MAP
+    if isinstance(t, ir.MemRefType):
+        return "!llvm.ptr<1>"
+    return str(t)
+
+
+def lower(kernel: ir.OpView, target: Target, table: Table) -> ir.Module:
+    """An nvvm/llvm module with one kernel function, from a verified `tile.kernel`."""
+    body = kernel.body.blocks[0]
+    threads, (cluster_m, cluster_n) = tile.int_of(kernel.threads), tile.ints_of(kernel.cluster)
+    ctas = cluster_m * cluster_n
+    name = tile.str_of(kernel.sym_name)
+    parameters = ", ".join(f"%p{i}: {_parameter(a.type)}" for i, a in enumerate(body.arguments))
+    dimensions = f", nvvm.cluster_dim = array<i32: {ctas}, 1, 1>" if ctas > 1 else ""
+    module = ir.Module.parse(f"""
+module attributes {{llvm.target_triple = "nvptx64-nvidia-cuda"}} {{
+  llvm.mlir.global external @{SHARED}() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<0 x i8>
+  llvm.func @{name}({parameters}) attributes {{
+      nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, nvvm.minctasm = 1 : i32{dimensions}}} {{
+    llvm.return
+  }}
+}}""")
+    function = next(o for o in module.body.operations if o.operation.name == "llvm.func")
+    entry = function.regions[0].blocks[0]
+    with ir.InsertionPoint(entry.operations[0]):
+        state = _prologue(kernel, target, table, Builder(entry))
+        for mine, theirs in zip(entry.arguments, body.arguments, strict=True):
+            state.values[theirs] = mine
+        _prefetch(state, body)
+        roles = []
+        for op in body.operations:
+            if op.operation.name == "tile.role":
+                roles.append(op)
+                continue
+            if roles:
+                control.roles(state, roles)
+                roles = []
+            table.one(state, op)
+        if roles:
+            control.roles(state, roles)
+    return module
+
+
+def _prologue(kernel: ir.OpView, target: Target, table: Table, b: Builder) -> State:
+    threads, (cluster_m, cluster_n) = tile.int_of(kernel.threads), tile.ints_of(kernel.cluster)
+    tid = b.special("tid_x")
+    lane = b.special("laneid")
+    # the same in all lanes, and known to be so: ptxas then keeps branches on it uniform
+    kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
+    warp = b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), b.shr(tid, 5), b.constant(0), b.constant(31)], kind=kind)
+    rank = b.special("cluster_ctarank") if cluster_m * cluster_n > 1 else 0
+    pointer = ir.Type.parse("!llvm.ptr<3>")
+    base = b.op("llvm.mlir.addressof", [pointer], [], global_name=ir.FlatSymbolRefAttr.get(SHARED))
+    shared = b.op("llvm.ptrtoint", [b.i32], [base])
+    return State(target, table, Geometry.of(kernel), b, {}, threads, (cluster_m, cluster_n), tid, lane, warp, rank, shared)
+
+
+def _prefetch(s: State, body: ir.Block) -> None:
+    """Brings the tensor maps into the cache before the first copy needs them."""
+    b = s.b
+    maps = [s.values[a] for a in body.arguments if isinstance(a.type, tile.DescriptorType)]
+    with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
+        for pointer in maps:
+            b.op("nvvm.prefetch", [], [pointer], tensormap=ir.UnitAttr.get())

@@ -1,0 +1,121 @@
+"""Scale bytes on their way from memory, in any layout, to the words of a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Variable
+from scalec.lowering.common.state import State
+from scalec.lowering.sm120.table import TABLE
+
+
+@dataclass(frozen=True)
+class ByteScales:
+    """`threads` threads hold, each for the rows thread, thread + threads, ..., the words of a row."""
+
+    rows: int
+    threads: int
+    registers: list[list[Variable]]
+
+    def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
+        """(row within the tile, whether it is one, its words) of this thread."""
+        b = s.b
+        thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
+        for i, registers in enumerate(self.registers):
+            row = b.add(thread, i * self.threads)
+            partly = (i + 1) * self.threads > self.rows
+            yield row, b.compare("lt", row, self.rows) if partly else None, registers
+
+
+@TABLE.lowers("tile.byte_scales")
+def byte_scales(s: State, op: ir.OpView) -> None:
+    rows, threads, count = tile.int_of(op.rows), 32 * tile.int_of(op.warps), tile.int_of(op.words)
+    registers = [[s.b.variable(s.b.i32, 0) for _ in range(count)] for _ in range(-(-rows // threads))]
+    s.values[op.result] = ByteScales(rows, threads, registers)
+
+
+@TABLE.lowers("tile.load_bytes")
+def load_bytes(s: State, op: ir.OpView) -> None:
+    """Predicated loads; bytes of K elements that do not exist are zeros, which the zeros of the operands meet."""
+    b = s.b
+    count, unit, block = (tile.int_of(x) for x in (op.bytes, op.unit, op.block))
+    place = _PLACES[tile.str_of(op.layout)]
+    last = b.sub(s.get(op.rows), 1)
+    source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    step = 4 if tile.int_of(op.whole) else 1
+    for row, is_row, registers in s.get(op.into).mine(s):
+        index = b.div(b.min(b.add(s.get(op.row0), row), last), tile.int_of(op.row_block))
+        parts: list[ir.Value] = []
+        for j in range(0, count, step):
+            at = b.add(s.get(op.k0), j * unit)
+            inside = b.compare("lt", at, s.get(op.k))
+            if is_row is not None:
+                inside = b.and_(inside, is_row)
+            address = b.add(source, place(s, op, index, b.div(at, block)))
+            form = "b32 $0" if step == 4 else "u8 $0"
+            parts += b.asm(f"@$2 ld.global.nc.{form}, [$1];", [b.i32], [address, inside, b.constant(0)], tied=1)
+        for word, register in enumerate(registers):
+            register.set(parts[word] if step == 4 else _word(s, parts[4 * word : 4 * word + 4]))
+
+
+def _word(s: State, parts: list[ir.Value]) -> ir.Value:
+    """Up to four bytes as one word, the first lowest."""
+    b = s.b
+    made = parts[0]
+    for i, part in enumerate(parts[1:], 1):
+        made = b.or_(made, b.shl(part, 8 * i))
+    return made
+
+
+# --------------------------------------------------------- where the scale (row index, K index) lies, in bytes, as i64
+
+
+def _strided(s: State, op: ir.OpView, row: ir.Value, k: ir.Value) -> ir.Value:
+    return s.b.add(_times(s, row, s.get(op.row_stride)), _times(s, k, s.get(op.k_stride)))
+
+
+def _packed(s: State, op: ir.OpView, row: ir.Value, k: ir.Value) -> ir.Value:
+    """Four along K in an i32, the first lowest."""
+    b = s.b
+    word = b.add(_times(s, row, s.get(op.row_stride)), _times(s, b.shr(k, 2), s.get(op.k_stride)))
+    return b.add(b.op("arith.shli", [b.i64], [word, b.constant(2, b.i64)]), b.widen(b.and_(k, 3)))
+
+
+def _blocked(s: State, op: ir.OpView, row: ir.Value, k: ir.Value) -> ir.Value:
+    """Tiles of 128 rows by 4 of K, 512 bytes each, K tiles adjacent; in a tile 16 (row % 32) + 4 (row / 32) + k."""
+    b = s.b
+    tiles = b.ceildiv(b.ceildiv(s.get(op.k), tile.int_of(op.block)), 4)
+    number = b.add(b.mul(b.shr(row, 7), tiles), b.shr(k, 2))
+    within = b.add(b.shl(b.and_(row, 31), 4), b.add(b.shl(b.and_(b.shr(row, 5), 3), 2), b.and_(k, 3)))
+    return b.add(b.mul(b.widen(number), b.constant(512, b.i64)), b.widen(within))
+
+
+def _times(s: State, index: ir.Value, stride: ir.Value | int) -> ir.Value:
+    wide = s.b.widen(index)
+    return wide if isinstance(stride, int) and stride == 1 else s.b.mul(wide, s.b.value(stride, s.b.i64))
+
+
+_PLACES: dict[str, Callable[[State, ir.OpView, ir.Value, ir.Value], ir.Value]] = {
+    "row": _strided,
+    "col": _strided,
+    "packed": _packed,
+    "blocked": _blocked,
+}
+
+
+@TABLE.lowers("tile.store_bytes")
+def store_bytes(s: State, op: ir.OpView) -> None:
+    b = s.b
+    base = s.get(op.target).address(b, s.get(op.cursor))
+    _, rows = tile.shape_of(op.target.type)
+    for row, is_row, registers in s.get(op.source).mine(s):
+        address = b.add(base, b.shl(row, 2))
+        for word, register in enumerate(registers):
+            operands, guard = [address, register.get()], ""
+            if is_row is not None:
+                operands.append(is_row)
+                guard = "@$2 "
+            b.asm(f"{guard}st.shared.b32 [$0 + {4 * rows * word}], $1;", [], operands)

@@ -1,0 +1,155 @@
+"""The consumer role where the tensor core multiplies out of registers: slices loaded ahead, products, hand-over.
+
+A K block is `slices` instructions deep. While one slice is multiplied the next is on its way into the other of two
+sets of registers, across the hand-over of stages too: the loop begins at a block's last slice, so that the wait for
+the next stage and the loop's own branch fall together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scalec.ir.mlir import ir
+from scalec.passes.emit_consumer import Consumer, Positions
+from scalec.passes.emit_frame import Handles
+
+
+@dataclass
+class Pipeline:
+    """The handles of the loop over K.
+
+    Attributes:
+        front, back: the stage that is being loaded, and the one that is handed back next.
+        target: what products are added to: the accumulator, or partial sums that are promoted.
+        slices: two sets of registers, (A, B) each.
+        words: registers of scale bytes, by side.
+        window: the position of f32 scales that come by windows.
+    """
+
+    front: ir.Value
+    back: ir.Value
+    accumulator: ir.Value
+    target: ir.Value
+    slices: list[tuple[ir.Value, ir.Value]]
+    words: dict[str, ir.Value]
+    window: ir.Value | None
+    fetched: dict[str, ir.Value] = field(default_factory=dict)
+    row0: dict[str, ir.Value] = field(default_factory=dict)
+
+
+class RegisterConsumer(Consumer):
+    """Empties the stages by way of registers."""
+
+    def consumer(self, h: Handles) -> None:
+        """Multiplies, promotes, and writes results."""
+        e, s = self.e, self.schedule
+        p = self.pipeline(h)
+        with self.over_tiles(h) as (m0, n0):
+            p.row0 = {"A": m0, "B": n0}
+            e.op("tile.clear", operands=[p.accumulator])
+            if p.window is not None:
+                e.op("tile.open_window", operands=[p.window])
+            p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
+            for side in self.sides:
+                self.fetch(h, side, p.fetched, p.row0, e.i32(0))
+            self.enter(h, p)
+            self.turn(p)
+            self.slices_but_the_last(h, p)
+            with self.over_k(h, s.unroll, start=s.tile[2]) as k0:
+                e.op("tile.advance", operands=[p.front])
+                self.enter(h, p)
+                self.last_slice(h, p, k0)
+                self.turn(p)
+                self.slices_but_the_last(h, p)
+            self.last_slice(h, p, None)
+            e.op("tile.advance", operands=[p.front])
+            self.epilogue(h, p.accumulator, m0, n0)
+        if s.epilogue == "bulk":
+            e.op("tile.drain")
+
+    def pipeline(self, h: Handles) -> Pipeline:
+        """All registers."""
+        e, s = self.e, self.schedule
+        front, back = (e.op("tile.cursor", [e.type("position")], depth=s.stages).result for _ in range(2))
+        rows, columns = s.tile[0] // s.warps[0], s.tile[1] // s.warps[1]
+        made = e.accumulator(rows, columns, "warp")
+        accumulator = e.op("tile.fragment", [made]).result
+        target = e.op("tile.fragment", [made]).result if s.promote else accumulator
+        shares = {"A": ("a", rows), "B": ("b", columns)}
+        types = [
+            e.multiplicand(*shares[x.label], self.family.k, ir.Type.parse(x.operand.element.mlir)) for x in self.sides
+        ]
+        slices = [tuple(e.op("tile.multiplicand", [t]).result for t in types) for _ in range(2)]
+        words = {
+            x.label: e.op("tile.words", [e.words(shares[x.label][0], plan.words, shares[x.label][1])]).result
+            for x in self.sides
+            if (plan := self.word_plan(x)) is not None
+        }
+        return Pipeline(front, back, accumulator, target, slices, words, self.window())
+
+    @property
+    def slices(self) -> int:
+        """Instructions along K in a K block."""
+        return self.schedule.tile[2] // self.family.k
+
+    def enter(self, h: Handles, p: Pipeline) -> None:
+        """Waits for the front stage and loads its scale bytes and its first slice."""
+        self.e.op("tile.wait", operands=[h.ring, p.front])
+        for label, words in p.words.items():
+            self.e.op("tile.load_words", operands=[words, h.scale_tiles[label], p.front])
+        self.load(h, p, 0)
+
+    def load(self, h: Handles, p: Pipeline, step: int) -> None:
+        # B first: the products' order is A's, and each slice of B meets all of A
+        for side, registers in reversed(list(zip(self.sides, p.slices[step % 2], strict=True))):
+            operands = [registers, h.tiles[side.label], p.front]
+            self.e.op("tile.load", operands=operands, step=step, transpose=int(side.operand.contiguous != "k"))
+
+    def turn(self, p: Pipeline) -> None:
+        for words in p.words.values():
+            self.e.op("tile.turn", operands=[words])
+
+    def slices_but_the_last(self, h: Handles, p: Pipeline) -> None:
+        for step in range(self.slices - 1):
+            self.load(h, p, step + 1)
+            self.multiply(p, step)
+
+    def last_slice(self, h: Handles, p: Pipeline, k0: ir.Value | None) -> None:
+        """The block's last products, its promotion, and the hand-over of its stage; `k0` is the next block's start."""
+        e = self.e
+        if not self.schedule.promote:
+            self.release(h, p.back)
+            self.multiply(p, self.slices - 1)
+        else:
+            self.multiply(p, self.slices - 1)
+            at = Positions(p.back, p.window)
+            for wave in range(self.waves):
+                sides = self.factors(h, at, p.fetched, wave)
+                present = [f for f in sides if f is not None]
+                segments = (1, 1, *(int(f is not None) for f in sides))
+                e.op("tile.promote", operands=[p.accumulator, p.target, *present], segments=segments, wave=wave)
+            self.release(h, p.back)
+            if k0 is not None:
+                for side in self.sides:
+                    self.fetch(h, side, p.fetched, p.row0, k0)
+            if p.window is not None:
+                e.op("tile.next_block", operands=[p.window])
+        e.op("tile.advance", operands=[p.back])
+
+    def multiply(self, p: Pipeline, step: int) -> None:
+        """One instruction deep: all products of the warp's rows and columns."""
+        places = {side.label: -1 for side in self.sides}
+        for side in self.sides:
+            if side.label in p.words:
+                places[side.label] = step * self.family.k // self.word_plan(side).unit
+        given = [p.words[label] for label in ("A", "B") if label in p.words]
+        a, b = p.slices[step % 2]
+        self.e.op(
+            "tile.multiply",
+            operands=[p.target, a, b, *given],
+            segments=(1, 1, 1, int("A" in p.words), int("B" in p.words)),
+            a_byte=places["A"],
+            b_byte=places["B"],
+            scale=self.problem.scale_type,
+            accumulate=int(step > 0 or not self.schedule.promote),
+        )

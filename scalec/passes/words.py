@@ -1,0 +1,56 @@
+"""Scales that the tensor core applies itself: how the bytes of a stage are laid out for it, and how they get there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.formats import WHOLE
+from scalec.ir.schedule import Schedule
+from scalec.passes.problem import Operand, Problem, Scale
+
+WORD = 4
+"""Scale bytes in a register (PTX ISA 9.7.14.5.14: scale-a-data and scale-b-data are .b32)."""
+
+
+@dataclass(frozen=True)
+class WordPlan:
+    """Scale bytes of one operand in a stage: for each row `bytes` of them, one for each `unit` elements of K.
+
+    Attributes:
+        scale: the scale.
+        unit: K elements of a byte. The scale's own block, but no more than a stage's K; and no more than the
+            instruction's block where an instruction takes several bytes of a row.
+        bytes: of a row in a stage.
+        whole: whether each word is four adjacent bytes in memory, aligned.
+    """
+
+    scale: Scale
+    unit: int
+    bytes: int
+    whole: bool
+
+    @property
+    def words(self) -> int:
+        """Registers of a row."""
+        return -(-self.bytes // WORD)
+
+    @staticmethod
+    def of(problem: Problem, operand: Operand, schedule: Schedule) -> WordPlan | None:
+        """The plan for an operand, None where the tensor core applies no scale of its own to it."""
+        scale = operand.scale_in_mma
+        if scale is None:
+            return None
+        assert schedule.tile is not None
+        family, depth = problem.family, schedule.tile[2]
+        block = family.scale_block(scale.type)
+        unit = block if block < family.k else depth if scale.k == WHOLE else min(scale.k, depth)
+        count = depth // unit
+        whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
+        return WordPlan(scale, unit, count, whole)
+
+
+def _words_in_memory(problem: Problem, scale: Scale) -> bool:
+    """Whether four bytes that are adjacent along K, from a multiple of four on, are an aligned word in memory."""
+    if scale.layout in ("packed", "blocked"):
+        return True
+    return scale.layout == "row" and problem.k.size is not None and problem.k.tiles(scale.k, 0) % WORD == 0
