@@ -58,6 +58,12 @@ ELEMENT_TYPES: dict[str, ElementType] = {
     )
 }
 
+
+def element_spelled(mlir: str) -> ElementType | None:
+    """The element type that MLIR spells so, None where there is none; e4m3 where it may be ue4m3 too."""
+    return next((t for t in ELEMENT_TYPES.values() if t.mlir == mlir), None)
+
+
 WHOLE = -1  # a granularity block entry that spans the whole dimension
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from scalec.errors import UnsupportedError
 
@@ -16,6 +17,23 @@ MAX_BOX = 256
 """Elements of a bulk copy's box along one dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 
+PADDED_ROW = 128
+"""Elements of 4 or 6 bits that a padding copy moves of a row, and that the rows of its tensor are multiples of (CUDA
+driver API, cuTensorMapEncodeTiled: boxDim and globalDim of 16U4_ALIGN16B and 16U6_ALIGN16B)."""
+
+PADDED_ALIGN = 32
+"""Bytes that the address and the outer strides of such a tensor are multiples of (ibid., globalAddress and
+globalStrides)."""
+
+
+@dataclass(frozen=True)
+class BlockScale:
+    """Scales that an instruction applies itself: one of element type `type` for each `block` elements of K."""
+
+    type: str
+    block: int
+
+
 @dataclass(frozen=True)
 class MmaShape:
     """One family of tensor-core instructions.
@@ -26,6 +44,12 @@ class MmaShape:
         k: K extent of one instruction, in elements.
         operands: the element types that A and B may have, freely mixed within the family.
         reads_mn_major: whether A and B may be stored with M or N contiguous in shared memory; K must be where not.
+        transposes: whether there is a kernel for operands stored so.
+        warps: the warps that execute one instruction together: a warpgroup's four, or one.
+        operands_in: where A and B are when it multiplies: "shared" or "registers".
+        scales: the block scales that it applies itself, of one type for both sides. It then always applies some: ones
+            where the program has none.
+        container_bits: bits that an element takes in shared memory, whatever its type; 0: as many as its type.
     """
 
     m: int
@@ -33,6 +57,15 @@ class MmaShape:
     k: int
     operands: frozenset[str]
     reads_mn_major: bool
+    transposes: bool = False
+    warps: int = 4
+    operands_in: str = "shared"
+    scales: tuple[BlockScale, ...] = ()
+    container_bits: int = 0
+
+    def scale_block(self, type: str) -> int:
+        """Elements of K that one scale of element type `type` covers, 0 where the instruction applies none of it."""
+        return next((s.block for s in self.scales if s.type == type), 0)
 
 
 @dataclass(frozen=True)
@@ -75,17 +108,45 @@ class Target:
         return min(self.registers // threads, self.max_registers) // 8 * 8
 
     def mma_for(self, a: str, b: str) -> MmaShape | None:
-        """The tensor-core family that multiplies element types `a` and `b`, or None."""
+        """The tensor-core family that multiplies element types `a` and `b`, the first of several, or None."""
         return next((f for f in self.mma if a in f.operands and b in f.operands), None)
+
+    def operand_sets(self) -> list[frozenset[str]]:
+        """The element types that mix, in sets of which none is part of another."""
+        return [f.operands for f in self.mma if not any(f.operands < other.operands for other in self.mma)]
+
+    def scale_types(self) -> frozenset[str]:
+        """The types of block scales that some family applies itself."""
+        return frozenset(s.type for f in self.mma for s in f.scales)
 
 
 # wgmma: PTX ISA 9.7.15 "Asynchronous warpgroup level matrix instructions": m64nNkK, N in 8..256 by 8; K is 32 bytes.
 # Transposed operands (imm-trans-a, imm-trans-b) are for .f16 and .bf16 alone (ibid., wgmma.mma_async).
-# Shared memory 227 KB and 64 K registers: CUDA programming guide, "Technical Specifications per Compute Capability".
+# Shared memory 227 KB (sm_120a: 99 KB) and 64 K registers: CUDA programming guide, "Technical Specifications per
+# Compute Capability".
 _SM90_MMA = (
     MmaShape(WAVE, range(8, 257, 8), 32, frozenset({"e4m3", "e5m2"}), reads_mn_major=False),
     MmaShape(WAVE, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
     MmaShape(WAVE, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
+)
+
+
+def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> MmaShape:
+    shape = MmaShape(16, range(8, 9, 8), k, frozenset(operands), mn_major, mn_major, 1, "registers")
+    return replace(shape, **more)
+
+
+# mma.sync: PTX ISA 9.7.14.5.14: m16n8kK, K is 32 bytes of registers. Block scales: 9.7.14.3, tables 36 and 37; with
+# .kind::mxf4 and mxf4nvf4 (e2m1 packed) and .kind::mxf8f6f4 (a byte an element: ibid. and 9.7.14.5.15, ldmatrix
+# b4x16_p64 and b6x16_p32). .kind::f8f6f4 has no scales: FP8 without scales takes .kind::mxf8f6f4 with
+# ones, which has twice the rate on this chip. Registers hold the operands, so 16- and 32-bit ones may be transposed on
+# the way there (ldmatrix .trans is for 16-bit elements; tf32 is loaded word by word).
+_SM120_MMA = (
+    _warp_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16))),
+    _warp_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", scales=(BlockScale("ue8m0", 32),), container_bits=8),
+    _warp_mma(16, "bf16", mn_major=True),
+    _warp_mma(16, "f16", mn_major=True),
+    _warp_mma(8, "tf32", mn_major=True),
 )
 
 TARGETS: dict[str, Target] = {
@@ -103,6 +164,19 @@ TARGETS: dict[str, Target] = {
             max_cluster=8,
             devices=("H100", "H200", "GH200"),
             no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
+        ),
+        Target(
+            "sm_120a",
+            (12, 0),
+            88,
+            101376,
+            65536,
+            255,
+            _SM120_MMA,
+            sms=188,
+            max_cluster=1,
+            devices=("RTX PRO 6000", "RTX 5090", "RTX 5080"),
+            no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
         ),
     )
 }

@@ -55,9 +55,7 @@ def _box(problem: Problem, schedule: Any) -> None:
 
 
 def _tile_columns(problem: Problem, schedule: Any) -> None:
-    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
-    assert family is not None  # Problem.of refused it
-    columns = schedule.tile[1]
+    family, columns = problem.family, schedule.tile[1]
     if columns not in family.n:
         raise ScheduleError(
             f"tile N = {columns} is not a width of the tensor-core instruction",
@@ -66,9 +64,7 @@ def _tile_columns(problem: Problem, schedule: Any) -> None:
 
 
 def _tile_k(problem: Problem, schedule: Any) -> None:
-    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
-    assert family is not None  # Problem.of refused it
-    k = schedule.tile[2]
+    family, k = problem.family, schedule.tile[2]
     if k % family.k:
         raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
     for operand, swizzle, field in (
@@ -116,7 +112,7 @@ def _promotion(problem: Problem, schedule: Any) -> None:
 
 def _scale_blocks(problem: Problem, schedule: Any) -> None:
     if not cuts_scales(problem, schedule.tile):
-        scale = problem.rhs.scales[0]
+        scale = problem.rhs.promoted[0]
         raise ScheduleError(
             f"tile N = {schedule.tile[1]} straddles scale blocks: {scale.name} has one for each {scale.rows} of "
             f"{problem.rhs.rows}",

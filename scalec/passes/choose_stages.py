@@ -69,5 +69,5 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
 
 def no_bulk_scales(problem: Problem) -> str:
     """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there)."""
-    scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.scales if s.rows == 1]
+    scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
     return next((reason for s in scales if (reason := no_bulk(problem, s))), "")

@@ -138,7 +138,7 @@ def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
 
 def cuts_scales(problem: Problem, tile: tuple[int, ...]) -> bool:
     """Whether a tile holds whole scale blocks of B, or lies within one, so that no tile straddles a block's edge."""
-    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     return all(tile[1] % b == 0 or b % tile[1] == 0 for b in blocks)
 
 
@@ -150,10 +150,9 @@ def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, in
 
 def _cut_to_blocks(problem: Problem) -> Iterator[Candidate]:
     """Tiles whose columns are whole scale blocks of B, or a part of one that divides it; none without such blocks."""
-    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
-    family = problem.target.mma_for(problem.lhs.element.name, problem.rhs.element.name)
-    for m in ROWS if blocks and family is not None else ():
-        for n in family.n if family is not None else ():
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
+    for m in ROWS if blocks else ():
+        for n in problem.family.n:
             if (m, n) not in {(c.m, c.n) for c in CANDIDATES} and cuts_scales(problem, (m, n)):
                 yield Candidate(m, n, _efficiency(m, n))
 
@@ -171,7 +170,7 @@ def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pr
     if tile[0] % (WAVE * warpgroups):
         return f"rows that {warpgroups} warpgroups cannot share in waves of {WAVE}"
     if not cuts_scales(problem, tile):
-        scale = problem.rhs.scales[0]
+        scale = problem.rhs.promoted[0]
         return f"columns that straddle the blocks of {scale.name}, one for each {scale.rows} of {problem.rhs.rows}"
     plan = schedule.with_fields(
         tile=tile,

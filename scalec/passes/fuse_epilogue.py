@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE
+from scalec.formats import LAYOUTS, WHOLE, element_spelled
 from scalec.ir.mlir import arith, ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of
 from scalec.passes.base import programs
-from scalec.passes.problem import contractions
+from scalec.passes.problem import contractions, family_of
 from scalec.passes.rewrite import build_map, erase_unused, inline, read
 from scalec.targets import Target
 
@@ -30,6 +30,8 @@ class FuseEpilogue:
         %c = scale.map(read %t, %v, read %bias)
                ({ ^(%x, %s, %y): %p = mulf %x, %s; %q = addf %p, %y; %z = truncf %q; yield %z })
 
+    A scale that the tensor core's instruction applies itself stays where it is the operand's only one.
+
     What cannot be merged (another access, a ragged range on the inner map) stays as it is, and so do scales that no map
     reads (ue4m3, packed, ...) and a program that reads an index from memory: an op's symbols are its own, so maps over
     them cannot move from one op to another.
@@ -43,13 +45,15 @@ class FuseEpilogue:
             if any(op.operation.name == "scale.index" for op in block.operations):
                 continue
             for contract in contractions(function):
-                self._hoist(contract)
+                self._hoist(contract, target)
             while any(self._merge(op) for op in block.operations if op.operation.name == "scale.map"):
                 pass
             erase_unused(block)
 
-    def _hoist(self, contract: Any) -> None:
+    def _hoist(self, contract: Any, target: Target) -> None:
         """Moves scales constant along K from the operands into a map right behind the contraction."""
+        family = family_of(contract, target)
+        in_mma = {s.type for s in family.scales} if family is not None else set()
         lhs_map, rhs_map, result_map = maps_of(contract.maps)
         reduced = dims_in(lhs_map) & dims_in(rhs_map) - dims_in(result_map)
         hoisted: list[tuple[Any, ir.AffineMap]] = []
@@ -58,19 +62,16 @@ class FuseEpilogue:
             while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
                 levels.insert(0, value.owner.opview)
                 value = value.owner.opview.values
-            kept, moved = [], []
-            for level in levels:
-                at = _scale_map(level, where)
-                if dims_in(at) & reduced or not _readable(level):
-                    kept.append(level)
-                else:
-                    moved.append((level.scales, at))
+            at = [_scale_map(level, where) for level in levels]
+            kept = [i for i, level in enumerate(levels) if dims_in(at[i]) & reduced or not _readable(level)]
+            kept = kept or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
+            moved = [(level.scales, at[i]) for i, level in enumerate(levels) if i not in kept]
             if not moved:
                 continue
             hoisted += moved
             with ir.InsertionPoint(contract):
-                for level in kept:
-                    copy = level.operation.clone()
+                for i in kept:
+                    copy = levels[i].operation.clone()
                     copy.operands[0] = value
                     value = copy.results[0]
             contract.operation.operands[slot] = value
@@ -125,9 +126,14 @@ class FuseEpilogue:
 
 def _readable(level: Any) -> bool:
     """Whether a map can read scales: they lie as their indices say, and their type in MLIR is theirs (not ue4m3's)."""
-    granularity, spelled = GranularityAttr(level.granularity), str(element(level.scales.type))
-    type = next((t.name for t in ELEMENT_TYPES.values() if t.mlir == spelled), "")
-    return ir.StringAttr(granularity.type).value == type and ir.StringAttr(granularity.layout).value in LAYOUTS[:2]
+    stored = element_spelled(str(element(level.scales.type)))
+    plain = ir.StringAttr(GranularityAttr(level.granularity).layout).value in LAYOUTS[:2]
+    return plain and stored is not None and _type(level) == stored.name
+
+
+def _type(level: Any) -> str:
+    """The element type of the scales of a dequantize."""
+    return ir.StringAttr(GranularityAttr(level.granularity).type).value
 
 
 def _reads(view: Any, op: Any) -> bool:

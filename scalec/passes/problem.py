@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scalec.formats import ElementType
-from scalec.targets import Target
+from scalec.formats import ElementType, element_spelled
+from scalec.ir.mlir import ir
+from scalec.ir.scale import element
+from scalec.targets import MmaShape, Target
 
 PROMOTION_BLOCK = 128
 """K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes."""
@@ -35,14 +37,16 @@ class Dim:
 
 @dataclass(frozen=True)
 class Scale:
-    """An f32 scale that varies along K: one for each `rows` x `k` block of its operand.
+    """A scale that is applied before the sum over K: one for each `rows` x `k` block of its operand.
 
     Attributes:
         argument_index: position among the function's arguments.
         name: what the user calls it.
         rows: rows (of A) or columns of the product (of B) in a block; WHOLE where one block spans all.
-        k: K elements of a block, a multiple of PROMOTION_BLOCK.
-        layout: "row" or "col" (rows contiguous).
+        k: K elements of a block: a multiple of PROMOTION_BLOCK, or with `in_mma` of the instruction's block, or WHOLE.
+        layout: "row" or "col" (rows contiguous); with `in_mma` also "blocked" or "packed" (scalec.formats.Granularity).
+        type: its element type: "f32", or with `in_mma` one of the family's.
+        in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
     """
 
     argument_index: int
@@ -50,6 +54,8 @@ class Scale:
     rows: int
     k: int
     layout: str
+    type: str = "f32"
+    in_mma: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,9 @@ class Operand:
         element: its element type.
         rows: name of its dimension that is not K.
         contiguous: "k", or the name of `rows` for an operand stored with K outermost.
-        scales: its scales that vary along K, innermost level first.
+        scales: its scales that are applied before the sum over K, innermost level first.
+        shared_bits: bits of an element in shared memory.
+        align: bytes that its address and its outer stride must be multiples of.
     """
 
     argument_index: int
@@ -71,6 +79,27 @@ class Operand:
     rows: str
     contiguous: str
     scales: tuple[Scale, ...]
+    shared_bits: int
+    align: int
+
+    @property
+    def padded(self) -> bool:
+        """Whether copies pad its packed elements: a row of shared memory then comes in boxes of PADDED_ROW elements."""
+        return self.shared_bits > self.element.bits
+
+    @property
+    def promoted(self) -> tuple[Scale, ...]:
+        """The scales that sums are promoted by."""
+        return tuple(s for s in self.scales if not s.in_mma)
+
+    @property
+    def scale_in_mma(self) -> Scale | None:
+        """The scale that the instruction applies, None where it has none (the instruction then takes ones)."""
+        return next((s for s in self.scales if s.in_mma), None)
+
+    def shared_bytes(self, count: int) -> int:
+        """Bytes that `count` adjacent elements take in shared memory."""
+        return -(-count * self.shared_bits // 8)
 
 
 @dataclass(frozen=True)
@@ -120,11 +149,13 @@ class Result:
 class Problem:
     """result[m, n] = epilogue(sum over k of lhs[m, k] * rhs[n, k], inputs).
 
-    `contraction` and `epilogue` are the ops `scale.contract` and `scale.map` (None where the f32 sums are the
-    result); `accumulators` are the positions of the accumulator among the epilogue's views.
+    `family` are the instructions that multiply `lhs` and `rhs`; `contraction` and `epilogue` are the ops
+    `scale.contract` and `scale.map` (None where the f32 sums are the result); `accumulators` are the positions of the
+    accumulator among the epilogue's views.
     """
 
     target: Target
+    family: MmaShape
     m: Dim
     n: Dim
     k: Dim
@@ -138,8 +169,8 @@ class Problem:
 
     @property
     def has_scales(self) -> bool:
-        """Whether any scale varies along K, so that sums must be promoted block by block."""
-        return bool(self.lhs.scales or self.rhs.scales)
+        """Whether sums must be promoted block by block: a scale varies along K that no instruction applies."""
+        return bool(self.lhs.promoted or self.rhs.promoted)
 
     @staticmethod
     def of(function: Any, target: Target) -> Problem:
@@ -156,3 +187,16 @@ class Problem:
 def contractions(function: Any) -> list[Any]:
     """The contractions of a program, in order."""
     return [op for op in function.body.blocks[0].operations if op.operation.name == "scale.contract"]
+
+
+def family_of(contract: Any, target: Target) -> MmaShape | None:
+    """The tensor-core family for the element types that a contraction's operands have below their scales, or None."""
+    return target.mma_for(*(_element_name(contract.operation.operands[slot]) for slot in (0, 1)))
+
+
+def _element_name(value: Any) -> str:
+    """ "" where the language has no name for the type."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+        value = value.owner.opview.values
+    row = element_spelled(str(element(value.type)))
+    return row.name if row is not None else ""

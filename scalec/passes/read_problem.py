@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
@@ -20,8 +21,9 @@ from scalec.passes.problem import (
     Result,
     Scale,
     contractions,
+    family_of,
 )
-from scalec.targets import Target
+from scalec.targets import PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
@@ -40,9 +42,9 @@ def element_of(value: Any, name: str) -> ElementType:
         UnsupportedError: an MLIR type that the language has no name for.
     """
     spelled = str(element(value.type))
-    for row in ELEMENT_TYPES.values():
-        if row.mlir == spelled:
-            return row
+    row = element_spelled(spelled)
+    if row is not None:
+        return row
     raise UnsupportedError(
         f"{name} has element type {spelled}",
         expected=", ".join(ELEMENT_TYPES),
@@ -66,11 +68,16 @@ class Reader:
         roles = self.roles(contract)
         lhs_map, rhs_map, _ = maps_of(contract.maps)
         m, n, k = (self.dim(roles[role], contract) for role in ("m", "n", "k"))
-        lhs = self.operand(contract.lhs, lhs_map, m, k, "left")
-        rhs = self.operand(contract.rhs, rhs_map, n, k, "right")
-        self.instruction(lhs, rhs)
+        family = family_of(contract, self.target)
+        lhs = self.operand(contract.lhs, lhs_map, m, k, "left", family)
+        rhs = self.operand(contract.rhs, rhs_map, n, k, "right", family)
+        if family is None:
+            raise self.no_instruction(lhs, rhs)
+        self.check_scales(lhs, rhs, family)
+        for operand in (lhs, rhs):
+            self.check_rows(operand, k)
         epilogue, accumulators, inputs, result = self.epilogue(contract, m, n)
-        return Problem(self.target, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
+        return Problem(self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
 
     def contraction(self) -> Any:
         known = ("scale.contract", "scale.dequantize", "scale.map", "scale.read", "func.return")
@@ -157,14 +164,17 @@ class Reader:
     def name(facts: dict[str, Any], otherwise: str) -> str:
         return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
 
-    def operand(self, value: Any, where: ir.AffineMap, rows: Dim, k: Dim, side: str) -> Operand:
+    def operand(
+        self, value: Any, where: ir.AffineMap, rows: Dim, k: Dim, side: str, family: MmaShape | None
+    ) -> Operand:
         levels = []
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
             levels.insert(0, value.owner.opview)
             value = value.owner.opview.values
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where)
-        if order == [k.name, rows.name]:
+        transposed = order == [k.name, rows.name]
+        if transposed and not (family is not None and family.transposes):
             reason = self.no_mn_major(element_of(value, name))
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
@@ -172,24 +182,28 @@ class Reader:
                 fix=f"store {name} as [{rows.name}, {k.name}]: {name}.t().contiguous()",
                 place=place_of(value),
             )
-        if order != [rows.name, k.name]:
+        if not transposed and order != [rows.name, k.name]:
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is not a matrix of two dimensions",
                 expected=f"{name}[{rows.name}, {k.name}]",
                 fix=f"pass a copy or a view of {name} that is indexed so",
                 place=place_of(value),
             )
+        blocks = [tuple(block_of(GranularityAttr(op.granularity)))[:: -1 if transposed else 1] for op in levels]
         if len(levels) > 1:
-            for op in levels:
-                self.check_scale_type(op, name, k)
+            for op, block in zip(levels, blocks, strict=True):
+                self.check_scale_type(op, name, block[1], k, family)
             raise UnsupportedError(
                 f"{name} has {len(levels)} levels of scales that vary along {k.name}",
                 expected="one level",
                 fix="multiply the levels into one tensor of scales before the call",
                 place=place_of(levels[1].scales),
             )
-        scales = tuple(self.scale(op, name, rows, k, side) for op in levels)
-        return Operand(index, name, element_of(value, name), rows.name, "k", scales)
+        scales = tuple(self.scale(op, b, name, rows, k, side, family) for op, b in zip(levels, blocks, strict=True))
+        element = element_of(value, name)
+        bits = max(element.bits, family.container_bits if family is not None else 0)
+        align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
+        return Operand(index, name, element, rows.name, rows.name if transposed else "k", scales, bits, align)
 
     def no_mn_major(self, element: ElementType) -> str:
         """Why an operand of this type cannot be stored with K outermost."""
@@ -198,22 +212,36 @@ class Reader:
             return f"the tensor core could read {element.name} so, but there is no kernel for it yet"
         return f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
 
-    def scale(self, op: Any, operand: str, rows: Dim, k: Dim, side: str) -> Scale:
+    def scale(
+        self,
+        op: Any,
+        block: tuple[int, ...],
+        operand: str,
+        rows: Dim,
+        k: Dim,
+        side: str,
+        family: MmaShape | None,
+    ) -> Scale:
         index, name, _ = self.argument(op.scales, f"the scale of {operand}")
-        self.check_scale_type(op, operand, k)
+        along_rows, along_k = block
+        in_mma = self.check_scale_type(op, operand, along_k, k, family)
         granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
-        along_rows, along_k = block_of(granularity)
-        layout = ir.StringAttr(granularity.layout).value
-        if along_k % PROMOTION_BLOCK or along_k < PROMOTION_BLOCK:
+        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        if in_mma and k.size is not None and along_k >= k.size:
+            along_k = WHOLE
+        step = PROMOTION_BLOCK
+        if in_mma:
+            step = (family.scale_block(kind) if family is not None else 0) or 1
+        if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
             raise UnsupportedError(
                 f"{name} has one scale for each {along_k} elements of {k.name}",
-                expected=f"a multiple of {PROMOTION_BLOCK}, or the whole of {k.name}",
-                fix=f"quantise {operand} in blocks of {PROMOTION_BLOCK} along {k.name}, or fold {name} into {operand} "
+                expected=f"a multiple of {step}, or the whole of {k.name}",
+                fix=f"quantise {operand} in blocks of {step} along {k.name}, or fold {name} into {operand} "
                 "before the call and pass it as bf16",
                 place=place,
             )
-        # one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
-        step = self.target.mma[0].m if side == "left" else 8
+        # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
+        step = 1 if in_mma else (family or self.target.mma[0]).m if side == "left" else 8
         if along_rows not in (1, WHOLE) and along_rows % step:
             raise UnsupportedError(
                 f"{name} has one scale for each {along_rows} elements of {rows.name}",
@@ -223,22 +251,35 @@ class Reader:
             )
         if along_rows > 1 and rows.size is not None and along_rows >= rows.size:
             along_rows = WHOLE
-        return Scale(index, name, along_rows, along_k, layout)
+        return Scale(index, name, along_rows, along_k, layout, kind, in_mma)
 
-    def check_scale_type(self, op: Any, operand: str, k: Dim) -> None:
-        """Refuses scales that no kernel reads."""
+    def check_scale_type(self, op: Any, operand: str, along_k: int, k: Dim, family: MmaShape | None) -> bool:
+        """Refuses scales that no kernel reads; whether the instruction applies this one, else it is promoted.
+
+        A type that another family applies passes where this one applies none, or where there is none: what is wrong
+        then is the operand, which is told later.
+        """
         _, name, _ = self.argument(op.scales, f"the scale of {operand}")
         granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
-        along_k = block_of(granularity)[1]
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        applied = frozenset(s.type for s in family.scales) if family is not None else frozenset()
+        if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
+            return True
         if kind != "f32" or str(element(op.scales.type)) != "f32":
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
             fix = f"convert {name} to f32 before the call and leave out {said}"
             if along_k != WHOLE and along_k % PROMOTION_BLOCK:
                 fix = f"fold {name} into {operand} before the call and pass {operand} as bf16"
+            blocks = [("f32", PROMOTION_BLOCK), *((s.type, s.block) for s in (family.scales if family else ()))]
+            expected = "; or ".join(
+                f"{type} scales, one for each {size} elements of {k.name}, a multiple, or all" for type, size in blocks
+            )
+            message = f"{name} is {kind}, which scales have no kernel for on {self.target.name}"
+            if applied:
+                message = f"{name} is {kind}, which {self.target.name} has no instruction for with these operands"
             raise UnsupportedError(
-                f"{name} is {kind}, which scales have no kernel for on {self.target.name}",
-                expected=f"f32 scales, one for each {PROMOTION_BLOCK} elements of {k.name}, a multiple, or all",
+                message,
+                expected=expected,
                 fix=fix,
                 place=place,
             )
@@ -249,35 +290,69 @@ class Reader:
                 fix=f"reorder {name} before the call and leave out @{layout}",
                 place=place,
             )
+        return False
 
-    def instruction(self, lhs: Operand, rhs: Operand) -> None:
+    def no_instruction(self, lhs: Operand, rhs: Operand) -> UnsupportedError:
+        """That the target cannot multiply the two."""
         target, (a, b) = self.target, (lhs.element.name, rhs.element.name)
-        if target.mma_for(a, b) is None:
-            families = sorted("/".join(sorted(family.operands)) for family in target.mma)
-            alone = next((o for o in (lhs, rhs) if not any(o.element.name in f.operands for f in target.mma)), None)
-            if a == b and a in target.no_kernel:
-                message = f"{target.name} multiplies {a}, but scalec has no kernel for it yet"
-            elif alone is not None and alone.element.name not in target.no_kernel:
-                message = f"{target.name} has no tensor-core instruction for {alone.element.name}"
-            else:
-                message = f"{target.name} has no tensor-core instruction that multiplies {a} by {b}"
-            raise UnsupportedError(
-                message,
-                got=f"{lhs.name}: {a}, {rhs.name}: {b}",
-                expected=" or ".join(families) + " on both sides",
-                fix=f"convert {' and '.join([lhs.name, rhs.name])} to one of these before the call"
-                if a == b
-                else f"convert {(alone or rhs).name} before the call",
-                place=place_of(self.arguments[(alone or rhs).argument_index]),
-            )
+        families = sorted("/".join(sorted(operands)) for operands in target.operand_sets())
+        alone = next((o for o in (lhs, rhs) if not any(o.element.name in f.operands for f in target.mma)), None)
+        if a == b and a in target.no_kernel:
+            message = f"{target.name} multiplies {a}, but scalec has no kernel for it yet"
+        elif alone is not None and alone.element.name not in target.no_kernel:
+            message = f"{target.name} has no tensor-core instruction for {alone.element.name}"
+        else:
+            message = f"{target.name} has no tensor-core instruction that multiplies {a} by {b}"
+        return UnsupportedError(
+            message,
+            got=f"{lhs.name}: {a}, {rhs.name}: {b}",
+            expected=" or ".join(families) + " on both sides",
+            fix=f"convert {' and '.join([lhs.name, rhs.name])} to one of these before the call"
+            if a == b
+            else f"convert {(alone or rhs).name} before the call",
+            place=place_of(self.arguments[(alone or rhs).argument_index]),
+        )
+
+    def check_scales(self, lhs: Operand, rhs: Operand, family: MmaShape) -> None:
+        """Refuses scales that the operands' instruction cannot go with."""
+        widest = self.target.swizzles[0] * 8 // PROMOTION_BLOCK  # a promoted block of a row is one row of the swizzle
         for operand in (lhs, rhs):
-            if operand.scales and operand.element.bits != 8:
+            if operand.scales and operand.element.bits > widest:
+                known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
+                *some, last = (str(bits) for bits in sorted(known) if bits <= widest)
                 raise UnsupportedError(
                     f"{operand.name} is {operand.element.name} with scales that vary along k",
-                    expected="8-bit operands, or scales constant along k",
+                    expected=(f"{'-, '.join(some)}- or " if some else "") + f"{last}-bit operands, or scales constant "
+                    "along k",
                     fix=f"fold {operand.scales[0].name} into {operand.name} before the call",
                     place=place_of(self.arguments[operand.scales[0].argument_index]),
                 )
+        a, b = lhs.scale_in_mma, rhs.scale_in_mma
+        if a is not None and b is not None and a.type != b.type:
+            raise UnsupportedError(
+                f"{a.name} is {a.type} and {b.name} is {b.type}: the tensor core of {self.target.name} takes scales of "
+                "one type for both sides",
+                expected=" or ".join(s.type for s in family.scales) + " on both sides",
+                fix=f"quantise {lhs.name} or {rhs.name} again, with the other's scales",
+                place=place_of(self.arguments[b.argument_index]),
+            )
+
+    def check_rows(self, operand: Operand, k: Dim) -> None:
+        """Refuses a K that the rows of a packed operand cannot have."""
+        name, row = operand.name, operand.element
+        if row.bits >= 8 or k.size is None:
+            return
+        step, why = PADDED_ROW, f", which the copies that pad {row.name} to a byte need"
+        if not operand.padded:
+            step, why = 8 // math.gcd(8, row.bits), f": a row of {name} is no whole number of bytes"
+        if k.size % step:
+            raise UnsupportedError(
+                f"{k.name} = {k.size} is not a multiple of {step}{why}",
+                got=f"{name}: {row.name}, rows of {k.size} elements",
+                expected=f"{k.name} a multiple of {step}",
+                fix=f"pad {k.name} to {-(-k.size // step) * step} with zeros, in both operands",
+                place=place_of(self.arguments[operand.argument_index]),
+            )
 
     def epilogue(self, contract: Any, m: Dim, n: Dim) -> tuple[Any, tuple[int, ...], tuple[EpilogueInput, ...], Result]:
         returned = list(self.block.operations)[-1].operation.operands

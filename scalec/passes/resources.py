@@ -44,7 +44,7 @@ def round_up(value: int, step: int) -> int:
 
 def no_bulk(problem: Problem, scale: Scale) -> str:
     """Why a scale with one value a row, varying along K, cannot come by bulk copy; "" where it can."""
-    dim, align = (problem.m if scale in problem.lhs.scales else problem.n), problem.target.tma_align
+    dim, align = (problem.m if scale in problem.lhs.promoted else problem.n), problem.target.tma_align
     if scale.layout == "col":
         if dim.size is not None and dim.size * 4 % align:
             return (
@@ -143,7 +143,7 @@ class SharedPlan:
         if schedule.epilogue == "bulk":
             wanted.append(Buffer("C", bm * problem.result.element.bytes(bn), 1, TILE_ALIGN))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
-            for scale in operand.scales:
+            for scale in operand.promoted:
                 if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
                     slots = window_slots(problem, stages)
                     wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
@@ -204,7 +204,7 @@ def factor_registers(problem: Problem, columns: int, unroll: int) -> int:
     A set for each K block of an iteration, and one that is fetched ahead. Of 1x128 by 16x128 and by 8x128 at six sizes
     this tells which of 256x128 and 192x128 spill, at each unroll (ptxas 13.5, 2026-11-21).
     """
-    blocks = [s.rows for s in problem.rhs.scales if s.rows not in (1, WHOLE)]
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     return max((max(0, columns // b - FREE_FACTORS) * (1 + unroll) for b in blocks), default=0)
 
 
