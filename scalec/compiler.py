@@ -111,6 +111,8 @@ def compile_source(
     if until not in STAGES:
         raise ScalecError(f"no stage {until!r}", expected=", ".join(STAGES))
     row = get_target(target or DEFAULT_TARGET)
+    if until != "scale":
+        lowering.check(row.name)  # before the passes refuse what a kernel that nobody can emit would need
     made = Compilation(source, row.name)
     with contexts.context():
         with made.timed("frontend"):
