@@ -42,7 +42,7 @@ def _warps(problem: Problem, schedule: Any) -> None:
     (along_m, along_n), warps = schedule.warps, WARPS * schedule.warpgroups
     if problem.family.warps > 1 and (along_m, along_n) != (warps, 1):
         raise ScheduleError(
-            f"warps = {along_m}x{along_n}: the tensor core of {problem.target.name} works for warpgroups, which share M",
+            f"warps = {along_m}x{along_n}, and {problem.target.name} multiplies for whole warpgroups, which share M",
             expected=f"{warps}x1",
             fix="leave warps out, and decide warpgroups",
         )

@@ -169,7 +169,9 @@ def _cut_to_blocks(problem: Problem) -> Iterator[Candidate]:
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     for m in ROWS if blocks else ():
         for n in problem.family.n:
-            if (m, n) not in {(c.m, c.n) for c in CANDIDATES[problem.family.operands_in]} and cuts_scales(problem, (m, n)):
+            if (m, n) not in {(c.m, c.n) for c in CANDIDATES[problem.family.operands_in]} and cuts_scales(
+                problem, (m, n)
+            ):
                 yield Candidate(m, n, _efficiency(m, n))
 
 

@@ -111,11 +111,10 @@ class Consumer(Epilogue):
         rows = self.block_scale(side).rows
         if rows == WHOLE:
             return 1, 0, 0
-        along_m, along_n = self.units
         if side.label == "A":
             return self.waves, self.wave, self.waves * self.wave
-        own = side.rows // along_n
-        return max(1, own // rows), rows, own if along_n > 1 else 0
+        own = side.rows // self.units[1]
+        return max(1, own // rows), rows, own if self.units[1] > 1 else 0
 
     def fetch(
         self, h: Handles, side: Side, fetched: dict[str, ir.Value], row0: dict[str, ir.Value], k0: ir.Value

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
+from scalec.passes.emit import Source
 from scalec.passes.emit_frame import SCALE_WARPS, Frame, Handles, Side
+from scalec.passes.problem import Scale
 from scalec.passes.resources import WINDOW
 from scalec.passes.words import WordPlan
 
@@ -94,10 +96,12 @@ class Producer(Frame):
     def room(self, side: Side, group: int) -> ir.Value:
         """Registers for the side's scales on their way."""
         e, plan = self.e, self.word_plan(side)
-        shared = {"rows": side.rows, "warps": SCALE_WARPS}
+        rows, warps = side.rows, SCALE_WARPS
         if plan is not None:
-            return e.op("tile.byte_scales", [e.type("scale_bytes")], words=plan.words, **shared).result
-        return e.op("tile.row_scales", [e.type("rows")], blocks=group, **shared).result
+            made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=plan.words, warps=warps)
+        else:
+            made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=group, warps=warps)
+        return made.result
 
     def load_rows(self, h: Handles, side: Side, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
         plan = self.word_plan(side)
@@ -110,9 +114,7 @@ class Producer(Frame):
         operands = [room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k]
         self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
 
-    def load_bytes(
-        self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, row0: ir.Value, k0: ir.Value
-    ) -> None:
+    def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
         scale = plan.scale
         source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
         strides = self.byte_strides(scale)
@@ -126,6 +128,16 @@ class Producer(Frame):
             layout=scale.layout,
             whole=int(plan.whole),
         )
+
+    def byte_strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
+        """(row, K) strides of a tensor of scale bytes, or of words of them."""
+        if scale.layout == "blocked":
+            return self.e.i64(0), self.e.i64(0)
+        if scale.layout != "packed":
+            return self.strides(scale.name, scale.layout)
+        i64 = ir.IntegerType.get_signless(64)
+        row, k = (self.e.parameter(self.body, i64, Source("stride", scale.name, axis=axis)) for axis in (0, 1))
+        return row, k
 
     def store_rows(
         self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int

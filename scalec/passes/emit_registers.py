@@ -140,8 +140,9 @@ class RegisterConsumer(Consumer):
         """One instruction deep: all products of the warp's rows and columns."""
         places = {side.label: -1 for side in self.sides}
         for side in self.sides:
-            if side.label in p.words:
-                places[side.label] = step * self.family.k // self.word_plan(side).unit
+            plan = self.word_plan(side)
+            if plan is not None:
+                places[side.label] = step * self.family.k // plan.unit
         given = [p.words[label] for label in ("A", "B") if label in p.words]
         a, b = p.slices[step % 2]
         self.e.op(

@@ -30,10 +30,12 @@ def copy_window(s: State, op: ir.OpView) -> None:
 def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
     b, cursor = s.b, s.get(op.cursor)
     multicast = tile.int_of(op.multicast) and s.ctas > 1
+    # without clusters a copy into .shared::cluster would be a call (ptxas 13.0, sm_120a)
+    space = CLUSTER if s.target.max_cluster > 1 else SHARED
     barrier = b.add(s.get(op.ring).full, b.shl(cursor.stage.get(), 3))
 
     def issue() -> None:
-        operands = [b.address(CLUSTER, target), s.get(op.source), s.get(op.x), s.get(op.y), b.address(SHARED, barrier)]
+        operands = [b.address(space, target), s.get(op.source), s.get(op.x), s.get(op.y), b.address(SHARED, barrier)]
         operands = [b.value(v) for v in operands]
         if multicast:
             operands.append(b.constant((1 << s.ctas) - 1, b.i16))
@@ -41,7 +43,7 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
             "nvvm.cp.async.bulk.tensor.shared.cluster.global",
             [],
             operands,
-            isCTAOnly=ir.BoolAttr.get(False),
+            isCTAOnly=ir.BoolAttr.get(space == SHARED),
             mode=ir.Attribute.parse("#nvvm.tma_load_mode<tile>"),
             operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 1, 0, int(bool(multicast)), 0, 0]),
         )

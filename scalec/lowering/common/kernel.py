@@ -74,7 +74,9 @@ def _prologue(kernel: ir.OpView, target: Target, table: Table, b: Builder) -> St
     pointer = ir.Type.parse("!llvm.ptr<3>")
     base = b.op("llvm.mlir.addressof", [pointer], [], global_name=ir.FlatSymbolRefAttr.get(SHARED))
     shared = b.op("llvm.ptrtoint", [b.i32], [base])
-    return State(target, table, Geometry.of(kernel), b, {}, threads, (cluster_m, cluster_n), tid, lane, warp, rank, shared)
+    return State(
+        target, table, Geometry.of(kernel), b, {}, threads, (cluster_m, cluster_n), tid, lane, warp, rank, shared
+    )
 
 
 def _prefetch(s: State, body: ir.Block) -> None:

@@ -1,4 +1,4 @@
-"""Scale factors, and promotion: partial sums times their factors, added in FP32 registers."""
+"""Accumulators in registers; scale factors, and promotion: partial sums times their factors, added in FP32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.state import COMMON, Buffer, State, Window, row_swizzle
+from scalec.lowering.common.state import COMMON, Buffer, Fragment, State, Window, row_swizzle
 
 # ---------------------------------------------------------------------------------------------------------- factors
 
@@ -33,6 +33,20 @@ class UniformFactors:
 
     values: list[ir.Value]
     span: int
+
+
+@COMMON.lowers("tile.fragment")
+def fragment(s: State, op: ir.OpView) -> None:
+    rows, columns = tile.shape_of(op.result.type)
+    waves = [[s.b.variable(s.b.f32, 0.0) for _ in range(columns // 2)] for _ in range(rows // s.geometry.wave)]
+    s.values[op.result] = Fragment(waves, columns)
+
+
+@COMMON.lowers("tile.clear")
+def clear(s: State, op: ir.OpView) -> None:
+    for wave in s.get(op.accumulator).waves:
+        for v in wave:
+            v.set(0.0)
 
 
 @COMMON.lowers("tile.row_factors")
@@ -139,7 +153,7 @@ class _Product:
 def promote(s: State, op: ir.OpView) -> None:
     b = s.b
     accumulator = s.get(op.accumulator).waves[tile.int_of(op.wave)]
-    partial = s.get(op.partial).waves[0]
+    partial = s.get(op.partial).waves[-1 if len(s.get(op.partial).waves) == 1 else tile.int_of(op.wave)]
     product = _Product(s, [s.get(f) for f in (op.a_factors, op.b_factors) if f is not None])
     for g in range(len(accumulator) // 4):
         factors = product.group(g)

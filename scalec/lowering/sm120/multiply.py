@@ -114,8 +114,10 @@ def _swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
 @TABLE.lowers("tile.words")
 def words(s: State, op: ir.OpView) -> None:
     count, rows = tile.shape_of(op.result.type)
-    sets = [[[s.b.variable(s.b.i32, 0) for _ in range(-(-rows // 32))] for _ in range(count)] for _ in range(2)]
-    s.values[op.result] = Words(*sets, tile.str_of(op.result.type.side), rows)
+    current, following = (
+        [[s.b.variable(s.b.i32, 0) for _ in range(-(-rows // 32))] for _ in range(count)] for _ in range(2)
+    )
+    s.values[op.result] = Words(current, following, tile.str_of(op.result.type.side), rows)
 
 
 @TABLE.lowers("tile.load_words")

@@ -18,20 +18,6 @@ _WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16
 _SWIZZLE_MODE = {128: 1, 64: 2, 32: 3}
 
 
-@TABLE.lowers("tile.fragment")
-def fragment(s: State, op: ir.OpView) -> None:
-    rows, columns = tile.shape_of(op.result.type)
-    waves = [[s.b.variable(s.b.f32, 0.0) for _ in range(columns // 2)] for _ in range(rows // WAVE)]
-    s.values[op.result] = Fragment(waves, columns)
-
-
-@TABLE.lowers("tile.clear")
-def clear(s: State, op: ir.OpView) -> None:
-    for wave in s.get(op.accumulator).waves:
-        for v in wave:
-            v.set(0.0)
-
-
 def _descriptor(s: State, start: ir.Value, swizzle: int) -> ir.Value:
     """A matrix descriptor; `start` is the shared address divided by 16."""
     constant = _SWIZZLE_MODE[swizzle] << 62 | (8 * swizzle >> 4) << 32
