@@ -14,6 +14,16 @@ from typing import Any
 SHARED = "scalec_shared"
 """The symbol of a kernel's shared memory."""
 
+PADDED = "padded"
+"""Element of a tensor map whose copies pad: sixteen packed elements of 4 or 6 bits, then as many bytes as make 16.
+
+So 8-bit and packed operands have rows of one length in shared memory; ldmatrix (.b4x16_p64, .b6x16_p32) unpacks them.
+PTX ISA 5.5.1.1.1; CUDA driver API, CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B and _16U6_ALIGN16B, whose rules these are:
+"""
+PADDED_BOX = 128  # elements of a box along the contiguous index, and what its extent is a multiple of
+PADDED_ALIGN = 32  # bytes that the address and the strides are multiples of
+PADDED_SWIZZLES = (0, 128)
+
 # PTX ISA 4.4: an identifier is a letter, or _ $ % and at least one more character; WARP_SZ is predefined
 _TAKEN = frozenset({"_", "WARP_SZ", SHARED})
 
@@ -49,8 +59,10 @@ class TensorSpec:
         name: what the user calls it.
         dtype: element type by its language name (see scalec.formats).
         shape: its extents, outermost first.
-        layout: "row" (last index contiguous) or "col" (first of the last two contiguous: stored as its transpose,
-            seen through a tensor of this shape whose strides say so).
+        layout: "row" (last index contiguous), "col" (first of the last two contiguous: stored as its transpose, seen
+            through a tensor of this shape whose strides say so), "packed" (as "col", of i32 that hold four ue8m0 of
+            consecutive blocks each; `shape` counts the i32) or "blocked" (`shape` counts the scales; in memory the
+            last two indices are padded to whole tiles of 128x4 bytes, without gaps).
         align: bytes that its address and its outer strides must be multiples of.
         scalar: a Python number rather than a tensor.
         inout: a result that is also read (`+=`): the caller must give it.
@@ -78,9 +90,11 @@ class Argument:
         axis: the tensor's axis that a stride speaks of.
         box: tensor map: extents of one copy, innermost first.
         swizzle: tensor map: bytes of the swizzle, 0 for none.
+        element: tensor map: how it sees the tensor. "": as its type, as bytes where that has 8 bits or fewer: packed
+            elements stay packed, and the box counts their bytes along the first dimension. PADDED: as 4- or 6-bit
+            elements that the copy pads, and the box counts elements.
 
-    A tensor map's dimensions are the tensor's, innermost (contiguous) first: its rank is the length of `box`. A tensor
-    of a sub-byte type is mapped as the bytes it is packed into, and its box counts bytes along the first dimension.
+    A tensor map's dimensions are the tensor's, innermost (contiguous) first: its rank is the length of `box`.
     A pointer's tensor must have no gap along an outer axis that no "stride" argument speaks of.
     """
 
@@ -90,6 +104,7 @@ class Argument:
     axis: int = 0
     box: tuple[int, ...] = ()
     swizzle: int = 0
+    element: str = ""
 
 
 @dataclass(frozen=True)
@@ -194,4 +209,4 @@ def _tensor(fields: dict[str, Any]) -> TensorSpec:
     return TensorSpec(**{**fields, "shape": tuple(Extent(**e) for e in fields["shape"])})
 
 
-VERSION = 1
+VERSION = 2

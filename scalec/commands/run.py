@@ -87,7 +87,7 @@ def run_program(request: Request, seed: int) -> None:
     else:
         with progress_bar(device, spec.entry):
             kernel(*arguments, out=out)
-    checks = [check(r.name, o.numpy(), expected[r.name]) for r, o in zip(spec.results, outputs, strict=True)]
+    checks = [check(r.name, values_of(r, o), expected[r.name]) for r, o in zip(spec.results, outputs, strict=True)]
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
     report(spec, request.dims, checks, seconds, moved_bytes([*arguments, *outputs]))
     wrong = [c for c in checks if not c.ok]
@@ -138,7 +138,7 @@ def upload(
     import numpy as np
 
     from scalec.reference import storage
-    from scalec.runtime.checks import stored_shape
+    from scalec.runtime.stored import stored_shape
 
     def given(t: TensorSpec) -> DeviceArray:
         return _placed(device, t, storage(values[t.name]))
@@ -151,19 +151,20 @@ def upload(
 
 
 def _placed(device: Any, t: TensorSpec, data: NDArray[Any], *, unset: bool = False) -> DeviceArray:
-    """`data` on the device in the layout of `t`, outer strides a multiple of its alignment; `unset` fills with 0xff."""
+    """`data`, as stored, on the device in the layout of `t`; `unset` fills with 0xff.
+
+    Outer strides are multiples of its alignment, but tiles (layout blocked) have no gaps.
+    """
     import numpy as np
 
-    from scalec.formats import ELEMENT_TYPES
     from scalec.runtime.array import DeviceArray
+    from scalec.runtime.stored import align_up, itemsize, memory_order
 
-    item = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
-    rank = data.ndim
-    order = [*range(rank - 2), rank - 1, rank - 2] if t.layout == "col" and rank > 1 else list(range(rank))
+    item, rank = itemsize(t.dtype), data.ndim
+    order = list(range(rank)) if t.layout == "blocked" else list(reversed(memory_order(t)))
     extents = [data.shape[axis] for axis in order]  # as stored, innermost last
-    if rank > 1:
-        unit = max(t.align // item, 1)
-        extents[-1] = -(-extents[-1] // unit) * unit
+    if rank > 1 and t.layout != "blocked":
+        extents[-1] = align_up(extents[-1], max(t.align // item, 1))
     stored = np.full([*extents, item], 0xFF, np.uint8)
     if not unset:
         raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
@@ -175,6 +176,14 @@ def _placed(device: Any, t: TensorSpec, data: NDArray[Any], *, unset: bool = Fal
     span = (sum((e - 1) * s for e, s in zip(data.shape, strides, strict=True)) + 1) * item
     device.upload(made.pointer, stored.tobytes()[:span], made.stream)
     return made
+
+
+def values_of(t: TensorSpec, made: DeviceArray) -> NDArray[Any]:
+    """A result on the host, one element an entry."""
+    from scalec.formats import ELEMENT_TYPES
+    from scalec.reference import decode
+
+    return decode(made.numpy(), t.dtype) if ELEMENT_TYPES[t.dtype].bits < 8 else made.numpy()
 
 
 def check(name: str, got: NDArray[Any], expected: NDArray[Any]) -> Checked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec import abi
@@ -20,8 +21,12 @@ def _extent(e: ir.AffineExpr, dims: list[str], tensor: str) -> abi.Extent:
         return abi.Extent(dims[e.position])
     if isinstance(e, ir.AffineConstantExpr):
         return abi.Extent(size=e.value)
-    if isinstance(e, ir.AffineCeilDivExpr) and isinstance(e.lhs, ir.AffineDimExpr):
-        return abi.Extent(dims[e.lhs.position], divisor=e.rhs.value)
+    if isinstance(e, ir.AffineCeilDivExpr):
+        inner, divisor = e.lhs, e.rhs.value
+        while isinstance(inner, ir.AffineCeilDivExpr):  # ceil(ceil(k/32)/4) is ceil(k/128)
+            inner, divisor = inner.lhs, divisor * inner.rhs.value
+        if isinstance(inner, ir.AffineDimExpr):
+            return abi.Extent(dims[inner.position], divisor=divisor)
     raise UnsupportedError(
         f"{tensor} has an extent of {scale.written(e, dims)}",
         expected="a dimension, a number, or ceil(dimension/number)",
@@ -40,9 +45,22 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
     returned = block.operations[len(block.operations) - 1].operands
     attributes = function.attributes
 
-    def specs(types: list[ir.Type], key: str) -> list[abi.TensorSpec]:
+    scales = {
+        op.scales: ir.StringAttr(scale.GranularityAttr(op.granularity).type).value
+        for op in block.operations
+        if op.operation.name == "scale.dequantize"
+    }
+
+    def dtype(value: ir.Value) -> str:
+        """The language's name: MLIR has one type for e4m3 and ue4m3, and granularities say which it is."""
+        name = _NAMES[str(scale.element(value.type))]
+        said = scales.get(value, name)
+        return said if ELEMENT_TYPES[said].mlir == ELEMENT_TYPES[name].mlir else name
+
+    def specs(values: Sequence[ir.Value], key: str) -> list[abi.TensorSpec]:
         made = []
-        for i, t in enumerate(types):
+        for i, value in enumerate(values):
+            t = value.type
             facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
             shape, name = (), _text(facts, "scale.name", f"argument{i}")
             if isinstance(t, ir.RankedTensorType):
@@ -50,7 +68,7 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
             made.append(
                 abi.TensorSpec(
                     name=name,
-                    dtype=_NAMES[str(scale.element(t))],
+                    dtype=dtype(value),
                     shape=shape,
                     layout=_text(facts, "scale.layout", "row"),
                     align=1,
@@ -60,9 +78,9 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
             )
         return made
 
-    results = specs([v.type for v in returned], "res_attrs")
+    results = specs(list(returned), "res_attrs")
     given = {r.name for r in results if r.inout}
-    operands = [t for t in specs([a.type for a in block.arguments], "arg_attrs") if t.name not in given]
+    operands = [t for t in specs(list(block.arguments), "arg_attrs") if t.name not in given]
     return tuple(operands), tuple(results)
 
 
@@ -101,13 +119,14 @@ def spec(
             axis=tile.int_of(d["axis"]),
             box=tile.ints_of(d["box"]),
             swizzle=tile.int_of(d["swizzle"]),
+            element=_text(d, "element"),
         )
         for d in sources
     )
     align: dict[str, int] = {}
-    for d in sources:
-        name = _text(d, "tensor")
-        align[name] = max(align.get(name, 1), tile.int_of(d["align"]))
+    for a, d in zip(arguments, sources, strict=True):
+        least = abi.PADDED_ALIGN if a.element == abi.PADDED else 1
+        align[a.tensor] = max(align.get(a.tensor, 1), tile.int_of(d["align"]), least)
 
     def aligned(t: abi.TensorSpec) -> abi.TensorSpec:
         natural = max(1, ELEMENT_TYPES[t.dtype].bits // 8)

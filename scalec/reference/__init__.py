@@ -10,12 +10,14 @@ from scalec.reference.packing import (
     from_packed,
     numpy_dtype,
     pack4,
+    pack6,
     storage,
     to_blocked,
     to_col,
     to_layout,
     to_packed,
     unpack4,
+    unpack6,
 )
 from scalec.reference.quantize import (
     Quantized,
@@ -46,6 +48,7 @@ __all__ = [
     "max_error",
     "numpy_dtype",
     "pack4",
+    "pack6",
     "quantize",
     "quantize_format",
     "round_to",
@@ -56,4 +59,5 @@ __all__ = [
     "to_layout",
     "to_packed",
     "unpack4",
+    "unpack6",
 ]

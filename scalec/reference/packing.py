@@ -1,4 +1,4 @@
-"""How operands and scales lie in memory, and back: 4-bit pairs, `@col`, `@packed`, `@blocked`.
+"""How operands and scales lie in memory, and back: packed 4- and 6-bit elements, `@col`, `@packed`, `@blocked`.
 
 Everywhere else in the reference an array has one element an entry, in the order of the tensor's indices.
 """
@@ -48,19 +48,52 @@ def unpack4(packed: Array, count: int | None = None) -> Array:
     return out[..., :count].view(numpy_dtype("e2m1"))
 
 
+def pack6(codes: Array) -> NDArray[np.uint8]:
+    """Four 6-bit codes in three bytes, element i in bits 6i to 6i+5 of the 24 (PTX ISA 5.5.1.1, b6x16).
+
+    Args:
+        codes: e3m2 or e2m3 (or uint8 codes 0..63), shape (..., n).
+
+    Returns:
+        uint8 of shape (..., ceil(6n / 8)); the bits past the last element are zero.
+    """
+    raw = codes.view(np.uint8)
+    bits = np.unpackbits(raw[..., None], axis=-1, count=6, bitorder="little")
+    return np.packbits(bits.reshape(*raw.shape[:-1], -1), axis=-1, bitorder="little")
+
+
+def unpack6(packed: Array, element: str = "e3m2", count: int | None = None) -> Array:
+    """The inverse of `pack6`: elements of shape (..., count); `count` defaults to all that the bytes hold."""
+    raw = packed.view(np.uint8)
+    held = raw.shape[-1] * 8 // 6 if count is None else count
+    bits = np.unpackbits(raw, axis=-1, count=6 * held, bitorder="little")
+    codes = np.packbits(bits.reshape(*raw.shape[:-1], held, 6), axis=-1, bitorder="little")
+    return codes[..., 0].view(numpy_dtype(element))
+
+
 def to_packed(scales: Array) -> NDArray[np.int32]:
     """`@packed`: four one-byte scales of consecutive blocks along the last index in an int32, first in the low byte.
 
+    Of the last two indices the first is contiguous, and columns begin at multiples of 16 bytes: what TMA takes, and
+    what DeepGEMM's get_mn_major_tma_aligned_packed_ue8m0_tensor makes.
+
     Args:
-        scales: ue8m0 of shape (..., n).
+        scales: ue8m0 of shape (..., rows, n), or (n,).
 
     Returns:
-        int32 of shape (..., ceil(n / 4)); the bytes past `n` are zero.
+        int32 of shape (..., rows, ceil(n / 4)), in elements of strides (..., 1, rows rounded up to 4); (ceil(n / 4),)
+        of (n,). The bytes past `n` are zero.
     """
     raw = scales.view(np.uint8)
     pad = -raw.shape[-1] % 4
     raw = np.concatenate([raw, np.zeros((*raw.shape[:-1], pad), np.uint8)], axis=-1)
-    return np.ascontiguousarray(raw).view(np.dtype("<i4")).astype(np.int32, copy=False)
+    words = np.ascontiguousarray(raw).view(np.dtype("<i4")).astype(np.int32, copy=False)
+    if words.ndim < 2:
+        return words
+    *lead, rows, count = words.shape
+    columns = np.zeros((*lead, count, rows + -rows % 4), np.int32)
+    columns[..., :rows] = words.swapaxes(-1, -2)
+    return columns[..., :rows].swapaxes(-1, -2)
 
 
 def from_packed(packed: Array, count: int, element: str = "ue8m0") -> Array:
@@ -80,11 +113,14 @@ def to_blocked(scales: Array) -> Array:
     other row-major. Source: cuBLAS documentation, "1D Block Scaling Factors Layout".
 
     Args:
-        scales: one-byte scales of shape (..., rows, cols); leading indices have a tiling each.
+        scales: one-byte scales of shape (..., rows, cols), or (cols,) for a row; leading indices have a tiling each.
 
     Returns:
-        the same dtype, shape (..., rows padded to 128, cols padded to 4): the bytes in memory order. Padding is zero.
+        the same dtype, shape (..., rows padded to 128, cols padded to 4), or all of a row's tiles flat: the bytes in
+        memory order. Padding is zero.
     """
+    if scales.ndim < 2:
+        return to_blocked(scales.reshape(1, -1)).reshape(-1)
     *lead, rows, cols = scales.shape
     full_rows, full_cols = _padded(rows, cols)
     out = np.zeros((*lead, full_rows, full_cols), np.uint8)
@@ -155,21 +191,24 @@ def from_layout(scales: Array, layout: str, shape: tuple[int, ...], element: str
 
 
 def decode(array: Array, element: str) -> Array:
-    """`array` as the dtype of `element`: raw bytes are reinterpreted, bytes of a 4-bit type hold two elements."""
+    """`array` as the dtype of `element`: raw bytes are reinterpreted, 4- and 6-bit elements unpacked from theirs."""
     dtype = numpy_dtype(element)
     if array.dtype == dtype:
         return array
-    if element == "e2m1" and array.dtype in (np.uint8, np.int8):
-        return unpack4(array)
+    bits = ELEMENT_TYPES[element].bits
+    if bits < 8 and array.dtype in (np.uint8, np.int8):
+        return unpack4(array) if bits == 4 else unpack6(array, element)
     if array.dtype.kind in "iu" and array.dtype.itemsize == dtype.itemsize and dtype.kind not in "iu":
         return array.view(dtype)
     raise ScalecError(f"an array of {element}", got=f"dtype {array.dtype}", expected=f"dtype {dtype} or its raw bytes")
 
 
 def storage(array: Array) -> Array:
-    """What the runtime hands to a kernel: 4-bit elements two a byte, ml_dtypes types as their raw bytes or words."""
+    """What the runtime hands to a kernel: 4- and 6-bit elements packed, ml_dtypes types as their raw bytes or words."""
     if array.dtype == numpy_dtype("e2m1"):
         return pack4(array)
+    if array.dtype in (numpy_dtype("e3m2"), numpy_dtype("e2m3")):
+        return pack6(array)
     if array.dtype.kind in "iuf" and array.dtype.name in ("int8", "uint8", "int32", "int64", "float16", "float32"):
         return array
     return array.view(np.uint8 if array.dtype.itemsize == 1 else np.uint16)

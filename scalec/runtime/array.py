@@ -11,7 +11,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import dlpack
 from scalec.runtime.device import Device
 
-_TYPESTRS = {"f32": "<f4", "f16": "<f2", "bf16": "<V2", "i8": "|i1", "i32": "<i4"}
+_TYPESTRS = {"f32": "<f4", "tf32": "<f4", "f16": "<f2", "bf16": "<V2", "i8": "|i1", "i32": "<i4"}
 
 
 class DeviceArray:
@@ -85,9 +85,9 @@ class DeviceArray:
         if 0 in self.shape:
             return np.empty(self.shape, dtype)
         raw = self.device.download(self.pointer, self._span(), self.stream)
-        flat = np.frombuffer(raw, dtype)
+        flat = np.frombuffer(raw, f"u{self.itemsize}")  # as_strided knows no float8_e5m2
         steps = tuple(s * self.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(flat, self.shape, steps).copy()
+        return np.lib.stride_tricks.as_strided(flat, self.shape, steps).copy().view(dtype)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from scalec.errors import ArgumentError, ScalecError
 from scalec.runtime import checks
 from scalec.runtime.device import Device
 from scalec.runtime.kernel import Kernel
+from scalec.runtime.stored import stored_shape
 from scalec.runtime.tensors import adopt
 from scalec.targets import TARGETS
 
@@ -213,19 +214,14 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether every size fixed at compile time is the one of these shapes."""
     for t in spec.operands:
         shape = shapes.get(t.name, ())
-        if t.scalar or len(shape) != len(t.shape):
+        if t.scalar or t.layout == "blocked" or len(shape) != len(t.shape):
             continue
-        if any(e.dim and spec.dims.get(e.dim) is None for e in t.shape):
-            wanted = [e.value(_known(spec)) if not e.dim or spec.dims.get(e.dim) else None for e in t.shape]
-        else:
-            wanted = list(checks.stored_shape(t, _known(spec)))
-        if any(want is not None and want != have for want, have in zip(wanted, shape, strict=True)):
+        known = {name: size for name, size in spec.dims.items() if size is not None}
+        wanted = stored_shape(t, {e.dim: 0 for e in t.shape} | known)
+        fixed = [not e.dim or e.dim in known for e in t.shape]
+        if any(f and want != have for f, want, have in zip(fixed, wanted, shape, strict=True)):
             return False
     return True
-
-
-def _known(spec: KernelSpec) -> dict[str, int]:
-    return {name: size for name, size in spec.dims.items() if size is not None}
 
 
 def _capability(kernel: Kernel, values: list[Any]) -> tuple[int, int]:

@@ -6,55 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalec.abi import KernelSpec, TensorSpec
+from scalec.abi import PADDED_BOX, KernelSpec, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.device import Device
+from scalec.runtime.stored import (
+    align_up,
+    contiguous_axis,
+    dense,
+    elements,
+    has_gaps,
+    itemsize,
+    memory_order,
+    stored_shape,
+)
 from scalec.runtime.tensors import CPU, TensorView
 
 _MOST = 2**31 - 1  # dimensions travel as i32
 
 F32_MAX = 3.4028234663852886e38
-
-
-def align_up(value: int, multiple: int) -> int:
-    """The least multiple of `multiple` that is at least `value`."""
-    return -(-value // multiple) * multiple
-
-
-def itemsize(dtype: str) -> int:
-    """Bytes of one stored element (a byte of packed elements for sub-byte types)."""
-    return max(1, ELEMENT_TYPES[dtype].bits // 8)
-
-
-def contiguous_axis(t: TensorSpec) -> int:
-    """The axis that the layout makes contiguous."""
-    rank = len(t.shape)
-    return rank - 2 if t.layout == "col" and rank > 1 else rank - 1
-
-
-def memory_order(t: TensorSpec) -> tuple[int, ...]:
-    """The tensor's axes, innermost (contiguous) first."""
-    inner = contiguous_axis(t)
-    return (inner, *(axis for axis in reversed(range(len(t.shape))) if axis != inner)) if t.shape else ()
-
-
-def stored_shape(t: TensorSpec, dims: Mapping[str, int]) -> tuple[int, ...]:
-    """The extents in stored elements: sub-byte types are packed along the contiguous axis."""
-    shape = [e.value(dims) for e in t.shape]
-    if shape and ELEMENT_TYPES[t.dtype].bits < 8:
-        axis = contiguous_axis(t)
-        shape[axis] = ELEMENT_TYPES[t.dtype].bytes(shape[axis])
-    return tuple(shape)
-
-
-def dense(t: TensorSpec, shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of the tensor without gaps, in stored elements."""
-    strides, step = [0] * len(shape), 1
-    for axis in memory_order(t):
-        strides[axis] = step
-        step *= max(shape[axis], 1)
-    return tuple(strides)
 
 
 def written(t: TensorSpec) -> str:
@@ -151,13 +121,16 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
     dims: dict[str, int] = {}
     giver: dict[str, str] = {}
     tensors = [t for t in (*spec.operands, *spec.results) if t.name in views]
-    for t in tensors:
+    # whole bytes of packed elements do not tell an odd number of them: other tensors are asked first
+    for t in sorted(tensors, key=lambda t: ELEMENT_TYPES[t.dtype].bits < 8):
         view = views[t.name]
+        if t.layout == "blocked":
+            continue
         _check_rank(t, view)
         for axis, e in enumerate(t.shape):
             if not e.dim or e.divisor != 1:
                 continue
-            size = _elements(t, axis, view)
+            size = elements(t, axis, view)
             fixed = spec.dims.get(e.dim)
             if (
                 fixed is not None
@@ -171,7 +144,8 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
                     fix=f"compile with {e.dim} = {size}, or without {e.dim} in dims to leave it open",
                 )
             size = size if fixed is None else fixed
-            if dims.setdefault(e.dim, size) != size:
+            known = dims.setdefault(e.dim, size)
+            if known != size and stored_shape(t, {**_ones(t), e.dim: known})[axis] != _extent(t, axis, view):
                 raise ArgumentError(
                     f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
                     got=_seen(t, view),
@@ -189,7 +163,10 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
                     fix=f"compile with dims={{{e.dim!r}: ...}}",
                 )
     for t in tensors:
-        _check_shape(t, views[t.name], dims)
+        if t.layout == "blocked":
+            _check_blocked(t, views[t.name], dims)
+        else:
+            _check_shape(t, views[t.name], dims)
     return dims
 
 
@@ -199,20 +176,6 @@ def _ones(t: TensorSpec) -> dict[str, int]:
 
 def _extent(t: TensorSpec, axis: int, view: TensorView) -> int:
     return view.shape[axis] if view.shape else 1
-
-
-def _elements(t: TensorSpec, axis: int, view: TensorView) -> int:
-    """The extent in elements of the language, unpacked."""
-    bits = ELEMENT_TYPES[t.dtype].bits
-    packed = bits < 8 and axis == contiguous_axis(t)
-    return view.shape[axis] * 8 // bits if packed else view.shape[axis]
-
-
-def single(t: TensorSpec, view: TensorView) -> TensorView:
-    """The view with the rank of the tensor, where both have one element: a scale of a whole tensor may be 0-d."""
-    if all(not e.dim and e.size == 1 for e in t.shape) and all(e == 1 for e in view.shape):
-        return view._replace(shape=(1,) * len(t.shape), strides=(1,) * len(t.shape))
-    return view
 
 
 def _check_rank(t: TensorSpec, view: TensorView) -> None:
@@ -240,11 +203,40 @@ def _check_shape(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> No
         )
 
 
+def _check_blocked(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> None:
+    """Refuses anything but whole tiles; their holders give them any shape: flat, a matrix, or five indices."""
+    stored, found = stored_shape(t, dims), math.prod(view.shape)
+    if found == math.prod(stored):
+        return
+    scales = "x".join(str(e.value(dims)) for e in t.shape)
+    raise ArgumentError(
+        f"{t.name} has {found} scales, its 128x4 tiles (layout blocked) have {math.prod(stored)}",
+        got=_seen(t, view),
+        expected=f"{scales} scales padded to whole tiles: {list(stored)} without gaps, in any shape of that size",
+    )
+
+
+def check_padded(t: TensorSpec, dims: Mapping[str, int]) -> None:
+    """Refuses extents that a copy which pads each 16 elements to 16 bytes does not take (see abi.PADDED)."""
+    inner = t.shape[contiguous_axis(t)]
+    extent = inner.value(dims)
+    if extent % PADDED_BOX:
+        raise ArgumentError(
+            f"{t.name}: {inner} = {extent} is not a multiple of {PADDED_BOX}, which copies of {t.dtype} beside an"
+            " 8-bit type need",
+            got=f"rows of {extent} elements ({ELEMENT_TYPES[t.dtype].bytes(extent)} bytes)",
+            expected=f"rows of a multiple of {PADDED_BOX} elements (cuTensorMapEncodeTiled)",
+            fix=f"pad {inner} with zeros to {align_up(extent, PADDED_BOX)}, in every tensor that has it",
+        )
+
+
 # --------------------------------------------------------------------------------------------- types, places, strides
 
-# stored types that may stand for an element type, beside the type itself
+# stored types that may stand for an element type, beside the type itself; packed elements are bytes of either sign
 _STANDS_FOR: dict[str, frozenset[str]] = {
-    t.name: frozenset({t.name, "uint8"} if t.bits <= 8 and t.name != "i8" else {t.name}) for t in ELEMENT_TYPES.values()
+    t.name: frozenset({t.name, "uint8"} if t.bits <= 8 and t.name != "i8" else {t.name})
+    | ({"i8"} if t.bits < 8 else frozenset())
+    for t in ELEMENT_TYPES.values()
 }
 _STANDS_FOR["ue4m3"] |= {"e4m3"}
 _STANDS_FOR["tf32"] |= {"f32"}
@@ -252,16 +244,24 @@ _STANDS_FOR["tf32"] |= {"f32"}
 
 def check_type(t: TensorSpec, view: TensorView) -> None:
     """Refuses another element type."""
-    if view.dtype in _STANDS_FOR[t.dtype]:
+    if view.dtype in _STANDS_FOR[t.dtype] or (t.layout == "packed" and view.dtype == "uint32"):
         return
-    known = view.dtype in ELEMENT_TYPES
-    library = ELEMENT_TYPES[t.dtype].numpy
-    bytes_too = ", or its bytes as uint8" if "uint8" in _STANDS_FOR[t.dtype] else ""
+    known, bits = view.dtype in ELEMENT_TYPES, ELEMENT_TYPES[t.dtype].bits
+    expected = f"{t.dtype} ({ELEMENT_TYPES[t.dtype].numpy})"
+    fix = f"convert {t.name}" + (f", or declare it {written(t)}:{view.dtype}" if known else "")
+    if t.layout == "packed":
+        expected, fix = "int32 of four ue8m0 each (layout packed)", f"pack {t.name}, or declare its scales @row"
+    elif bits < 8:
+        packed = math.lcm(bits, 8)
+        fix = fix.replace("convert", "pack", 1)
+        expected = f"{t.dtype} packed, {packed // bits} elements in {packed // 8} byte{'s'[: packed > 8]}, as uint8"
+    elif "uint8" in _STANDS_FOR[t.dtype]:
+        expected += ", or its bytes as uint8"
     raise ArgumentError(
         f"{t.name} is {view.dtype}, expected {t.dtype}",
         got=f"{_seen(t, view)} and type {view.dtype}",
-        expected=f"{t.dtype} ({library}){bytes_too}",
-        fix=f"convert {t.name}" + (f", or declare it {written(t)}:{view.dtype}" if known else ""),
+        expected=expected,
+        fix=fix,
     )
 
 
@@ -292,16 +292,25 @@ def check_strides(t: TensorSpec, view: TensorView, free: frozenset[int], mapped:
     """
     if not view.shape or 0 in view.shape:
         return
+    if t.layout == "blocked":
+        if has_gaps(view):
+            raise ArgumentError(
+                f"{t.name} is not contiguous",
+                got=f"strides {view.strides} of shape {list(view.shape)}",
+                expected="tiles without gaps (layout blocked)",
+                fix=f"{t.name}.contiguous()",
+            )
+        return
     inner, item = contiguous_axis(t), itemsize(t.dtype)
     index = t.shape[inner] if t.shape else "0"
     if view.shape[inner] > 1 and view.strides[inner] != 1:
         stored = f"{t.name}.contiguous()"
-        if t.layout == "col":
+        if t.layout in ("col", "packed"):
             stored = f"{t.name}.transpose(-1, -2).contiguous().transpose(-1, -2)"
         raise ArgumentError(
             f"{t.name} is not contiguous along index {inner} ({index})",
             got=f"strides {view.strides}",
-            expected=f"a stride of 1 along index {inner}" + (" (layout col)" if t.layout == "col" else ""),
+            expected=f"a stride of 1 along index {inner}" + (f" (layout {t.layout})" if t.layout != "row" else ""),
             fix=stored,
         )
     gapless = dense(t, view.shape)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
 READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
+SUBBYTE_PADDED = 4  # DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED: a byte an element; packed otherwise
 
 # DLDataTypeCode and bits of the element types, by the language's name
 TYPES: dict[str, tuple[int, int]] = {
@@ -67,7 +68,10 @@ class DLManagedTensorVersioned(ctypes.Structure):
 
 
 class Parsed(NamedTuple):
-    """A capsule's tensor: strides in elements; `dtype` by the language's name, or as "int64" where it has none."""
+    """A capsule's tensor: strides in elements; `dtype` by the language's name, or as "int64" where it has none.
+
+    Of elements below 8 bits, shape and strides are in the bytes that they are packed into.
+    """
 
     pointer: int
     shape: tuple[int, ...]
@@ -89,16 +93,17 @@ def parse(capsule: Any) -> Parsed:
     """Reads a capsule without consuming it: its owner frees the tensor when the capsule goes.
 
     Raises:
-        ValueError: not a DLPack capsule that is still unconsumed, or of a major version we do not know.
+        ValueError: not a DLPack capsule that is still unconsumed, of a major version we do not know, or of packed
+            elements whose rows do not begin at whole bytes.
     """
     if _is_valid(capsule, _VERSIONED):
         managed = ctypes.cast(_get_pointer(capsule, _VERSIONED), ctypes.POINTER(DLManagedTensorVersioned)).contents
         if managed.major != 1:
             raise ValueError(f"DLPack version {managed.major}.{managed.minor}; version 1 is understood")
-        return _parsed(managed.dl_tensor, bool(managed.flags & READ_ONLY))
+        return _parsed(managed.dl_tensor, managed.flags)
     if _is_valid(capsule, _LEGACY):
         managed = ctypes.cast(_get_pointer(capsule, _LEGACY), ctypes.POINTER(DLManagedTensor)).contents
-        return _parsed(managed.dl_tensor, False)
+        return _parsed(managed.dl_tensor, 0)
     raise ValueError("not an unconsumed DLPack capsule")
 
 
@@ -111,17 +116,34 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _parsed(t: DLTensor, read_only: bool) -> Parsed:
+def _parsed(t: DLTensor, flags: int) -> Parsed:
     shape = tuple(t.shape[i] for i in range(t.ndim))
     strides = tuple(t.strides[i] for i in range(t.ndim)) if t.strides else dense_strides(shape)
-    code = (t.dtype.code, t.dtype.bits)
-    if t.dtype.lanes == 1 and code in _NAMES:
-        dtype = _NAMES[code]
+    code, bits, lanes = t.dtype.code, t.dtype.bits, t.dtype.lanes
+    name = _NAMES.get((code, bits), "")
+    if name and bits < 8 and flags & SUBBYTE_PADDED:
+        dtype = f"{name} in a byte each"
+    elif name and bits < 8 and lanes in (1, 8 // bits):  # torch's float4_e2m1fn_x2 has two lanes: bytes already
+        dtype = name
+        shape, strides = (shape, strides) if lanes * bits == 8 else _in_bytes(shape, strides, bits)
+    elif name and lanes == 1:
+        dtype = name
     else:
-        lanes = "" if t.dtype.lanes == 1 else f"x{t.dtype.lanes}"
-        dtype = f"{_CODES.get(code[0], f'DLPack type code {code[0]} of bits ')}{code[1]}{lanes}"
+        dtype = f"{_CODES.get(code, f'DLPack type code {code} of bits ')}{bits}{'' if lanes == 1 else f'x{lanes}'}"
     pointer = (t.data or 0) + t.byte_offset if t.data else 0
-    return Parsed(pointer, shape, strides, dtype, t.device.device_type, t.device.device_id, read_only)
+    return Parsed(pointer, shape, strides, dtype, t.device.device_type, t.device.device_id, bool(flags & READ_ONLY))
+
+
+def _in_bytes(shape: tuple[int, ...], strides: tuple[int, ...], bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of packed elements, counted in bytes along the contiguous axis."""
+    if not shape:
+        return shape, strides
+    inner = max(range(len(shape)), key=lambda axis: (strides[axis] == 1, shape[axis], axis))
+    outer = [axis for axis, extent in enumerate(shape) if axis != inner and extent > 1]
+    if (strides[inner] != 1 and shape[inner] > 1) or any(strides[axis] * bits % 8 for axis in outer):
+        raise ValueError(f"elements of {bits} bits with shape {shape}, strides {strides}: rows are not whole bytes")
+    extents = tuple(-(-e * bits // 8) if axis == inner else e for axis, e in enumerate(shape))
+    return extents, tuple(s * bits // 8 if axis in outer else 1 for axis, s in enumerate(strides))
 
 
 _kept: dict[int, tuple[Any, ...]] = {}  # by the address of our managed tensor: what must outlive it

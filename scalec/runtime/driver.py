@@ -148,7 +148,15 @@ def locate(address: int) -> Place:
 
 
 _SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
-_ELEMENTS = {"u8": "UINT8", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "i32": "INT32"}
+_ELEMENTS = {
+    "u8": "UINT8",
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "f32": "FLOAT32",
+    "i32": "INT32",
+    "b4x16_p64": "16U4_ALIGN16B",
+    "b6x16_p32": "16U6_ALIGN16B",
+}
 
 
 class CudaDevice:

@@ -23,10 +23,10 @@ from scalec.emulator.machine.memory import GlobalMemory
 from scalec.emulator.stats import Stats
 from scalec.errors import DeviceError
 from scalec.runtime.device import Launcher, Parameter, Place, TensorMap
-from scalec.targets import TARGETS
+from scalec.targets import get_target
 
 SMS = 4  # CTAs that run at once: enough for clusters and persistent kernels, few enough to be done soon
-_ELEMENTS = {"u8": "u8", "f16": "f16", "bf16": "bf16", "f32": "f32", "i32": "s32"}
+_ELEMENTS = {**{e: e for e in ("u8", "f16", "bf16", "f32", "b4x16_p64", "b6x16_p32")}, "i32": "s32"}
 
 
 class EmulatedDevice:
@@ -43,7 +43,7 @@ class EmulatedDevice:
 
     def __init__(self, target: str) -> None:
         self.name = f"the emulator ({target})"
-        self.capability = TARGETS[target].capability
+        self.capability = get_target(target).capability
         self.sms = SMS
         self.options = Options(sms=SMS)
         self.stats: Stats | None = None

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from scalec.abi import Argument, KernelSpec, TensorSpec
+from scalec.abi import PADDED, PADDED_ALIGN, PADDED_BOX, PADDED_SWIZZLES, Argument, KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
-from scalec.runtime import checks
+from scalec.runtime import checks, stored
 from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
 from scalec.runtime.tensors import TensorView
 
@@ -31,13 +31,16 @@ MAP_ELEMENTS: dict[str, str] = {
     "tf32": "f32",
     "i32": "i32",
 }
+# and where the copy pads sixteen of them to 16 bytes (abi.PADDED)
+PADDED_ELEMENTS = {"e2m1": "b4x16_p64", "e3m2": "b6x16_p32", "e2m3": "b6x16_p32"}
 
 
 @dataclass(frozen=True)
 class Use:
-    """How a kernel reaches a tensor: through tensor maps alone, and which strides it is told."""
+    """How a kernel reaches a tensor: through tensor maps alone, whether one pads, and which strides it is told."""
 
     mapped: bool
+    padded: bool
     strides: frozenset[int]
 
 
@@ -64,18 +67,44 @@ class Signature:
             UnsupportedError: a scale layout, or a kind of argument, that this runtime does not know.
         """
         for t in (*spec.operands, *spec.results):
-            if t.layout not in ("row", "col"):
-                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected="row or col", fix=_NEWER)
+            if t.layout not in stored.LAYOUTS:
+                expected = ", ".join(stored.LAYOUTS)
+                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected=expected, fix=_NEWER)
         for a in spec.arguments:
             if a.kind not in _SLOTS:
                 raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(_SLOTS), fix=_NEWER)
+            if a.kind == "tensor_map":
+                _check_map(spec, a)
         tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
         uses = {}
         for t in tensors:
             kinds = {a.kind for a in spec.arguments if a.tensor == t.name}
             axes = frozenset(a.axis for a in spec.arguments if a.tensor == t.name and a.kind == "stride")
-            uses[t.name] = Use("tensor_map" in kinds and "pointer" not in kinds, axes)
+            padded = any(a.tensor == t.name and a.element == PADDED for a in spec.arguments)
+            uses[t.name] = Use("tensor_map" in kinds and "pointer" not in kinds, padded, axes)
         return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)
+
+
+def _check_map(spec: KernelSpec, a: Argument) -> None:
+    """Refuses a tensor map that no driver would make, of what the spec alone says (see abi.PADDED)."""
+    t = next((t for t in (*spec.operands, *spec.results) if t.name == a.tensor), None)
+    if t is None:
+        raise UnsupportedError(f"a tensor map over {a.tensor!r}, which is no tensor of the kernel")
+    what = f"the tensor map of {t.name}"
+    if t.layout == "blocked":
+        raise UnsupportedError(f"{what} is over tiles (layout blocked)", expected="a pointer")
+    if a.element not in ("", PADDED):
+        raise UnsupportedError(f"{what} has elements {a.element!r}", expected=f"'' or {PADDED!r}", fix=_NEWER)
+    swizzles = " or ".join(map(str, PADDED_SWIZZLES))
+    for fits, got, expected in (
+        (t.dtype in PADDED_ELEMENTS, f"elements of {t.dtype}", ", ".join(PADDED_ELEMENTS)),
+        (t not in spec.results, "a result", "an operand: such copies are loads"),
+        (a.box[:1] == (PADDED_BOX,), f"a box {a.box}", f"{PADDED_BOX} elements along the contiguous index"),
+        (a.swizzle in PADDED_SWIZZLES, f"a swizzle of {a.swizzle} bytes", f"{swizzles}"),
+        (t.align % PADDED_ALIGN == 0, f"an alignment of {t.align} bytes", f"a multiple of {PADDED_ALIGN}"),
+    ):
+        if a.element == PADDED and not fits:
+            raise UnsupportedError(f"{what} pads elements", got=got, expected=expected)
 
 
 @dataclass(frozen=True)
@@ -93,11 +122,11 @@ class Form:
     @staticmethod
     def of(t: TensorSpec, shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
         """The form of a tensor of this shape."""
-        item = checks.itemsize(t.dtype)
+        item = stored.itemsize(t.dtype)
         rows = [(e, s) for e, s in zip(shape, strides, strict=True) if e > 1 and s > 1]
         row = step = 0
         if len(rows) == 1 and t.shape:
-            row, step = shape[checks.contiguous_axis(t)] * item, rows[0][1] * item
+            row, step = shape[stored.contiguous_axis(t)] * item, rows[0][1] * item
         return Form(t, shape, strides, checks.span(shape, strides, item), row, step)
 
     def at(self, address: int) -> tuple[int, int, int, int]:
@@ -147,7 +176,7 @@ class Plan:
         """
         spec = signature.spec
         given = zip(signature.tensors, (*operands, *(results or ())), strict=False)
-        views = {t.name: checks.single(t, view) for t, view in given}
+        views = {t.name: stored.single(t, view) for t, view in given}
         first = next((n for n, v in views.items() if v.place == device.place), "")
         inputs = {t.name for t in spec.operands}
         for t in signature.tensors:
@@ -158,6 +187,9 @@ class Plan:
             if t.name not in inputs and views[t.name].read_only:
                 raise ArgumentError(f"{t.name} is read-only", expected="memory that the kernel may write")
         dims = checks.bind_dims(spec, views)
+        for t in signature.tensors:
+            if signature.uses[t.name].padded:
+                checks.check_padded(t, dims)
         forms = []
         for t in signature.tensors:
             view, use = views.get(t.name), signature.uses[t.name]
@@ -165,6 +197,10 @@ class Plan:
                 forms.append(_allocated(t, dims, use))
                 continue
             checks.check_strides(t, view, use.strides, use.mapped, t.name not in inputs)
+            if t.layout == "blocked":  # seen as whole tiles, whatever its holder's shape
+                shape = stored.stored_shape(t, dims)
+                forms.append(Form.of(t, shape, stored.dense(t, shape)))
+                continue
             forms.append(Form.of(t, view.shape, view.strides))
         count = len(signature.tensors) - len(spec.results)
         plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]))
@@ -222,12 +258,12 @@ class Plan:
 
 def _allocated(t: TensorSpec, dims: dict[str, int], use: Use) -> Form:
     """The form of a result to allocate: without gaps if its alignment allows, else with padded rows."""
-    shape = checks.stored_shape(t, dims)
-    strides = checks.dense(t, shape)
+    shape = stored.stored_shape(t, dims)
+    strides = stored.dense(t, shape)
     padded, step = list(strides), 1
-    for axis in checks.memory_order(t):
+    for axis in stored.memory_order(t):
         padded[axis] = step
-        step = checks.align_up(step * max(shape[axis], 1), max(1, t.align // checks.itemsize(t.dtype)))
+        step = stored.align_up(step * max(shape[axis], 1), max(1, t.align // stored.itemsize(t.dtype)))
     form = Form.of(t, shape, tuple(padded))
     walks = use.mapped or all(padded[a] == strides[a] or a in use.strides for a in range(len(shape)))
     return form if walks else Form.of(t, shape, strides)
@@ -235,16 +271,19 @@ def _allocated(t: TensorSpec, dims: dict[str, int], use: Use) -> Form:
 
 def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
     """What the tensor map of an argument over a tensor at `address` is made of."""
-    t = form.spec
-    item, order = checks.itemsize(t.dtype), checks.memory_order(t)
+    t, padded = form.spec, argument.element == PADDED
+    item, order = stored.itemsize(t.dtype), stored.memory_order(t)
     strides, reach = [], item
     for inner, axis in pairwise(order):
-        reach = checks.align_up(reach * form.shape[inner], 16)
+        reach = stored.align_up(reach * form.shape[inner], PADDED_ALIGN if padded else 16)
         # the stride of an index that takes one value is never used, but the driver checks it
         reach = form.strides[axis] * item if form.shape[axis] > 1 else reach
         strides.append(reach)
-    extents = tuple(form.shape[axis] for axis in order)
-    return TensorMap(MAP_ELEMENTS[t.dtype], address, extents, tuple(strides), argument.box, argument.swizzle)
+    extents = [form.shape[axis] for axis in order]
+    if padded:  # checks.check_padded saw that these are whole bytes
+        extents[0] = extents[0] * 8 // ELEMENT_TYPES[t.dtype].bits
+    element = (PADDED_ELEMENTS if padded else MAP_ELEMENTS)[t.dtype]
+    return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle)
 
 
 def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: int) -> None:
@@ -282,7 +321,7 @@ def _stride(_plan: Plan, _index: int, a: Argument, where: _Where, _values: dict[
     form, _ = where[a.tensor]
     if form.shape[a.axis] > 1:
         return ctypes.c_int64(form.strides[a.axis])
-    return ctypes.c_int64(checks.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
+    return ctypes.c_int64(stored.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
 
 
 def _scalar(_plan: Plan, _index: int, a: Argument, _where: _Where, values: dict[str, float]) -> Parameter:

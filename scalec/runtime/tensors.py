@@ -49,15 +49,25 @@ class TensorView(NamedTuple):
         return self.shape, self.strides, self.dtype, self.place
 
 
-# what libraries call the element types, and what the language calls them (the first row of a shared type wins)
+# what libraries call the element types, and what the language calls them (the first row of a shared type wins);
+# ml_dtypes' types below 8 bits are none of ours: they take a byte an element
 LIBRARY_NAMES: dict[str, str] = {
-    **{t.numpy: t.name for t in reversed(ELEMENT_TYPES.values()) if t.numpy},
+    **{t.numpy: t.name for t in reversed(ELEMENT_TYPES.values()) if t.numpy and t.bits >= 8},
     "float4_e2m1fn_x2": "e2m1",
     "uint8": "uint8",
 }
 
 # array-interface type strings; ml_dtypes' bfloat16 is "<V2" in numpy, and so it is for us
-_TYPESTRS = {"f4": "f32", "f2": "f16", "V2": "bf16", "i1": "i8", "i4": "i32", "u1": "uint8", "V1": "uint8"}
+_TYPESTRS = {
+    "f4": "f32",
+    "f2": "f16",
+    "V2": "bf16",
+    "i1": "i8",
+    "i4": "i32",
+    "u4": "uint32",
+    "u1": "uint8",
+    "V1": "uint8",
+}
 
 _torch_dtypes: dict[Any, str] = {}
 

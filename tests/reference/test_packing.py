@@ -14,13 +14,16 @@ from scalec.reference import (
     from_blocked,
     from_layout,
     from_packed,
+    numpy_dtype,
     pack4,
+    pack6,
     storage,
     to_blocked,
     to_col,
     to_layout,
     to_packed,
     unpack4,
+    unpack6,
 )
 
 
@@ -36,6 +39,28 @@ def test_pack4_puts_the_first_element_in_the_low_nibble() -> None:
 def test_pack4_and_back(n: int, rows: int) -> None:
     x = (codes(rows, n) & 0xF).view(ml_dtypes.float4_e2m1fn)
     assert unpack4(pack4(x), n).view(np.uint8).tolist() == x.view(np.uint8).tolist()
+
+
+def test_pack6_puts_element_i_at_bit_6i() -> None:
+    packed = pack6(np.array([0x01, 0x02, 0x3F, 0x20, 0x15], np.uint8))
+    assert int.from_bytes(packed.tobytes(), "little") == 0x01 | 0x02 << 6 | 0x3F << 12 | 0x20 << 18 | 0x15 << 24
+    assert packed.size == 4
+
+
+@given(st.sampled_from(["e3m2", "e2m3"]), st.integers(1, 9), st.integers(1, 3))
+def test_pack6_and_back(element: str, n: int, rows: int) -> None:
+    x = (codes(rows, n) & 0x3F).view(numpy_dtype(element))
+    assert storage(x).shape == (rows, -(-6 * n // 8))
+    assert unpack6(storage(x), element, n).view(np.uint8).tolist() == x.view(np.uint8).tolist()
+    assert decode(storage(x), element)[..., :n].view(np.uint8).tolist() == x.view(np.uint8).tolist()
+
+
+def test_packed_columns_begin_at_multiples_of_16_bytes() -> None:
+    for shape, strides in (((130, 7), (4, 528)), ((3, 130, 7), (1056, 4, 528)), ((8, 4), (4, 32)), ((1, 4), (4, 16))):
+        packed = to_packed(codes(*shape))
+        assert packed.shape == (*shape[:-1], -(-shape[-1] // 4))
+        assert packed.strides == strides
+        assert packed[..., -1, 0].tobytes() == codes(*shape)[..., -1, :4].tobytes()
 
 
 def test_packed_is_little_endian_along_the_last_index() -> None:
@@ -71,6 +96,14 @@ def test_blocked_refuses_a_buffer_of_another_size() -> None:
     with pytest.raises(ScalecError, match="128x4") as e:
         from_blocked(np.zeros(511, np.uint8), 1, 1)
     assert "512 scales" in str(e.value)
+
+
+@pytest.mark.parametrize("layout", ["row", "col", "blocked", "packed"])
+def test_a_vector_of_scales(layout: str) -> None:
+    x = codes(9)
+    made = to_layout(x, layout)
+    assert made.size == {"blocked": 128 * 12, "packed": 3}.get(layout, 9)
+    assert from_layout(made, layout, x.shape, "ue8m0").view(np.uint8).tolist() == x.tolist()
 
 
 def test_col_is_contiguous_along_the_first_block_index() -> None:

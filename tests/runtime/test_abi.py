@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalec.abi import Argument, Dropped, Extent, KernelSpec, Launch, TensorSpec
+from scalec.abi import PADDED, Argument, Dropped, Extent, KernelSpec, Launch, TensorSpec
 from scalec.formats import ELEMENT_TYPES
 from tests.runtime.fake import gemm_spec
 
@@ -21,7 +21,7 @@ tensors = st.builds(
     name=names,
     dtype=st.sampled_from(sorted(ELEMENT_TYPES)),
     shape=st.lists(extents, max_size=4).map(tuple),
-    layout=st.sampled_from(["row", "col"]),
+    layout=st.sampled_from(["row", "col", "packed", "blocked"]),
     align=st.sampled_from([1, 16, 128]),
     scalar=st.booleans(),
     inout=st.booleans(),
@@ -34,6 +34,7 @@ arguments = st.builds(
     axis=st.integers(0, 4),
     box=st.lists(st.integers(1, 256), max_size=5).map(tuple),
     swizzle=st.sampled_from([0, 32, 64, 128]),
+    element=st.sampled_from(["", PADDED]),
 )
 tiles = st.lists(st.tuples(names, st.integers(1, 256), st.integers(1, 8)), max_size=3).map(tuple)
 specs = st.builds(

@@ -109,7 +109,7 @@ def test_a_capsule_that_nobody_takes_frees_what_it_keeps():
 
 @given(
     st.lists(st.integers(0, 2**40), max_size=5),
-    st.sampled_from(sorted(dlpack.TYPES)),
+    st.sampled_from(sorted(name for name, (_, bits) in dlpack.TYPES.items() if bits >= 8)),
     st.booleans(),
     st.integers(1, 2**60),
 )

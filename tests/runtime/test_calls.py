@@ -237,8 +237,8 @@ def test_another_gpu_is_refused():
 
 
 def test_unknown_layouts_and_arguments_are_refused():
-    scale = TensorSpec("S", "ue8m0", (M,), layout="blocked")
-    with pytest.raises(UnsupportedError, match="S has layout 'blocked'"):
+    scale = TensorSpec("S", "ue8m0", (M,), layout="spiral")
+    with pytest.raises(UnsupportedError, match="S has layout 'spiral'"):
         Kernel(simple_spec(operands=(scale,)), b"")
     with pytest.raises(UnsupportedError, match="kernel argument of kind 'texture'"):
         Kernel(simple_spec(arguments=(Argument("texture"),)), b"")

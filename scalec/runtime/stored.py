@@ -1,0 +1,86 @@
+"""How a tensor lies in memory: its stored extents, the order of its axes, strides without gaps.
+
+One stored element is one element of the type, or a byte of packed ones where the type has fewer than 8 bits. A
+`blocked` tensor is whole tiles of bytes, without gaps, whatever shape its holder gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from scalec.abi import TensorSpec
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime.tensors import TensorView
+
+LAYOUTS = ("row", "col", "packed", "blocked")
+TILE = (128, 4)
+"""Scales of one tile of `blocked` (cuBLAS documentation, "1D Block Scaling Factors Layout")."""
+
+
+def align_up(value: int, multiple: int) -> int:
+    """The least multiple of `multiple` that is at least `value`."""
+    return -(-value // multiple) * multiple
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of one stored element (a byte of packed elements for sub-byte types)."""
+    return max(1, ELEMENT_TYPES[dtype].bits // 8)
+
+
+def contiguous_axis(t: TensorSpec) -> int:
+    """The axis that the layout makes contiguous."""
+    rank = len(t.shape)
+    return rank - 2 if t.layout in ("col", "packed") and rank > 1 else rank - 1
+
+
+def memory_order(t: TensorSpec) -> tuple[int, ...]:
+    """The tensor's axes, innermost (contiguous) first."""
+    inner = contiguous_axis(t)
+    return (inner, *(axis for axis in reversed(range(len(t.shape))) if axis != inner)) if t.shape else ()
+
+
+def stored_shape(t: TensorSpec, dims: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents in stored elements: sub-byte types are packed along the contiguous axis, tiles are whole."""
+    shape = [e.value(dims) for e in t.shape]
+    if shape and t.layout == "blocked":
+        rows, columns = TILE
+        shape[-1] = align_up(shape[-1], columns)
+        shape[-2:] = [rows * shape[-1]] if len(shape) == 1 else [align_up(shape[-2], rows), shape[-1]]
+    elif shape and ELEMENT_TYPES[t.dtype].bits < 8:
+        axis = contiguous_axis(t)
+        shape[axis] = ELEMENT_TYPES[t.dtype].bytes(shape[axis])
+    return tuple(shape)
+
+
+def elements(t: TensorSpec, axis: int, view: TensorView) -> int:
+    """An extent of a view in elements of the language, unpacked."""
+    bits = ELEMENT_TYPES[t.dtype].bits
+    packed = bits < 8 and axis == contiguous_axis(t)
+    return view.shape[axis] * 8 // bits if packed else view.shape[axis]
+
+
+def dense(t: TensorSpec, shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of the tensor without gaps, in stored elements."""
+    strides, step = [0] * len(shape), 1
+    for axis in memory_order(t):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def single(t: TensorSpec, view: TensorView) -> TensorView:
+    """The view with the rank of the tensor, where both have one element: a scale of a whole tensor may be 0-d."""
+    if all(not e.dim and e.size == 1 for e in t.shape) and all(e == 1 for e in view.shape):
+        return view._replace(shape=(1,) * len(t.shape), strides=(1,) * len(t.shape))
+    return view
+
+
+def has_gaps(view: TensorView) -> bool:
+    """Whether the last index of a view is not contiguous, or anything lies between two rows."""
+    step = 1
+    for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        if extent > 1 and stride != step:
+            return math.prod(view.shape) > 0
+        step *= extent
+    return False

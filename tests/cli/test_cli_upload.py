@@ -1,0 +1,92 @@
+"""`run` puts what the reference made into memory as the checks of a kernel want it: every format and layout."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scalec import reference
+from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
+from scalec.commands import run
+from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import build
+from scalec.ir.context import context
+from scalec.lowering import signature
+from scalec.runtime.kernel import Kernel
+from tests.runtime.fake import FakeDevice
+
+PROGRAMS = [
+    "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8",
+    "C[m,n] = A[m,k]:mxfp8_e5m2 @ B[n,k]:mxfp4",
+    "C[m,n] = A[m,k]:mxfp6 @ B[n,k]:mxfp4",
+    "C[m,n] = A[m,k]:e2m3 @ B[n,k]:e4m3 scale(1x32:ue8m0@packed, 1x32:ue8m0@blocked)",
+    "C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4",
+    "C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x16:ue4m3@blocked*tensor, 1x16:ue4m3@blocked*tensor)",
+    "C[m,n] = A[m,k]:e4m3 @ B[n,k] scale(1x128:ue8m0@packed, 128x128:ue8m0@packed)",
+    "C[m,n] = A[m,k]:e4m3 @ B[n,k] scale(1x32:ue8m0@col, 1x32)",
+    "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:tf32",
+    "C[m,n]:f32 = A[m,k]:tf32 @ B[k,n]:tf32",
+    "C[m,n]:f32 = A[k,m]:bf16 @ B[k,n]:bf16",
+    "C[m,n] = A[m,k]:e4m3 @ B[k,n]:e4m3 scale(1x32:ue8m0@packed, 32x1:ue8m0)",
+    "C[b,m,n] = A[b,m,k]:e4m3 @ B[b,n,k] scale(1x1x32:ue8m0@packed, 1x1x32:ue8m0@blocked)",
+]
+DIMS = {"b": 3, "m": 70, "n": 140, "k": 200}
+
+
+def spec_of(module: Any, dims: dict[str, int]) -> KernelSpec:
+    """A kernel that takes the program's tensors by pointers and is told every stride."""
+    operands, results = signature.tensors(next(iter(module.body.operations)))
+
+    def aligned(t: TensorSpec) -> TensorSpec:
+        return TensorSpec(**{**vars(t), "align": 32})
+
+    tensors = [aligned(t) for t in (*operands, *results)]
+    strides = [
+        Argument("stride", t.name, axis=axis) for t in tensors if t.layout != "blocked" for axis in range(len(t.shape))
+    ]
+    return KernelSpec(
+        source="",
+        target="sm_120a",
+        entry="C",
+        dims=dict.fromkeys(dims),
+        operands=tuple(tensors[: len(operands)]),
+        results=tuple(tensors[len(operands) :]),
+        arguments=(*(Argument("pointer", t.name) for t in tensors), *strides),
+        launch=Launch(32, 0, 1, (("m", 64, 1), ("n", 64, 1))),
+    )
+
+
+@pytest.mark.parametrize("source", PROGRAMS)
+def test_what_is_uploaded_is_accepted_and_means_the_same(source):
+    dims = {d: size for d, size in DIMS.items() if re.search(rf"\b{d}\b", source.partition("scale")[0])}
+    device = FakeDevice(capability=(12, 0))
+    with context():
+        module = build(source)
+        spec = spec_of(module, dims)
+        values = reference.make(module, dims, 3)
+        arguments, outputs = run.upload(device, spec, values, dims)
+        kernel = Kernel(spec, b"", device=device)
+        kernel(*arguments, out=tuple(outputs))
+        (plan,) = kernel.load().plans.values()
+        assert plan.dims == dims
+        in_memory = {t.name: a.numpy() for t, a in zip(spec.operands, arguments, strict=True)}
+        expected, found = (reference.run(module, v, dims=dims, exact=True) for v in (values, in_memory))
+    for name, result in expected.items():
+        np.testing.assert_array_equal(found[name], result)
+        assert np.abs(result).max() > 0
+
+
+@pytest.mark.parametrize("element", ["e2m1", "e3m2", "e2m3", "e4m3", "bf16"])
+def test_results_are_read_one_element_an_entry(element):
+    data = np.random.default_rng(0).integers(0, 16, (5, 8)).astype(np.uint8)
+    exact = (data.astype(np.float32) / 8).astype(reference.numpy_dtype(element))
+    spec = TensorSpec("C", element, (Extent(size=5), Extent(size=8)))
+    made = run._placed(FakeDevice(), spec, reference.storage(exact))
+    found = run.values_of(spec, made)
+    assert found.dtype == exact.dtype
+    np.testing.assert_array_equal(found, exact)
+    assert run.check("C", found, exact.astype(np.float64)).ok
+    assert made.nbytes == 5 * ELEMENT_TYPES[element].bytes(8)
