@@ -50,7 +50,8 @@ class MultiplicandOp(Tile.Operation, name="multiplicand"):
 class LoadOp(Tile.Operation, name="load"):
     """Brings a warp's rows of the cursor's stage, over the `step`-th slice of K, into registers.
 
-    The tile is [rows, K], or with `transpose` 1 [K, rows].
+    The tile is [rows, K], or with `transpose` 1 [K, rows]. Elements of less than 8 bits lie in tiles of bytes: packed,
+    or one to a byte, where a slice is only as deep as it has bytes.
     """
 
     target: ext.Operand[MultiplicandType]
@@ -63,14 +64,16 @@ class LoadOp(Tile.Operation, name="load"):
     def verify_invariants(op: ir.OpView) -> bool:
         if not (at_least(op, 0, "step") and flag(op, "transpose") and in_step(op, None, op.source)):
             return False
-        (rows, depth), tile = shape_of(op.target.type), shape_of(op.source.type)
+        (rows, _), tile = shape_of(op.target.type), shape_of(op.source.type)
         tile_rows, tile_k = tile[::-1] if int_of(op.transpose) else tile
         if tile_rows % rows:
             return fail(op, f"{rows} rows for each warp of a tile of {tile_rows} rows")
-        if element_of(op.target.type) != element_of(op.source.type):
-            return fail(op, f"loads {element_of(op.source.type)} into registers for {element_of(op.target.type)}")
-        if (int_of(op.step) + 1) * depth > tile_k:
-            return fail(op, f"step {int_of(op.step)} of {depth} elements is outside a tile of {tile_k}")
+        stored, element = element_of(op.source.type), element_of(op.target.type)
+        if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):
+            return fail(op, f"loads {stored} into registers for {element}")
+        bits = bits_of(stored)
+        if (int_of(op.step) + 1) * 8 * STEP_BYTES > tile_k * bits:
+            return fail(op, f"step {int_of(op.step)} of {STEP_BYTES} bytes is outside rows of {tile_k * bits // 8}")
         return True
 
 

@@ -45,10 +45,7 @@ class FragmentType(Tile.Type, name="accumulator"):
 
 
 class MultiplicandType(Tile.Type, name="slice"):
-    """A warp's rows of A, or columns of B, in registers: shape (rows, K of one instruction), element, side "a" or "b".
-
-    The element is that of shared memory; 4- and 6-bit elements in tiles of bytes have a byte each.
-    """
+    """A warp's rows of A or columns of B in registers: shape (rows, K of one instruction), element, side "a" or "b"."""
 
     shape: Any
     element: Any
@@ -120,8 +117,8 @@ def str_of(attribute: ir.Attribute) -> str:
 
 
 def bits_of(t: ir.Type) -> int:
-    """Storage bits of an element type."""
-    return t.width
+    """Storage bits of an element type: tf32 is stored as f32."""
+    return 32 if str(t) == "tf32" else t.width
 
 
 WAVES = {"registers": 64, "warp": 16, "tensor": 128}

@@ -23,6 +23,7 @@ class Source:
     axis: int = 0
     box: tuple[int, ...] = ()
     swizzle: int = 0
+    element: str = ""
     align: int = 0
 
 

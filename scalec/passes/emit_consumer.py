@@ -142,10 +142,11 @@ class Consumer(Epilogue):
         for side in self.sides:
             scale = self.block_scale(side)
             position = at.window if self.copy_of(side) == "window" else at.cursor
-            if side.label in h.scale_tiles and side.label == "A":
+            by_row = self.row_scale(side) is not None
+            if by_row and side.label == "A":
                 operands = [h.scale_tiles["A"], position]
                 made.append(e.op("tile.row_factors", [e.type("factors")], operands, wave=wave, waves=self.waves).result)
-            elif side.label in h.scale_tiles:
+            elif by_row:
                 made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], position]).result)
             elif scale is not None:
                 count, spacing, own = self.fetch_shape(side)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from scalec.abi import PADDED
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
@@ -76,11 +77,21 @@ class Frame:
         h = Handles(self.dim("m"), self.dim("n"), self.dim("k"), None)
         depth = s.tile[2]
         for side in self.sides:
-            element = ir.Type.parse(side.operand.element.mlir)
-            box = (depth, side.rows)
-            source = Source("tensor_map", side.operand.name, box=box, swizzle=side.swizzle, align=16)
+            operand = side.operand
+            narrow = operand.element.bits < 8  # tiles of bytes, packed or padded
+            element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.element.mlir)
+            width = operand.shared_bytes(depth) if narrow else depth
+            box = (width, side.rows)
+            source = Source(
+                "tensor_map",
+                operand.name,
+                box=box,
+                swizzle=side.swizzle,
+                element=PADDED if operand.padded else "",
+                align=operand.align,
+            )
             h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle), source)
-            h.tiles[side.label] = self.shared(side.label, (side.rows, depth), element, side.swizzle, s.stages)
+            h.tiles[side.label] = self.shared(side.label, (side.rows, width), element, side.swizzle, s.stages)
             name, plan = f"{side.label}_scale", self.word_plan(side)
             if plan is not None:
                 word = ir.IntegerType.get_signless(32)

@@ -35,7 +35,8 @@ class Producer(Frame):
         self, h: Handles, cursor: ir.Value, window: ir.Value | None, row0: dict[str, ir.Value], k0: ir.Value
     ) -> None:
         e, depth = self.e, self.schedule.tile[2]
-        total = sum(side.rows * side.operand.shared_bytes(depth) for side in self.sides)
+        # barriers count what is copied, not what pads it
+        total = sum(side.rows * side.operand.element.bytes(depth) for side in self.sides)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows for side in vectors)
@@ -48,7 +49,9 @@ class Producer(Frame):
                 e.op("tile.announce", operands=[h.ring, cursor], bytes=size)
         e.op("tile.expect", operands=[h.ring, cursor], bytes=total)
         for side in self.sides:
-            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, k0, row0[side.label]]
+            packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
+            x = e.arith("arith.divui", k0, e.i32(packed)) if packed > 1 else k0
+            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, x, row0[side.label]]
             e.op("tile.copy", operands=operands, multicast=int(side.multicast))
         if window is not None:
             with e.region("tile.when", [first]):

@@ -17,6 +17,10 @@ REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
 promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what two take."""
 
 
+BYTEWISE = (72, 216)
+"""Those of two consumer warpgroups where scale bytes come by way of producer threads: up to 48 are on the way to one."""
+
+
 def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
     two waves for each of two. Of warps that multiply alone, two warpgroups."""
@@ -69,4 +73,6 @@ class WarpSpecialize:
         family = problem.family
         warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
         warps = schedule.warps or warps_for(family, schedule.tile, warpgroups)
-        return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=REGISTERS[warpgroups])
+        bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
+        registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+        return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)

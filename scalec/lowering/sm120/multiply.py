@@ -76,16 +76,16 @@ def load(s: State, op: ir.OpView) -> None:
         raise UnsupportedError("an operand with K outermost", expected="K contiguous")
     base = s.once(("load", op.source, target.side, step), lambda: _first_chunk(s, source, target, step, pitch))
     at = source.at(b, s.get(op.cursor), base)
-    element = tile.bits_of(tile.element_of(type))
-    container = 8 * tile.stage_bytes(type) // (tile.shape_of(type)[0] * tile.shape_of(type)[1])
-    form = "m8n8.x{}.shared.b16" if element == container else "m8n16.x{}.shared.b8x16." + _UNPACK[element]
+    element, (_, depth) = tile.bits_of(tile.element_of(op.target.type)), tile.shape_of(op.target.type)
+    padded = element * depth < 8 * tile.STEP_BYTES
+    form = "m8n16.x{}.shared.b8x16." + _UNPACK[element] if padded else "m8n8.x{}.shared.b16"
     flat = [(i * (16 if target.side == "a" else 8), r) for i, r in enumerate(target.registers)]
     for rows in range(0, target.rows, 16):
         registers = [v for row, r in flat if rows <= row < rows + 16 for v in r]
         names = ", ".join(f"${i}" for i in range(len(registers)))
         text = f"ldmatrix.sync.aligned.{form.format(len(registers))} {{{names}}}, [${len(registers)} + {rows * pitch}];"
         for v, x in zip(registers, b.asm(text, [b.i32] * len(registers), [at]), strict=True):
-            v.set(x)
+            v.set(b.shl(x, 2) if padded and element == 4 else x)  # mxf8f6f4 takes e2m1 in bits 2 to 5: 9.7.14.5.10
 
 
 def _first_chunk(s: State, source: Any, target: Slice, step: int, pitch: int) -> ir.Value:
