@@ -56,13 +56,11 @@ class RegisterConsumer(Consumer):
             self.turn(p)
             self.slices_but_the_last(h, p)
             with self.over_k(h, s.unroll, start=s.tile[2]) as k0:
-                e.op("tile.advance", operands=[p.front])
                 self.enter(h, p)
                 self.last_slice(h, p, k0)
                 self.turn(p)
                 self.slices_but_the_last(h, p)
             self.last_slice(h, p, None)
-            e.op("tile.advance", operands=[p.front])
             self.epilogue(h, p.accumulator, m0, n0)
         if s.epilogue == "bulk":
             e.op("tile.drain")
@@ -110,8 +108,11 @@ class RegisterConsumer(Consumer):
             self.e.op("tile.turn", operands=[words])
 
     def slices_but_the_last(self, h: Handles, p: Pipeline) -> None:
+        """All slices of the front stage but the last are multiplied, all but the first loaded; `front` moves on."""
         for step in range(self.slices - 1):
             self.load(h, p, step + 1)
+            if step == self.slices - 2:  # under the products: the next wait then finds its barrier's address
+                self.e.op("tile.advance", operands=[p.front])
             self.multiply(p, step)
 
     def last_slice(self, h: Handles, p: Pipeline, k0: ir.Value | None) -> None:

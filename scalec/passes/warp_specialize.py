@@ -18,7 +18,7 @@ promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what
 
 
 BYTEWISE = (72, 216)
-"""Those of two consumer warpgroups where scale bytes come by way of producer threads: up to 48 are on the way to one."""
+"""Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
 
 
 def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:

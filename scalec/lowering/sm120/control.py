@@ -47,7 +47,13 @@ def steps(s: State, op: ir.OpView) -> None:
         with b.when(more()):
             b.loop_once(bodies, more)
 
+    if isinstance(k, int):
+        rounds = max(0, -(-(k - start) // step))
+        if rounds >= unroll:
+            b.loop_once(bodies, lambda: b.compare("lt", b.add(at.get(), (unroll - 1) * step), k))
+        for _ in range(rounds % unroll):
+            body()
+        return
     if unroll > 1:
         looped(bodies, unroll)
-    if not (unroll > 1 and isinstance(k, int) and -(-(k - start) // step) % unroll == 0):
-        looped(body, 1)
+    looped(body, 1)

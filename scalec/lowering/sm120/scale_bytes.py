@@ -46,17 +46,21 @@ def load_bytes(s: State, op: ir.OpView) -> None:
     last = b.sub(s.get(op.rows), 1)
     source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
     step = 4 if tile.int_of(op.whole) else 1
+    adjacent = tile.str_of(op.layout) == "row" and unit == block
     for row, is_row, registers in s.get(op.into).mine(s):
         index = b.div(b.min(b.add(s.get(op.row0), row), last), tile.int_of(op.row_block))
         parts: list[ir.Value] = []
+        address = None
         for j in range(0, count, step):
             at = b.add(s.get(op.k0), j * unit)
             inside = b.compare("lt", at, s.get(op.k))
             if is_row is not None:
                 inside = b.and_(inside, is_row)
-            address = b.add(source, place(s, op, index, b.div(at, block)))
-            form = "b32 $0" if step == 4 else "u8 $0"
-            parts += b.asm(f"@$2 ld.global.nc.{form}, [$1];", [b.i32], [address, inside, b.constant(0)], tied=1)
+            offset = j if adjacent else 0  # one address for all of them saves registers
+            if address is None or not adjacent:
+                address = b.add(source, place(s, op, index, b.div(at, block)))
+            text = f"@$2 ld.global.nc.{'b32' if step == 4 else 'u8'} $0, [$1 + {offset}];"
+            parts += b.asm(text, [b.i32], [address, inside, b.constant(0)], tied=1)
         for word, register in enumerate(registers):
             register.set(parts[word] if step == 4 else _word(s, parts[4 * word : 4 * word + 4]))
 
