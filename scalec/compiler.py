@@ -17,9 +17,9 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
+from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import PIPELINE, run_pipeline
-from scalec.passes.problem import Problem
 from scalec.passes.resources import free_registers
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
@@ -194,7 +194,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     operands, results = signature.tensors(_function(module))
     dims = signature.sizes(_function(module))
     made.schedule = schedules.read(_function(module))
-    problem = Problem.of(_function(module), row)
+    problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule, made.schedule.unroll or 1)
     roles = (problem.m.name, problem.n.name, problem.k.name)
     run_pipeline(module, row, passes=[emit], on_pass=after)

@@ -81,6 +81,8 @@ class Schedule:
     """All decisions. None means undecided.
 
     Attributes:
+        swap: 1 computes the transposed result: the operands, and with them M and N in all other fields, change places.
+            Few rows then are the columns of a tile, which may be narrower than its rows can be few.
         tile: (M, N, K) extents of one CTA's tile, in elements.
         cluster: (M, N) CTAs of one cluster. CTAs along N share the A tile, CTAs along M the B tile, by multicast.
         stages: depth of the shared-memory ring, in K blocks.
@@ -101,6 +103,7 @@ class Schedule:
         group: tiles of that group.
     """
 
+    swap: int | None = _decided("0", _int(0, 1))
     tile: tuple[int, int, int] | None = _decided("256x128x128", _ints(3))
     cluster: tuple[int, int] | None = _decided("1x2", _ints(2))
     stages: int | None = _decided("4", _int(2, 32))

@@ -259,11 +259,15 @@ class StoreOp(Tile.Operation, name="store"):
 
 
 class StoreDirectOp(Tile.Operation, name="store_direct"):
-    """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once."""
+    """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once.
+
+    Element (row, column) goes to target[row * row_stride + column * column_stride].
+    """
 
     accumulator: ext.Operand[FragmentType]
     target: ext.Operand[Any]
     row_stride: ext.Operand[ir.IntegerType[64]]
+    column_stride: ext.Operand[ir.IntegerType[64]]
     m0: ext.Operand[I32]
     n0: ext.Operand[I32]
     m: ext.Operand[I32]

@@ -52,6 +52,12 @@ def decided(function: Any, needs: Iterable[str]) -> Schedule:
     return schedule
 
 
+def problem_of(function: Any, target: Target, schedule: Schedule) -> Problem:
+    """The program as its schedule sees it: transposed where the schedule swaps the operands."""
+    problem = Problem.of(function, target)
+    return problem.transposed() if schedule.swap else problem
+
+
 def decide(
     module: ir.Module,
     target: Target,
@@ -68,5 +74,5 @@ def decide(
     """
     for function in programs(module):
         before = decided(function, needs)
-        after = choose(Problem.of(function, target), before)
+        after = choose(problem_of(function, target, before), before)
         schedules.write(function, after.with_fields(**before.decided()))

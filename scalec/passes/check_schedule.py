@@ -11,7 +11,7 @@ from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_stages import no_bulk_scales
 from scalec.passes.choose_swizzle import no_bulk_epilogue, staged_row, widest
-from scalec.passes.choose_tiling import cuts_scales
+from scalec.passes.choose_tiling import cuts_scales, no_swap
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads
 from scalec.passes.warp_specialize import WARPS, warps_for
@@ -51,6 +51,12 @@ def _warps(problem: Problem, schedule: Any) -> None:
             f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
             fix=f"warps={'x'.join(map(str, warps_for(problem.family, schedule.tile, schedule.warpgroups)))}",
         )
+
+
+def _swap(problem: Problem, schedule: Any) -> None:
+    reason = no_swap(problem.transposed()) if schedule.swap else ""
+    if reason:
+        raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
 
 
 def _tile_rows(problem: Problem, schedule: Any) -> None:
@@ -214,6 +220,7 @@ def _shared_memory(problem: Problem, schedule: Any) -> None:
 
 
 CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
+    _swap,
     _warps,
     _tile_rows,
     _tile_columns,

@@ -38,7 +38,8 @@ class ChooseSwizzle:
         epilogue = schedule.epilogue
         if epilogue is None:
             staged = schedule.with_fields(epilogue="bulk")
-            fits = stages_that_fit(problem, staged) >= (schedule.stages or STAGES_BESIDE_STAGING)
+            most = stages_that_fit(problem, schedule.with_fields(epilogue="direct"))
+            fits = stages_that_fit(problem, staged) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
             epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule) else "direct"
         return schedule.with_fields(
             swizzle_a=widest(problem.target, problem.lhs.shared_bytes(tile_k)),
@@ -65,6 +66,8 @@ def staged_row(problem: Problem, schedule: Schedule) -> int:
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.result, problem.n, problem.target
+    if problem.swapped:
+        return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
     if result.element.bits != 16:
         return f"{result.name} is {result.element.name}: staging stores 16-bit elements"
     if n.size is None:

@@ -56,7 +56,11 @@ _REGISTERS = (
     Candidate(64, 64, 0.70),
     Candidate(32, 128, 0.65),
     Candidate(32, 64, 0.50),
+    Candidate(128, 32, 0.45),
     Candidate(16, 128, 0.40),
+    Candidate(128, 16, 0.30),
+    Candidate(64, 32, 0.30),
+    Candidate(64, 16, 0.20),
 )
 
 CANDIDATES = {"shared": _SHARED, "registers": _REGISTERS}
@@ -69,7 +73,7 @@ ROWS = (64, 128, 192, 256)
 
 @dataclass(frozen=True)
 class ChooseTiling:
-    """Decides `tile`, `cluster` and `promote`: the candidate that keeps the tensor cores busy the shortest.
+    """Decides `swap`, `tile`, `cluster` and `promote`: the candidate that keeps the tensor cores busy the shortest.
 
     A launch takes ceil(clusters of tiles / clusters that run at once) waves, each as long as one tile takes; the
     candidates must fit registers and shared memory and cut the scale blocks of B evenly. Where none does, tiles are
@@ -100,6 +104,10 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
         ScheduleError: the fields decided leave no candidate.
     """
     bits = max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    swap = schedule.swap if schedule.swap is not None else int(_swaps(problem))
+    if swap and not problem.swapped:
+        problem = problem.transposed()
+    schedule = schedule.with_fields(swap=swap)
     promote = schedule.promote
     if promote is None:
         promote = PROMOTION_BLOCK if problem.has_scales or problem.family.short_sums else 0
@@ -111,6 +119,27 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
         tile = (best.m, best.n, tile_k)
     return schedule.with_fields(tile=tile, cluster=_cluster(problem, schedule, tile[1]), promote=promote)
+
+
+SWAP = 32
+"""Rows up to which they are columns of the transposed result: a tile of registers is 16 columns wide at the least, one
+of the tensor core 16 rows high for each of the warps that share them."""
+
+
+def _swaps(problem: Problem) -> bool:
+    """Whether the transposed result is computed: few rows, for instructions that are narrower than they are high."""
+    if problem.m.size is None or problem.m.size > SWAP or problem.family.operands_in != "registers":
+        return False
+    return not no_swap(problem)
+
+
+def no_swap(problem: Problem) -> str:
+    """Why a program cannot be computed transposed, "" where it can."""
+    step = problem.family.m
+    for scale in problem.rhs.promoted:
+        if scale.rows not in (1, WHOLE) and scale.rows % step:
+            return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"
+    return ""
 
 
 def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int) -> list[Candidate]:

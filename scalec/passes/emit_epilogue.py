@@ -34,13 +34,14 @@ class Epilogue(Frame):
             target = e.parameter(self.body, e.descriptor(box, element, s.swizzle_c), source)
             e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0])
         else:
-            pair = self.even_columns()
+            pair = 0 if p.swapped else self.even_columns()
             size = self.result_bits // 8
             memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
             source = Source("pointer", result.name, align=size * (1 + pair))
             target = e.parameter(self.body, memory, source)
             stride = e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", result.name, axis=0))
-            e.op("tile.store_direct", operands=[accumulator, target, stride, *place], pair=pair)
+            strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
+            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair)
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""

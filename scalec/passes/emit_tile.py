@@ -18,11 +18,10 @@ from scalec.abi import entry_name
 from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import FIELDS
-from scalec.passes.base import decided, programs
+from scalec.passes.base import decided, problem_of, programs
 from scalec.passes.emit_consumer import Consumer
 from scalec.passes.emit_producer import Producer
 from scalec.passes.emit_registers import RegisterConsumer
-from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan, threads
 from scalec.targets import Target
 
@@ -48,7 +47,8 @@ class EmitTile:
                 fix="print one with scalec compile --emit scale",
             )
         for function in functions:
-            problem, schedule = Problem.of(function, target), decided(function, FIELDS)
+            schedule = decided(function, FIELDS)
+            problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):
                 kernel = KERNELS[problem.family.operands_in]
                 kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()

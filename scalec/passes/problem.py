@@ -6,7 +6,7 @@ fills them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.formats import ElementType, element_spelled
@@ -151,7 +151,7 @@ class Problem:
 
     `family` are the instructions that multiply `lhs` and `rhs`; `contraction` and `epilogue` are the ops
     `scale.contract` and `scale.map` (None where the f32 sums are the result); `accumulators` are the positions of the
-    accumulator among the epilogue's views.
+    accumulator among the epilogue's views. `swapped`: rows of the result in memory are columns here (`transposed`).
     """
 
     target: Target
@@ -166,6 +166,7 @@ class Problem:
     accumulators: tuple[int, ...]
     inputs: tuple[EpilogueInput, ...]
     result: Result
+    swapped: bool = False
 
     @property
     def scale_type(self) -> str:
@@ -177,6 +178,15 @@ class Problem:
     def has_scales(self) -> bool:
         """Whether sums must be promoted block by block: a scale varies along K that no instruction applies."""
         return bool(self.lhs.promoted or self.rhs.promoted)
+
+    def transposed(self) -> Problem:
+        """The same product seen as result[n, m]: M and N, and the operands, change places."""
+        kinds = {"row": "col", "col": "row"}
+        inputs = tuple(replace(x, kind=kinds.get(x.kind, x.kind)) for x in self.inputs)
+        result = replace(self.result, dims=self.result.dims[::-1])
+        return replace(
+            self, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, inputs=inputs, result=result, swapped=not self.swapped
+        )
 
     @staticmethod
     def of(function: Any, target: Target) -> Problem:

@@ -25,7 +25,8 @@ def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
     two waves for each of two. Of warps that multiply alone, two warpgroups."""
     if family.warps == 1:
-        return 2
+        two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]
+        return 2 if any(not shared_out(family, tile, 2, warps) for warps in two) else 1
     return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
 
 

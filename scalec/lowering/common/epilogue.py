@@ -250,7 +250,8 @@ def store_direct(s: State, op: ir.OpView) -> None:
             for half in (0, 1):
                 row = b.add(place.row, 8 * half)
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-                index = b.add(b.mul(b.widen(row), s.get(op.row_stride)), b.widen(place.column))
+                strides = s.get(op.row_stride), s.get(op.column_stride)
+                index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(place.column), strides[1]))
                 pointer = b.offset(s.get(op.target), index, _mlir(s, element))
                 address = b.op("llvm.ptrtoint", [b.i64], [pointer])
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
@@ -261,7 +262,8 @@ def store_direct(s: State, op: ir.OpView) -> None:
                     b.asm("@$2 st.global.b32 [$0], $1;", [], [address, *packed, inside[0]])
                 else:
                     for i in (0, 1):
-                        _store_one(s, b.add(address, i * _SIZE[element]), element, values[i], inside[i])
+                        step = b.mul(strides[1], i * _SIZE[element])
+                        _store_one(s, b.add(address, step), element, values[i], inside[i])
 
 
 def _store_one(s: State, address: ir.Value, element: str, value: ir.Value, inside: ir.Value) -> None:
