@@ -41,6 +41,10 @@ class View:
     def join(self, other: View) -> None:
         """Observes all that the other has observed."""
         mine, theirs = len(self.seen), len(other.seen)
+        if mine == theirs:
+            np.maximum(self.seen, other.seen, out=self.seen)
+            np.maximum(self.fenced, other.fenced, out=self.fenced)
+            return
         if mine < theirs:
             self.grow(theirs)
         np.maximum(self.seen[:theirs], other.seen, out=self.seen[:theirs])
