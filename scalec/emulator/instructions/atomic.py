@@ -135,7 +135,7 @@ def atom(instruction: Instruction, decoder: Decoder) -> Step:
     scope = scope_of(instruction)
     acquire, release = (any(m in (half, "acq_rel") for m in instruction.modifiers) for half in ("acquire", "release"))
     register = np.dtype(f"u{min(8, each)}")
-    outcome: Yield | None = YIELD if name in ("cas", "exch") else None  # it may be spinning on a lock
+    outcome: Yield | None = YIELD if result is not None else None  # it may be spinning on what it reads
 
     def step(warp: Warp) -> Yield | None:
         addresses = address(warp)

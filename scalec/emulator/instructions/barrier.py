@@ -6,32 +6,53 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
-from scalec.emulator.machine.cta import NAMED_BARRIERS
-from scalec.emulator.machine.signals import Blocked
+from scalec.emulator.machine.cta import NAMED_BARRIERS, Barrier, Phase
+from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
+
+_NOT = np.full(32, -1)  # for each lane the generation of the cluster's barrier at which it arrived; -1: it has waited
 
 
 @op("bar.warp.sync")
 def bar_warp(instruction: Instruction, decoder: Decoder) -> Step:
-    """bar.warp.sync: the lanes named in the mask must come together; they are the active ones, or some wait."""
+    """bar.warp.sync: 9.7.13.2: waits for the lanes named in the mask, which may execute another one elsewhere."""
     named = decoder.source(instruction.operands[0], "b32")
 
-    def sync(warp: Warp) -> None:
-        lanes = (int(named(warp)[np.argmax(warp.mask)]) >> np.arange(32) & 1).astype(bool)
+    def sync(warp: Warp) -> Blocked | None:
+        mask = int(named(warp)[np.argmax(warp.mask)])
+        lanes = (mask >> np.arange(32) & 1).astype(bool)
         if (warp.mask & ~lanes).any():
             raise Finding(
                 "divergence", f"{warp.lanes_text(warp.mask & ~lanes)} execute bar.warp.sync with a mask without them"
             )
-        missing = lanes & warp.live & ~warp.mask
-        if missing.any():
-            raise Finding(
-                "divergence",
-                f"bar.warp.sync names {warp.lanes_text(missing)}, which are elsewhere",
-                expected="every named thread executes the barrier",
-            )
+        if not (lanes & warp.live & ~warp.mask).any():
+            return None
+        meeting = warp.units.setdefault("bar.warp", {}).setdefault(mask, _Meeting(warp, lanes))
+        if (meeting.free & warp.mask).any():
+            meeting.free = meeting.free & ~warp.mask
+            return None
+        meeting.came = meeting.came | warp.mask
+        if meeting.missing().any():
+            return Blocked(meeting.condition, "the lanes that bar.warp.sync names")
+        meeting.free, meeting.came = meeting.came & ~warp.mask, np.zeros(32, bool)
+        return None
 
     return sync
+
+
+class _Meeting:
+    """Lanes of a warp that come to bar.warp.sync on different paths: who waits, and who need not wait any more."""
+
+    def __init__(self, warp: Warp, lanes: np.ndarray) -> None:
+        self.warp, self.lanes = warp, lanes
+        self.came = self.free = np.zeros(32, bool)
+        self.condition = Condition(
+            lambda: f"{warp.lanes_text(self.missing())} of {warp.name} are elsewhere", kind="divergence"
+        )
+
+    def missing(self) -> np.ndarray:
+        return self.lanes & self.warp.live & ~self.came
 
 
 @op("bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync", "bar.red", "bar.cta.red", "barrier.red",
@@ -53,23 +74,21 @@ def bar_sync(instruction: Instruction, decoder: Decoder) -> Step:
     def sync(warp: Warp) -> Blocked | None:
         if aligned:
             warp.need_converged(instruction.name)
-        barrier, expected = _barrier(warp, number, threads)
-        waiting = warp.units.get("bar")
-        if waiting is None:
-            generation = barrier.generation
+        paths: dict[int, tuple[Barrier, Phase]] = warp.units.setdefault("bar", {})  # first lane of a path -> waits for
+        path = int(np.argmax(warp.mask))
+        if path not in paths:
+            barrier, expected = _barrier(warp, number, threads)
+            paths[path] = barrier, barrier.phase
             if value is not None:
-                chosen = value(warp) & warp.mask
-                _reduce(barrier, reduction, chosen, warp.mask)
-            warp.units["bar"] = (barrier, generation)
-            barrier.arrive(warp, _threads(warp, aligned), expected)
-            if barrier.generation == generation:
-                return Blocked(barrier.condition, barrier.name)
-        elif waiting[0].generation == waiting[1]:
+                _reduce(barrier.phase, reduction, value(warp) & warp.mask, warp.mask)
+            barrier.arrive(warp, _threads(warp, barrier), expected, everyone=threads is None)
+        barrier, phase = paths[path]
+        if not phase.complete:
             return Blocked(barrier.condition, barrier.name)
-        del warp.units["bar"]
-        warp.agent.join(barrier.done)
+        del paths[path]
+        warp.agent.join(phase.view)
         if result is not None:
-            result(warp, np.full(32, barrier.result))
+            result(warp, np.full(32, phase.value))
         return None
 
     return sync
@@ -87,7 +106,7 @@ def bar_arrive(instruction: Instruction, decoder: Decoder) -> Step:
         if aligned:
             warp.need_converged(instruction.name)
         barrier, expected = _barrier(warp, number, threads)
-        barrier.arrive(warp, _threads(warp, aligned), expected)
+        barrier.arrive(warp, _threads(warp, barrier), expected)
 
     return arrive
 
@@ -97,7 +116,7 @@ def _barrier(warp: Warp, number, threads):
     if which >= NAMED_BARRIERS:
         raise Finding("barrier", f"barrier {which}", expected=f"0 to {NAMED_BARRIERS - 1}")
     if threads is None:
-        expected = 32 * len(warp.cta.warps)
+        expected = 32 * sum(bool(w.live.any()) for w in warp.cta.warps)
     else:
         expected = uniform(warp, threads(warp), "the thread count of the barrier")
         if expected % 32 or not expected:
@@ -105,18 +124,18 @@ def _barrier(warp: Warp, number, threads):
     return warp.cta.barriers[which], expected
 
 
-def _threads(warp: Warp, aligned: bool) -> int:
-    """Barriers count whole warps: an aligned one the warp's 32, another the threads that come."""
-    return 32 if aligned else int(np.count_nonzero(warp.mask)) if warp.live.all() else 32
+def _threads(warp: Warp, barrier: Barrier) -> int:
+    """Barriers count whole warps: threads that have exited, or never were, come with the first of their warp."""
+    return int(np.count_nonzero(warp.mask | ~warp.live & ~barrier.came.get(warp, False)))
 
 
-def _reduce(barrier, operation: str | None, chosen: np.ndarray, mask: np.ndarray) -> None:
+def _reduce(phase: Phase, operation: str | None, chosen: np.ndarray, mask: np.ndarray) -> None:
     if operation == "popc":
-        barrier.value = np.uint32((barrier.value or 0) + np.count_nonzero(chosen))
+        phase.value = np.uint32((phase.value or 0) + np.count_nonzero(chosen))
     elif operation == "and":
-        barrier.value = (True if barrier.value is None else barrier.value) and bool(chosen[mask].all())
+        phase.value = (True if phase.value is None else phase.value) and bool(chosen[mask].all())
     else:
-        barrier.value = bool(barrier.value) or bool(chosen.any())
+        phase.value = bool(phase.value) or bool(chosen.any())
 
 
 @op("barrier.cluster.arrive")
@@ -128,11 +147,13 @@ def cluster_arrive(instruction: Instruction, decoder: Decoder) -> Step:
         if instruction.has("aligned"):
             warp.need_converged(instruction.name)
         cluster = warp.cta.cluster
-        if "cluster" in warp.units:
+        came = warp.units.get("cluster", _NOT)
+        if (came[warp.mask] >= 0).any():
             raise Finding("barrier", "barrier.cluster.arrive twice without a wait between", fix="barrier.cluster.wait")
-        warp.units["cluster"] = cluster.barrier.generation
+        warp.units["cluster"] = np.where(warp.mask, cluster.barrier.generation, came)
         threads = int(np.count_nonzero(warp.mask))
-        cluster.barrier.arrive(warp, threads, cluster.live_threads(), relaxed=instruction.has("relaxed"))
+        expected = cluster.barrier.arrived + threads + cluster.missing_threads()
+        cluster.barrier.arrive(warp, threads, expected, everyone=True, relaxed=instruction.has("relaxed"))
 
     return arrive
 
@@ -146,13 +167,13 @@ def cluster_wait(instruction: Instruction, decoder: Decoder) -> Step:
         if instruction.has("aligned"):
             warp.need_converged(instruction.name)
         barrier = warp.cta.cluster.barrier
-        generation = warp.units.get("cluster")
-        if generation is None:
+        came = warp.units.get("cluster", _NOT)
+        if (came[warp.mask] < 0).any():
             raise Finding("barrier", "barrier.cluster.wait without an arrive before it", fix="barrier.cluster.arrive")
-        if barrier.generation == generation:
+        if (came[warp.mask] == barrier.generation).any():
             return Blocked(barrier.condition, barrier.name)
-        del warp.units["cluster"]
-        warp.agent.join(barrier.done)
+        warp.units["cluster"] = np.where(warp.mask, -1, came)
+        warp.agent.join(barrier.done.view)
         return None
 
     return wait

@@ -181,10 +181,11 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             here = warp.pc
             again = polls.get(here) == warp.machine.changes
             polls[here] = warp.machine.changes
-            patient = suspends and warp.machine.random.random() < 0.5  # else false at once, which the ISA allows
+            # else false at once, which the ISA allows, and now and then needs: a thread may do something in between
+            patient = suspends and not warp.machine.polling and warp.machine.random.random() < 0.5
             if not complete.any() and (patient or again):
                 text = f"parity {int(wanted[np.argmax(warp.mask)])} of {late.name}" if by_parity else late.name
-                return Blocked(late.condition, text, poll=not suspends)
+                return Blocked(late.condition, text, poll=True)
         done(warp, complete)
         return None
 

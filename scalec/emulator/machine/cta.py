@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,15 @@ _BARRIERS_PER_CTA = 256  # places in the order's vectors for mbarriers and other
 _AGENTS_PER_WARP = 6
 
 
+@dataclass
+class Phase:
+    """What those who came to one phase of a barrier have given to it: their views, and the value of a reduction."""
+
+    view: View
+    value: Any = None
+    complete: bool = False
+
+
 class Barrier:
     """A barrier with a number of threads to come, and what those who came have given to it.
 
@@ -28,22 +38,25 @@ class Barrier:
         expected: threads; 0: nobody has come yet.
         arrived: threads.
         generation: how often it has completed.
-        value: of the reduction under way.
+        everyone: whether the threads to come are all that there are, so that those who exit are not waited for.
+        phase, done: the one under way, the last one that has completed.
+        came: bool (32,) by warp, the lanes that have come to it, or had exited when others of their warp came.
     """
 
     def __init__(self, name: str, capacity: int) -> None:
         self.name, self.capacity = name, capacity
         self.expected = self.arrived = self.generation = 0
-        self.value: Any = None
-        self.result: Any = None
-        self.pending, self.done = View(capacity), View(capacity)
+        self.everyone = False
+        self.phase = Phase(View(capacity))
+        self.came: dict[Warp, np.ndarray] = {}
+        self.done = self.phase
         self.who: list[str] = []
         self.condition = Condition(self.describe)
 
     def describe(self) -> str:
         return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({', '.join(self.who) or 'none'})"
 
-    def arrive(self, warp: Warp, threads: int, expected: int, *, relaxed: bool = False) -> None:
+    def arrive(self, warp: Warp, threads: int, expected: int, *, everyone: bool = False, relaxed: bool = False) -> None:
         """`threads` of a warp arrive at a barrier of `expected` threads; completes it when they are all.
 
         A `relaxed` arrival publishes what the warp's last releasing fence did, and nothing later.
@@ -57,13 +70,14 @@ class Barrier:
                 f"{self.name} is used with {expected} threads, {', '.join(self.who)} used it with {self.expected}",
                 expected="the same thread count in every bar of one barrier phase",
             )
-        self.expected = expected
+        self.expected, self.everyone = expected, everyone
         self.arrived += threads
+        self.came[warp] = self.came.get(warp, False) | warp.mask | ~warp.live
         self.who.append(warp.name)
         if not relaxed:
-            warp.agent.release(self.pending)
+            warp.agent.release(self.phase.view)
         elif "relaxed release" in warp.units:
-            self.pending.join(warp.units["relaxed release"])
+            self.phase.view.join(warp.units["relaxed release"])
         if self.arrived > expected:
             raise Finding(
                 "barrier", f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
@@ -71,11 +85,18 @@ class Barrier:
         if self.arrived == expected:
             self.complete()
 
+    def missing(self, threads: int) -> None:
+        """Of all that there are so many threads have neither come nor exited: an exit counts as an arrival."""
+        if self.everyone and self.arrived:
+            self.expected = self.arrived + threads
+            if not threads:
+                self.complete()
+
     def complete(self) -> None:
-        self.done, self.pending = self.pending, View(self.capacity)
-        self.result, self.value = self.value, None
+        self.phase.complete = True
+        self.done, self.phase = self.phase, Phase(View(self.capacity))
         self.expected = self.arrived = 0
-        self.who = []
+        self.who, self.came = [], {}
         self.generation += 1
         self.condition.notify()
 
@@ -95,8 +116,12 @@ class Cluster:
         self.barrier = Barrier(f"the barrier of cluster {number}", self.order.capacity)
         self.units: dict[str, Any] = {}
 
-    def live_threads(self) -> int:
-        return sum(int(np.count_nonzero(w.live)) for cta in self.ctas for w in cta.warps if not w.done)
+    def missing_threads(self) -> int:
+        """Those that have neither exited nor come to the cluster's barrier."""
+        now = self.barrier.generation
+        return sum(
+            int(np.count_nonzero(w.live & (w.units.get("cluster", -1) != now))) for cta in self.ctas for w in cta.warps
+        )
 
 
 class Cta:
@@ -132,6 +157,22 @@ class Cta:
                 self.shared.data[at : at + variable.size] = np.frombuffer(variable.init, np.uint8)
                 self.shared.written[at : at + variable.size] = True
 
+    def left(self, warp: Warp, lanes: np.ndarray) -> None:
+        """Lanes of a warp have exited: barriers count only the threads that are still there."""
+        if self.cluster.barrier.arrived:
+            self.cluster.barrier.missing(self.cluster.missing_threads())
+        there = sum(bool(w.live.any()) for w in self.warps)
+        for barrier in self.barriers:
+            if not barrier.arrived:
+                continue
+            if warp in barrier.came:
+                barrier.arrived += int(np.count_nonzero(lanes & ~barrier.came[warp]))
+                barrier.came[warp] = barrier.came[warp] | lanes
+                if barrier.arrived == barrier.expected:
+                    barrier.complete()
+            elif barrier.everyone:
+                barrier.missing(32 * there - barrier.arrived)
+
     def exit(self) -> None:
         """The last thread has exited: nobody may use the shared memory from now on, and all use so far must be known.
 
@@ -155,7 +196,3 @@ class Cta:
                     expected="every CTA stays until the others are done with its shared memory",
                     fix="barrier.cluster.arrive and wait before the exit",
                 )
-
-    @property
-    def live_threads(self) -> int:
-        return sum(int(np.count_nonzero(w.live)) for w in self.warps if not w.done)

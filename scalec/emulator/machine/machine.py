@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from scalec.emulator.findings import EmulatorError, Finding
 from scalec.emulator.machine.cta import Cluster, Cta
 from scalec.emulator.machine.kernel import Kernel
 from scalec.emulator.machine.memory import GlobalMemory, Segment
 from scalec.emulator.machine.order import Judge
-from scalec.emulator.machine.signals import YIELD, Blocked
+from scalec.emulator.machine.signals import YIELD, Blocked, Signal
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.stats import Stats
 
-_NEVER = 1 << 60  # later than all that the warps will do by themselves
+_PATIENCE = 50_000  # instructions until the latest events happen although warps go on: one may be waiting in a loop
 _SLICE = 400  # instructions that a warp executes at most before another has its turn
 
 
@@ -55,6 +57,7 @@ class Machine:
         params, consts: the segments of the state spaces .param (the kernel's) and .const.
         operations: descriptions of asynchronous operations, by number.
         units: state that instruction families keep per launch.
+        polling: nothing goes on, and the waits that need not wait try again.
     """
 
     def __init__(
@@ -81,6 +84,9 @@ class Machine:
         self.live: list[Cluster] = []
         self.changes = 0  # counts what may let a waiting warp go on
         self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._late: list[tuple[int, int, Callable[[], None]]] = []
+        self._idle = 0  # turns in a row in which a warp did nothing, or let others run as it may be spinning
+        self.polling = False
         self._serial = 0
         self._clusters_done = 0
         self._waiting: deque[tuple[int, list[tuple[int, int, int]]]] = deque()
@@ -100,12 +106,10 @@ class Machine:
         elif draw < 0.75:
             delay = self.random.randrange(3000)
         else:
-            delay = _NEVER + self.random.randrange(1000)
-        self.at(self.clock + delay, action)
-
-    def at(self, time: int, action: Callable[[], None]) -> None:
+            delay = _PATIENCE + self.random.randrange(1000)
         self._serial += 1
-        heapq.heappush(self._events, (time, self._serial, action))
+        heap = self._events if delay < _PATIENCE else self._late
+        heapq.heappush(heap, (self.clock + delay, self._serial, action))
 
     def ignores(self, kind: str) -> bool:
         return kind in self.options.ignore
@@ -115,8 +119,16 @@ class Machine:
     def wake(self, warp: Warp) -> None:
         if warp in self.parked:
             self.parked.discard(warp)
+            warp.blocked.clear()
             self.runnable.append(warp)
             self.changes += 1
+
+    def _park(self, warp: Warp) -> None:
+        """None of the warp's paths can go on; whatever wakes one of them wakes the warp."""
+        for signal in warp.blocked.values():
+            if warp not in signal.condition.waiting:
+                signal.condition.waiting.append(warp)
+        self.parked.add(warp)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -150,8 +162,9 @@ class Machine:
 
     def _drain(self) -> list[Callable[[], None]]:
         actions = []
-        while self._events:
-            actions.append(heapq.heappop(self._events)[2])
+        for heap in (self._events, self._late):
+            while heap:
+                actions.append(heapq.heappop(heap)[2])
         return actions
 
     def _positions(self) -> list[list[tuple[int, int, int]]]:
@@ -190,95 +203,93 @@ class Machine:
 
     def _turn(self) -> None:
         """One warp's turn, or, when none can run, the next event."""
-        while self._events and self._events[0][0] <= self.clock:
-            self._event()
-        if not self.runnable:
-            if self._events:
-                self._event()
-            else:
-                self._try_polls()
-            return
+        for heap in (self._events, self._late):
+            while heap and heap[0][0] <= self.clock:
+                self._event(heap)
+        if not self.runnable or self._idle > 4 * len(self.runnable) + 16:
+            self._idle = 0
+            if self._events or self._late:
+                self._event(self._events or self._late)
+                return
+            self._try_polls()
+            if not self.runnable:
+                return
         at = self.random.randrange(len(self.runnable))
         warp = self.runnable[at]
         last = self.runnable.pop()
         if at < len(self.runnable):
             self.runnable[at] = last
+        before = warp.executed
         signal = self._slice(warp, self.random.randrange(_SLICE // 8, _SLICE))
+        self._idle = self._idle + 1 if signal is YIELD or warp.executed == before else 0
         if warp.done:
             self.changes += 1
             self._exited(warp)
         elif isinstance(signal, Blocked) and not warp.rotate():
             self.stats.waits[self.kernel.code[warp.pc].name] += 1
-            warp.waits_for = (signal.condition, signal.what)
-            signal.condition.waiting.append(warp)
-            self.parked.add(warp)
-            warp.units["poll"] = signal.poll
+            self._park(warp)
         else:
+            if signal is YIELD and self._idle > len(self.runnable):  # perhaps for other lanes of the warp
+                warp.blocked.clear()
+                warp.rotate()
             self.runnable.append(warp)
 
-    def _event(self) -> None:
-        time, _, action = heapq.heappop(self._events)
-        if time < _NEVER:
+    def _event(self, heap: list[tuple[int, int, Callable[[], None]]]) -> None:
+        time, _, action = heapq.heappop(heap)
+        if heap is self._events:
             self.clock = max(self.clock, time)
         action()
         self.changes += 1
 
     def _exited(self, warp: Warp) -> None:
-        """Barriers count only the threads that are still there."""
-        cluster = warp.cta.cluster
         for check in warp.units.get("at exit", ()):
             self._located(warp, check, warp)
         if all(w.done for w in warp.cta.warps):
             self._located(warp, lambda w: w.cta.exit(), warp)
-        barrier = cluster.barrier
-        if barrier.expected:
-            barrier.expected = cluster.live_threads()
-            if barrier.arrived == barrier.expected:
-                barrier.complete()
 
     def _try_polls(self) -> None:
         """Nothing is left to happen: warps that poll try once more; if that changes nothing, the program is dead."""
-        polling = [w for w in self.parked if w.units.get("poll")]
+        polling = [w for w in self.parked if any(signal.poll for signal in w.blocked.values())]
+        polling.sort(key=lambda w: (w.cta.number, w.index))
         for warp in polling:
             warp.units.pop("polls", None)
         before = self.changes
         for warp in polling:
-            if warp.waits_for:
-                warp.waits_for[0].waiting.remove(warp)
-            warp.waits_for = None
+            for signal in warp.blocked.values():
+                if warp in signal.condition.waiting:
+                    signal.condition.waiting.remove(warp)
+            warp.blocked.clear()
             self.parked.discard(warp)
+        self.polling = True
         for warp in polling:
-            signal = None
+            stuck = False
             for _ in range(64):
-                signal = self._slice(warp, _SLICE)
-                if warp.done or isinstance(signal, Blocked):
+                stuck = isinstance(self._slice(warp, _SLICE), Blocked) and not warp.rotate()
+                if warp.done or stuck:
                     break
             if warp.done:
                 self.changes += 1
                 self._exited(warp)
-            elif isinstance(signal, Blocked):
-                warp.waits_for = (signal.condition, signal.what)
-                signal.condition.waiting.append(warp)
-                self.parked.add(warp)
-                warp.units["poll"] = signal.poll
+            elif stuck:
+                self._park(warp)
             else:
                 self.runnable.append(warp)
                 self.changes += 1
-        if self.changes == before and not self.runnable:
+        self.polling = False
+        if self.changes == before and not self.runnable and not self._events and not self._late:
             self._dead()
 
     def _dead(self) -> None:
         lines = []
         for warp in sorted(self.parked, key=lambda w: (w.cta.number, w.index)):
-            assert warp.waits_for is not None
-            condition, what = warp.waits_for
-            instruction = self.kernel.code[warp.pc]
-            lines.append(
-                f"{warp.name}, {warp.lanes_text()}, at line {instruction.line} ({instruction.text[:80]}) waits for"
-                f" {what}; {condition.describe()}"
-            )
+            for (pc, mask), signal in warp.blocked.items():
+                instruction = self.kernel.code[pc]
+                lines.append(
+                    f"{warp.name}, {warp.lanes_text(np.frombuffer(mask, bool))}, at line {instruction.line}"
+                    f" ({instruction.text[:80]}) waits for {signal.what}; {signal.condition.describe()}"
+                )
         shown = lines[:40] + ([f"... and {len(lines) - 40} more"] if len(lines) > 40 else [])
-        kinds = {w.waits_for[0].kind for w in self.parked if w.waits_for} - {"deadlock"}
+        kinds = {signal.condition.kind for w in self.parked for signal in w.blocked.values()} - {"deadlock"}
         raise Finding(
             min(kinds, default="deadlock"),
             "no warp can go on:\n    " + "\n    ".join(shown),
@@ -287,8 +298,8 @@ class Machine:
 
     # -- a warp's turn ---------------------------------------------------------------------------------------------
 
-    def _slice(self, warp: Warp, budget: int) -> Blocked | None:
-        """Runs a warp for up to `budget` instructions; what it is blocked on, if it is."""
+    def _slice(self, warp: Warp, budget: int) -> Signal | None:
+        """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
         steps, pc, start = self.kernel.steps, warp.pc, warp.executed
         executed = 0
         signal = None
@@ -306,10 +317,10 @@ class Machine:
                 self.stats.executed[pc] += 1
                 if signal is not None:
                     if signal is YIELD:
-                        signal = None
                         break
                     warp.pc = pc
                     self.stats.executed[pc] -= 1
+                    executed -= 1
                     break
                 if warp.done:
                     break
@@ -327,6 +338,11 @@ class Machine:
             raise
         self.clock += executed
         warp.executed = start + executed
+        if isinstance(signal, Blocked):
+            if executed or warp.blocked_at != self.changes:
+                warp.blocked.clear()
+            warp.blocked_at = self.changes
+            warp.blocked[warp.place] = signal
         if warp.executed > self.options.max_instructions:
             raise Finding(
                 "deadlock",
@@ -334,7 +350,7 @@ class Machine:
                 expected="an end of the kernel",
                 fix="raise max_instructions if the kernel really is that long",
             )
-        return signal  # type: ignore[return-value]
+        return signal
 
     def _located(self, warp: Warp, action: Callable[[Warp], None], argument: Warp) -> None:
         try:

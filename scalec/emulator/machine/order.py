@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalec.emulator.findings import Finding
+from scalec.emulator.findings import Finding, NotModelled
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.memory import Segment
 
-_CLOCK_BITS, _AGENT_BITS = 32, 12
+_CLOCK_BITS, _AGENT_BITS = 30, 14  # which leaves 19 for the serial of the cluster
 _CLOCK = (1 << _CLOCK_BITS) - 1
 _AGENT = (1 << _AGENT_BITS) - 1
 
@@ -40,8 +40,20 @@ class View:
 
     def join(self, other: View) -> None:
         """Observes all that the other has observed."""
-        np.maximum(self.seen, other.seen, out=self.seen)
-        np.maximum(self.fenced, other.fenced, out=self.fenced)
+        mine, theirs = len(self.seen), len(other.seen)
+        if mine == theirs:
+            np.maximum(self.seen, other.seen, out=self.seen)
+            np.maximum(self.fenced, other.fenced, out=self.fenced)
+            return
+        if mine < theirs:
+            self.grow(theirs)
+        np.maximum(self.seen[:theirs], other.seen, out=self.seen[:theirs])
+        np.maximum(self.fenced[:theirs], other.fenced, out=self.fenced[:theirs])
+
+    def grow(self, capacity: int) -> None:
+        """Makes room for more agents, of which nothing has been observed."""
+        more = np.zeros(max(0, capacity - len(self.seen)), np.int32)
+        self.seen, self.fenced = np.append(self.seen, more), np.append(self.fenced, more)
 
     def fence(self) -> None:
         """A proxy fence between generic and async: all observed so far holds for the async proxy too."""
@@ -59,10 +71,11 @@ class Agent(View):
     __slots__ = ("index", "name", "order")
 
     def __init__(self, order: Order, name: str) -> None:
-        super().__init__(order.capacity)
         self.order = order
         self.index = order.add(name)
+        super().__init__(order.capacity)
         self.name = name
+        order.lasting.append(self)
         self.seen[self.index] = 1
 
     def release(self, to: View) -> None:
@@ -80,20 +93,32 @@ class Order:
 
     Attributes:
         serial: which cluster of the launch, from 1.
-        capacity: places in a vector.
+        capacity: places in a vector made now; a view that joins a longer one grows.
         names: of the agents, by index.
+        lasting: views that have a place for every agent at any time.
         acquired: serials of the clusters from which something was acquired.
     """
 
     def __init__(self, serial: int, capacity: int) -> None:
         self.serial, self.capacity = serial, min(capacity, _AGENT)
         self.names: list[str] = []
+        self.lasting: list[View] = []
         self.acquired: set[int] = set()
+
+    def view(self) -> View:
+        """A view that grows with the number of agents."""
+        view = View(self.capacity)
+        self.lasting.append(view)
+        return view
 
     def add(self, name: str) -> int:
         """A place for an agent that has no view of its own (an mbarrier's phases, a warp's groups)."""
+        if len(self.names) >= _AGENT:
+            raise NotModelled(f"more than {_AGENT} warps, mbarriers and threads with bulk copies in a cluster")
         if len(self.names) >= self.capacity:
-            raise Finding("resources", f"more than {self.capacity} barriers and warps in a cluster")
+            self.capacity = min(2 * self.capacity, _AGENT)
+            for view in self.lasting:
+                view.grow(self.capacity)
         self.names.append(name)
         return len(self.names) - 1
 

@@ -28,7 +28,6 @@ class Condition:
         """Wakes every waiting warp."""
         waiting, self.waiting = self.waiting, []
         for warp in waiting:
-            warp.waits_for = None
             warp.machine.wake(warp)
 
 
@@ -36,8 +35,8 @@ class Condition:
 class Blocked:
     """Returned by an instruction that did not happen: try it again after `condition` was notified.
 
-    `what` says what the warp waits for. `poll`: the instruction may be tried again without a notification; if nothing
-    else goes on, it is, and only if that changes nothing the program is dead.
+    `what` says what the warp waits for. `poll`: the instruction may be tried again without a notification, and finish
+    without it; if nothing else goes on, it is, and only if that changes nothing the program is dead.
     """
 
     condition: Condition

@@ -127,7 +127,7 @@ class State:
         self.warp, self.agent = warp, warp.agent
         self.shared = shared(warp.cta.cluster)
         self.strict = demands_fences(warp.kernel, warp.machine)
-        self.view: View = View(warp.agent.order.capacity) if self.strict else warp.agent
+        self.view: View = warp.agent.order.view() if self.strict else warp.agent
         self.loads = self._source(f"tcgen05.ld of {warp.name}")
         self.stores = self._source(f"tcgen05.st of {warp.name}")
         self.load_clock = self.store_clock = 1
@@ -176,12 +176,13 @@ class State:
         known = self.agent.seen[agents]
         relaxed = self.warp.units.pop("relaxed acquire", None)
         if relaxed is not None:
+            relaxed.grow(self.agent.order.capacity)
             known = np.maximum(known, relaxed.seen[agents])
         self.view.seen[agents] = np.maximum(self.view.seen[agents], known)
 
     def relaxed_seen(self, agent: int) -> int:
         relaxed = self.warp.units.get("relaxed acquire")
-        return 0 if relaxed is None else int(relaxed.seen[agent])
+        return 0 if relaxed is None or agent >= len(relaxed.seen) else int(relaxed.seen[agent])
 
     def committed(self, lane: int) -> View:
         """What tcgen05.commit gives to its mbarriers: all that the thread has issued, complete. It implies

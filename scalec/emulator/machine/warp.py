@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.order import Agent
-from scalec.emulator.machine.signals import Condition
+from scalec.emulator.machine.signals import Blocked
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.cta import Cta
     from scalec.emulator.machine.kernel import Kernel
 
 LANES = np.arange(32)
+Place = tuple[int, bytes]  # of a path: instruction and lanes
 END = -1  # the point where paths join that only meet at the end of the kernel
+
+
+class _Path(NamedTuple):
+    """Lanes that do not run now: where they go on, and the divergences among them."""
+
+    pc: int
+    mask: np.ndarray
+    inner: tuple[_Split, ...] = ()
+
+    def places(self) -> Iterator[Place]:
+        """Every path among these lanes."""
+        yield self.pc, self.mask.tobytes()
+        for split in self.inner:
+            for path in split.waiting:
+                yield from path.places()
 
 
 class _Split:
@@ -26,7 +42,7 @@ class _Split:
 
     def __init__(self, join: int) -> None:
         self.join = join
-        self.waiting: list[tuple[int, np.ndarray]] = []
+        self.waiting: list[_Path] = []
         self.arrived = np.zeros(32, bool)
 
 
@@ -48,6 +64,7 @@ class Warp:
         settle: completes what is in flight.
         touched: of the registers that such instructions use, those that others have used since the last wgmma.fence.
         units: state that instruction families keep per warp, by family name.
+        blocked: those of its paths that cannot go on, since `blocked_at` changes of the machine.
     """
 
     def __init__(self, cta: Cta, index: int, threads: int, kernel: Kernel) -> None:
@@ -67,7 +84,8 @@ class Warp:
         self.join = END
         self.done = False
         self.executed = 0
-        self.waits_for: tuple[Condition, str] | None = None
+        self.blocked: dict[Place, Blocked] = {}
+        self.blocked_at = 0
         self.local: np.ndarray | None = None
         self.local_written: np.ndarray | None = None
 
@@ -120,7 +138,7 @@ class Warp:
             self.splits.append(_Split(join))
             self.join = join
         top = self.splits[-1]
-        top.waiting += [(pc, mask) for pc, mask in paths if pc != join]
+        top.waiting += [_Path(pc, mask) for pc, mask in paths if pc != join]
         for pc, mask in paths:
             if pc == join:
                 top.arrived = top.arrived | mask
@@ -135,6 +153,7 @@ class Warp:
     def leave(self, lanes: np.ndarray) -> None:
         """Lanes exit."""
         self.live = self.live & ~lanes
+        self.cta.left(self, lanes)
         rest = self.mask & ~lanes
         if rest.any():
             self.set_mask(rest)
@@ -145,8 +164,7 @@ class Warp:
         while self.splits:
             top = self.splits[-1]
             if top.waiting:
-                self.pc, mask = top.waiting.pop()
-                self.set_mask(mask)
+                self._resume(top.waiting.pop())
                 return
             self.splits.pop()
             self.join = self.splits[-1].join if self.splits else END
@@ -156,15 +174,29 @@ class Warp:
                 return
         self.done = True
 
+    def _resume(self, path: _Path) -> None:
+        self.splits += path.inner
+        self.join = self.splits[-1].join
+        self.pc = path.pc
+        self.set_mask(path.mask)
+
     def rotate(self) -> bool:
-        """Lets another path of the innermost divergence run while the active one waits; whether there is one."""
-        if not self.splits or not self.splits[-1].waiting:
-            return False
-        top = self.splits[-1]
-        top.waiting.insert(0, (self.pc, self.mask))
-        self.pc, mask = top.waiting.pop()
-        self.set_mask(mask)
-        return True
+        """Lets another path that is not known to be blocked run while the active one waits; whether there is one."""
+        for depth in reversed(range(len(self.splits))):
+            waiting = self.splits[depth].waiting
+            for at in reversed(range(len(waiting))):
+                if any(place not in self.blocked for place in waiting[at].places()):
+                    path = waiting.pop(at)
+                    waiting.insert(0, _Path(self.pc, self.mask, tuple(self.splits[depth + 1 :])))
+                    del self.splits[depth + 1 :]
+                    self._resume(path)
+                    return True
+        return False
+
+    @property
+    def place(self) -> Place:
+        """The active path."""
+        return self.pc, self.mask.tobytes()
 
     def need_converged(self, what: str, whole: bool = False) -> None:
         """All lanes that have not exited must be active (`whole`: and none has exited).
