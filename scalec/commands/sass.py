@@ -13,28 +13,30 @@ from scalec.errors import ToolchainError
 _TOOLS = {"nvdisasm": ["-c"], "cuobjdump": ["-sass"]}
 
 
-def find() -> tuple[Path, list[str]]:
-    """A disassembler and its options: from the CUDA wheels, else from PATH.
+def find(*names: str) -> tuple[Path, list[str]]:
+    """A disassembler (of those named, if any are) and its options: from the CUDA wheels, else from PATH.
 
     Raises:
         ToolchainError: none is installed.
     """
     sites = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}
-    for tool, options in _TOOLS.items():
+    wanted = names or tuple(_TOOLS)
+    for tool, options in ((name, _TOOLS[name]) for name in wanted):
         wheels = [p for site in sorted(sites) for p in sorted(Path(site, "nvidia").glob(f"*/bin/{tool}"), reverse=True)]
         on_path = shutil.which(tool)
         for found in [*wheels, *([Path(on_path)] if on_path else [])]:
             return found, options
-    raise ToolchainError("no disassembler", expected="nvdisasm or cuobjdump", fix="pip install 'scalec[sass]'")
+    raise ToolchainError("no disassembler", expected=" or ".join(wanted), fix="pip install 'scalec[sass]'")
 
 
-def disassemble(cubin: bytes) -> str:
-    """SASS of a cubin.
+def disassemble(cubin: bytes, *, encoding: bool = False) -> str:
+    """SASS of a cubin; with `encoding`, in nvdisasm's form with the 128 bits of each instruction beside it.
 
     Raises:
         ToolchainError: no disassembler, or it refused the cubin.
     """
-    tool, options = find()
+    tool, options = find("nvdisasm") if encoding else find()
+    options = [*options, "-hex"] if encoding else options
     with tempfile.TemporaryDirectory(prefix="scalec-") as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
