@@ -174,8 +174,10 @@ class Reader:
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where)
         transposed = order == [k.name, rows.name]
-        if transposed and not (family is not None and family.transposes):
-            reason = self.no_mn_major(element_of(value, name))
+        element = element_of(value, name)
+        own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
+        if transposed and not (own is not None and own.transposes):
+            reason = self.no_mn_major(element)
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
                 expected=f"{name}[{rows.name}, {k.name}]: contiguous along {k.name}",
@@ -200,7 +202,6 @@ class Reader:
                 place=place_of(levels[1].scales),
             )
         scales = tuple(self.scale(op, b, name, rows, k, side, family) for op, b in zip(levels, blocks, strict=True))
-        element = element_of(value, name)
         bits = max(element.bits, family.container_bits if family is not None else 0)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         return Operand(index, name, element, rows.name, rows.name if transposed else "k", scales, bits, align)

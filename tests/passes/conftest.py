@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from scalec import frontend
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
@@ -35,6 +36,18 @@ def problem_of(target: Target) -> Callable[[str], Problem]:
         module = contexts.parse(program)
         run_pipeline(module, target, passes=find(["infer-roles", "fuse-epilogue"]))
         return Problem.of(module.body.operations[0], target)
+
+    return build
+
+
+@pytest.fixture
+def problem_in() -> Callable[..., Problem]:
+    """A program in the language, a target's name and known sizes to Problem."""
+
+    def build(source: str, target: str, **dims: int) -> Problem:
+        row, module = get_target(target), frontend.build(source, dims)
+        run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
+        return Problem.of(module.body.operations[0], row)
 
     return build
 

@@ -1,4 +1,5 @@
 // RUN: scalec opt --passes=fuse-epilogue %s | filecheck %s
+// RUN: scalec opt --passes=fuse-epilogue --target=sm_120a %s | filecheck %s --check-prefix=MMA
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
@@ -145,5 +146,29 @@ func.func @gathered(%A: tensor<?x256xf8E4M3FN>, %B: tensor<8x512x256xf8E4M3FN>, 
   %c = "scale.contract"(%a, %B, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>,
     maps = [affine_map<(m, n, k)[s] -> (m, k)>, affine_map<(m, n, k)[s] -> (s, n, k)>, affine_map<(m, n, k)[s] -> (m, n)>]}
     : (tensor<?x256xf32>, tensor<8x512x256xf8E4M3FN>, !scale.symbol) -> tensor<?x512xf32>
+  return %c : tensor<?x512xf32>
+}
+
+// Scales constant along K that the instruction applies itself stay, where they are the only ones; f32 ones move, as does
+// an outer level. An instruction without scales of that type: they all move.
+// CHECK-LABEL: func.func @applied
+// CHECK-NOT: scale.dequantize
+// MMA-LABEL: func.func @applied
+// MMA: %[[A:.*]] = "scale.dequantize"(%arg0, %arg2)
+// MMA-NEXT: "scale.contract"(%[[A]], %arg1)
+// MMA-NEXT: "scale.read"
+// MMA-NEXT: "scale.read"(%arg3)
+// MMA-NEXT: "scale.read"(%arg4)
+func.func @applied(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: tensor<?x1xf8E8M0FNU>,
+                   %s2: tensor<1x1xf32>, %t: tensor<512x1xf32>)
+  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k"]} {
+  %i = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "ue8m0", "row">}
+    : (tensor<?x256xf8E4M3FN>, tensor<?x1xf8E8M0FNU>) -> tensor<?x256xf32>
+  %a = "scale.dequantize"(%i, %s2) {granularity = #scale.granularity<array<i64: -1, -1>, "f32", "row">}
+    : (tensor<?x256xf32>, tensor<1x1xf32>) -> tensor<?x256xf32>
+  %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
+    : (tensor<512x256xf8E4M3FN>, tensor<512x1xf32>) -> tensor<512x256xf32>
+  %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
+    : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
   return %c : tensor<?x512xf32>
 }
