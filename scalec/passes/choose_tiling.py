@@ -107,7 +107,6 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem))
     if swap and not problem.swapped:
         problem = problem.transposed()
-    schedule = schedule.with_fields(swap=swap)
     promote = schedule.promote
     if promote is None:
         promote = PROMOTION_BLOCK if problem.has_scales or problem.family.short_sums else 0
@@ -118,7 +117,7 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
         fitting = _fitting(problem, schedule, tile_k, promote, spare)
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
         tile = (best.m, best.n, tile_k)
-    return schedule.with_fields(tile=tile, cluster=_cluster(problem, schedule, tile[1]), promote=promote)
+    return schedule.with_fields(swap=swap, tile=tile, cluster=_cluster(problem, schedule, tile[1]), promote=promote)
 
 
 SWAP = 32
