@@ -10,8 +10,10 @@ from scalec.errors import UnsupportedError
 WARPGROUP = 128
 """Threads of a warpgroup (PTX ISA 9.7.15: four contiguous warps)."""
 
-WAVE = 64
-"""Rows that a warpgroup multiplies at once (PTX ISA 9.7.15: wgmma is m64nNkK)."""
+WAVES = {"registers": 64, "warp": 16, "tensor": 128}
+"""Rows that one instruction adds to an accumulator, by where that lies: in the registers of a warpgroup (m64nNkK of
+wgmma, PTX ISA 9.7.15.2) or of a warp (m16n8kK of mma.sync, 9.7.14.5), in tensor memory (M = 128 of tcgen05.mma,
+9.7.16.2)."""
 
 MAX_BOX = 256
 """Elements of a bulk copy's box along one dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
@@ -126,15 +128,18 @@ class Target:
 # Transposed operands (imm-trans-a, imm-trans-b) are for .f16 and .bf16 alone (ibid., wgmma.mma_async).
 # Shared memory 227 KB (sm_120a: 99 KB) and 64 K registers: CUDA programming guide, "Technical Specifications per
 # Compute Capability".
+_WGMMA = WAVES["registers"]
 _SM90_MMA = (
-    MmaShape(WAVE, range(8, 257, 8), 32, frozenset({"e4m3", "e5m2"}), reads_mn_major=False, short_sums=True),
-    MmaShape(WAVE, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
-    MmaShape(WAVE, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
+    MmaShape(
+        WAVES["registers"], range(8, 257, 8), 32, frozenset({"e4m3", "e5m2"}), reads_mn_major=False, short_sums=True
+    ),
+    MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
+    MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
 )
 
 
 def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> MmaShape:
-    shape = MmaShape(16, range(8, 9, 8), k, frozenset(operands), mn_major, mn_major, 1, "registers")
+    shape = MmaShape(WAVES["warp"], range(8, 9, 8), k, frozenset(operands), mn_major, mn_major, 1, "registers")
     return replace(shape, **more)
 
 

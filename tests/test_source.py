@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1] / "scalec"
 COMPILER = [p for p in sorted(ROOT.rglob("*.py")) if "emulator" not in p.parts]
 
 
-@pytest.mark.parametrize("name", ["WAVE", "WARPGROUP", "MAX_BOX", "TILE_ALIGN", "PROMOTION_BLOCK"])
+@pytest.mark.parametrize("name", ["WAVES", "WARPGROUP", "MAX_BOX", "TILE_ALIGN", "PROMOTION_BLOCK"])
 def test_a_hardware_constant_stands_once(name: str) -> None:
     homes = [p for p in COMPILER if re.search(rf"^{name}\w* = ", p.read_text(), re.MULTILINE)]
     assert len(homes) == 1, homes

@@ -77,7 +77,6 @@ from scalec.ir.tile_registers import (
 from scalec.ir.tile_types import (
     I1,
     I32,
-    WAVES,
     ByteScalesType,
     CursorType,
     DescriptorType,
@@ -107,7 +106,6 @@ __all__ = [
     "I1",
     "I32",
     "STEP_BYTES",
-    "WAVES",
     "AcquireOp",
     "AdvanceOp",
     "AnnounceOp",

@@ -9,7 +9,6 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, takes
 from scalec.ir.tile_types import (
     I32,
-    WAVES,
     CursorType,
     DescriptorType,
     FragmentType,
@@ -27,8 +26,7 @@ from scalec.ir.tile_types import (
     wave_rows,
 )
 from scalec.ir.verify import fail, verifier
-
-WAVE = WAVES["registers"]
+from scalec.targets import WAVES
 
 # ---------------------------------------------------------------------------------------------------------- compute
 
@@ -78,12 +76,13 @@ class MmaOp(Tile.Operation, name="mma"):
             return fail(op, f"the accumulator has {c[1]} columns, B {b[0]} rows")
         if not (at_least(op, 0, "wave", "a_wave") and at_least(op, 1, "waves") and flag(op, "accumulate")):
             return False
-        if c[0] <= int_of(op.wave) * WAVE or int_of(op.a_wave) >= int_of(op.waves):
+        wave = wave_rows(op.accumulator.type)
+        if c[0] <= int_of(op.wave) * wave or int_of(op.a_wave) >= int_of(op.waves):
             return fail(
                 op, f"wave {int_of(op.wave)} of A's wave {int_of(op.a_wave)} is outside an accumulator of {c[0]} rows"
             )
-        if a[0] % (WAVE * int_of(op.waves)):
-            return fail(op, f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {WAVE} rows")
+        if a[0] % (wave * int_of(op.waves)):
+            return fail(op, f"A has {a[0]} rows, expected a multiple of {int_of(op.waves)} waves of {wave} rows")
         widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
         if widths[0] != widths[1]:
             return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")

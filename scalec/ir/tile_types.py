@@ -5,6 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
+from scalec.targets import WAVES
 
 I32 = ir.IntegerType[32]
 I1 = ir.IntegerType[1]
@@ -119,11 +120,6 @@ def str_of(attribute: ir.Attribute) -> str:
 def bits_of(t: ir.Type) -> int:
     """Storage bits of an element type: tf32 is stored as f32."""
     return 32 if str(t) == "tf32" else t.width
-
-
-WAVES = {"registers": 64, "warp": 16, "tensor": 128}
-"""Rows that one instruction adds to an accumulator, by its space: m64nNkK of wgmma (PTX ISA 9.7.15.2), m16n8kK of
-mma.sync (9.7.14.5), M = 128 of tcgen05.mma (9.7.16.2)."""
 
 
 def wave_rows(t: ir.Type) -> int:

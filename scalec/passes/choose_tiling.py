@@ -13,7 +13,7 @@ from scalec.passes.base import decide
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit
 from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
-from scalec.targets import WAVE, Target
+from scalec.targets import WAVES, Target
 
 TILE_K_BYTES = 128
 """Bytes of K in a tile: one row of the widest swizzle, four instructions, and for FP8 one scale step."""
@@ -147,7 +147,7 @@ def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
     for candidates in (CANDIDATES[problem.family.operands_in], _cut_to_blocks(problem)):
         found = []
         for c in candidates:
-            if problem.m.size is not None and problem.m.size <= WAVE < c.m:
+            if problem.m.size is not None and problem.m.size <= WAVES["registers"] < c.m:
                 continue
             reason = _misfit(problem, schedule, (c.m, c.n, tile_k), promote, spare)
             if reason:

@@ -12,7 +12,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
 from scalec.passes.words import WordPlan
-from scalec.targets import WARPGROUP, WAVE, MmaShape, Target
+from scalec.targets import WARPGROUP, WAVES, MmaShape, Target
 
 TILE_ALIGN = 1024
 """Alignment of a swizzled tile: one period of the 128-byte swizzle (PTX ISA 9.7.15.5, shared memory layouts)."""
@@ -193,7 +193,7 @@ class Registers:
     @staticmethod
     def of(tile: tuple[int, ...], warpgroups: int, promote: int) -> Registers:
         """For a tile of (M, N, K): a wave is 64 rows of a warpgroup, N/2 sums a thread."""
-        waves, wave = tile[0] // (WAVE * warpgroups), tile[1] // 2
+        waves, wave = tile[0] // (WAVES["registers"] * warpgroups), tile[1] // 2
         return Registers(waves * wave, wave if promote else 0)
 
 
@@ -231,7 +231,9 @@ def most_accumulators(problem: Problem) -> int:
     if problem.n.size is not None:
         return ACCUMULATORS
     m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
-    own = sum(x.kind == "both" and all(i.divisor < WAVE for i in x.index if i.dim == m) for x in problem.inputs)
+    own = sum(
+        x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.index if i.dim == m) for x in problem.inputs
+    )
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(own, 32)
 
 

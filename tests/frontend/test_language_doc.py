@@ -1,4 +1,4 @@
-"""docs/language.md is true: its programs build, its refusals read as shown, its last section is what sm_90a does.
+"""docs/language.md is true: its programs build, its refusals read as shown, its last sections are what targets do.
 
 A fenced block is one program a line, unless its info string says `scale program` or `scale refused`: then it is one
 program, and the rest of a `scale refused` block its message. Programs within a sentence are built too.
@@ -18,6 +18,7 @@ from scalec.frontend import build
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
 from scalec.ir import schedule
 from scalec.ir.context import context, parse
+from scalec.targets import TARGETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 BLOCKS = re.findall(r"^```(\w[^\n]*)\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -32,18 +33,19 @@ def programs(info: str) -> list[str]:
 
 WHOLE = [text for kind, text in BLOCKS if kind == "scale program"]
 REFUSED = [re.split(r"\n(?=program:)", text, maxsplit=1) for kind, text in BLOCKS if kind == "scale refused"]
-RUNS, NO_KERNEL = programs("scale sm_90a"), programs("scale sm_90a refused")
+RUNS = [(target, text) for target in TARGETS for text in programs(f"scale {target}")]
+NO_KERNEL = [(target, text) for target in TARGETS for text in programs(f"scale {target} refused")]
 
 
 def test_every_block_is_of_a_kind_that_is_tested() -> None:
-    kinds = {"scale", "scale program", "scale refused", "scale sm_90a", "scale sm_90a refused"}
+    kinds = {"scale", "scale program", "scale refused", *(f"scale {t}{r}" for t in TARGETS for r in ("", " refused"))}
     assert {kind for kind, _ in BLOCKS} == kinds
     assert PAGE.count("```") == 2 * len(BLOCKS)
     assert not re.search(r"^    ", PROSE, re.MULTILINE), "an indented block is not tested"
     assert len(SENTENCES) == 6
 
 
-@pytest.mark.parametrize("text", [*programs("scale"), *WHOLE, *SENTENCES, *RUNS, *NO_KERNEL])
+@pytest.mark.parametrize("text", [*programs("scale"), *WHOLE, *SENTENCES, *(text for _, text in RUNS + NO_KERNEL)])
 def test_the_front_end_accepts(text: str) -> None:
     with context():
         module = build(text)
@@ -57,15 +59,15 @@ def test_the_front_end_refuses(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("text", RUNS)
-def test_sm_90a_compiles(text: str) -> None:
-    assert compiler.compile_source(text, "sm_90a").cubin
+@pytest.mark.parametrize(("target", "text"), RUNS)
+def test_the_target_compiles(target: str, text: str) -> None:
+    assert compiler.compile_source(text, target).cubin
 
 
-@pytest.mark.parametrize("text", NO_KERNEL)
-def test_sm_90a_refuses(text: str) -> None:
+@pytest.mark.parametrize(("target", "text"), NO_KERNEL)
+def test_the_target_refuses(target: str, text: str) -> None:
     with pytest.raises(UnsupportedError) as refusal:
-        compiler.compile_source(text, "sm_90a")
+        compiler.compile_source(text, target)
     place = refusal.value.place
     assert place is not None
     assert (place.name, place.line, place.text) == ("<program>", 1, text)

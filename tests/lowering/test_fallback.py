@@ -71,9 +71,9 @@ def test_the_command_line_tells_it(
     slow("tile=256x128")
     command.compile_program(command.Request(FP8, "sm_90a", DIMS), ["tile"], None)
     out, err = capfd.readouterr()
-    assert "note: schedule tile=256x128x128," in err
+    assert "note: schedule swap=0, tile=256x128x128," in err
     assert "is dropped: ptxas: 80 bytes spill stores" in err
-    assert "note: the kernel has schedule tile=128x128x128," in err
+    assert "note: the kernel has schedule swap=0, tile=128x128x128," in err
     assert "tile.kernel" in out
     assert "note:" not in out
 

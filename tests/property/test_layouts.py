@@ -20,8 +20,8 @@ from scalec.ir import context as contexts
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
-from scalec.lowering.sm90 import epilogue
-from scalec.lowering.sm90.state import Buffer, Window, row_swizzle
+from scalec.lowering.common import epilogue
+from scalec.lowering.common.state import Buffer, Geometry, Window, row_swizzle
 from scalec.passes.pipeline import find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan
@@ -85,11 +85,13 @@ def stored(
     state = SimpleNamespace(
         b=b,
         get=lambda v: v.lowered,
-        warpgroup=warpgroup,
-        quarter=quarter,
+        geometry=Geometry(4, (warpgroup + 1, 1), 64),
+        unit=lambda axis: (warpgroup, 0)[axis],
+        unit_index=warpgroup,
+        warp_in_unit=quarter,
         lane=lane,
         lead=True,
-        warpgroup_barrier=lambda: None,
+        unit_barrier=lambda: None,
     )
     op = Value(accumulator=Value(lowered=fragment), staging=staging, target=target)
     op.m0, op.n0 = Value(lowered=0), Value(lowered=0)

@@ -10,8 +10,9 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
 from scalec.lowering.common.state import State
 from scalec.lowering.sm90.table import TABLE
-from scalec.targets import WAVE
+from scalec.targets import WAVES
 
+_WAVE = WAVES["registers"]
 _WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16"}
 # Shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 62-63 say the swizzle, bits 32-45 the distance of
 # 8-row groups in units of 16 bytes; the leading dimension offset is not used for swizzled K-major tiles.
@@ -37,12 +38,12 @@ def mma(s: State, op: ir.OpView) -> None:
     # addresses in units of 16 bytes, as descriptors hold them; what does not change is computed once
     own = s.once(
         ("a", op.a, waves),
-        lambda: b.shr(b.add(a.base, b.mul(s.unit(0), waves * WAVE * swizzles[0])), 4),
+        lambda: b.shr(b.add(a.base, b.mul(s.unit(0), waves * _WAVE * swizzles[0])), 4),
     )
-    a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * WAVE * swizzles[0] // 16)
+    a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * _WAVE * swizzles[0] // 16)
     b_start = bb.at(b, cursor, s.once(("b", op.b), lambda: b.shr(bb.base, 4)), 16)
     attribute = ir.Attribute.parse
-    shape = attribute(f"#nvvm.shape<m = {WAVE}, n = {columns}, k = {depth}>")
+    shape = attribute(f"#nvvm.shape<m = {_WAVE}, n = {columns}, k = {depth}>")
     type_a, type_b, type_d = (attribute(f"#nvvm.wgmma_type<{t}>") for t in (*types, "f32"))
     one_in, row, col = (attribute(f"#nvvm.{t}") for t in ("wgmma_scale_in<one>", "mma_layout<row>", "mma_layout<col>"))
     struct = ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * len(registers))})>")
