@@ -99,6 +99,7 @@ class Schedule:
         unroll: K blocks in one iteration of the main loop; above 1 where K is known.
         epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy) or "direct" (registers
             to global memory).
+        staged: waves of each warpgroup, or warp, that go through shared memory at once; 0: all of them.
         order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.
         group: tiles of that group.
     """
@@ -118,6 +119,7 @@ class Schedule:
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))
+    staged: int | None = _decided("0", _int(0, 16))
     order: str | None = _decided("n", _choice("m", "n"))
     group: int | None = _decided("8", _int(1, 1 << 16))
 

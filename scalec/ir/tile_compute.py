@@ -250,7 +250,7 @@ class StoreOp(Tile.Operation, name="store"):
         if box[1] != wave or box[0] * bits_of(element) != 8 * swizzle:
             return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {swizzle} bytes (the swizzle)")
         tall, wide = shape_of(staging)
-        if tall % rows or wide % columns or columns % box[0]:
+        if tall % wave or wide % columns or columns % box[0]:
             return fail(
                 op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"
             )

@@ -13,7 +13,7 @@ from scalec.passes.choose_stages import no_bulk_scales
 from scalec.passes.choose_swizzle import no_bulk_epilogue, staged_row, widest
 from scalec.passes.choose_tiling import cuts_scales, no_swap
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
-from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads
+from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads, units
 from scalec.passes.warp_specialize import WARPS, warps_for
 from scalec.targets import MAX_BOX, Target
 
@@ -169,7 +169,7 @@ def _registers(problem: Problem, schedule: Any) -> None:
             f"{schedule.registers[0]} and {warpgroups} x {schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {threads(warpgroups)} threads enter with {entry} each",
         )
-    need = Registers.of(schedule.tile, warpgroups, schedule.promote)
+    need = Registers.of(problem.family, schedule.tile, schedule.warps, schedule.promote)
     if need.total > schedule.registers[1]:
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
@@ -185,6 +185,13 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
     reason = no_bulk_epilogue(problem, schedule)
     if reason:
         raise ScheduleError("epilogue=bulk is not possible", got=reason, fix="epilogue=direct")
+    waves = schedule.tile[0] // (problem.family.m * units(problem.family, schedule)[0])
+    if schedule.staged and waves % schedule.staged:
+        who = "warp" if problem.family.warps == 1 else "warpgroup"
+        raise ScheduleError(
+            f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
+            expected="0 for all of them, or a divisor",
+        )
     row = staged_row(problem, schedule)
     if schedule.swizzle_c == 0 or row % schedule.swizzle_c:
         raise ScheduleError(

@@ -15,7 +15,7 @@ STAGES_BESIDE_STAGING = 3
 
 
 class ChooseSwizzle:
-    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c` and `epilogue`.
+    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue` and `staged`.
 
     Operand tiles take the widest swizzle that divides a row of the tile. Results are staged in shared memory and
     leave by bulk copy where they are 16-bit, the copy's alignment is known to hold and three stages still fit;
@@ -36,17 +36,32 @@ class ChooseSwizzle:
         assert schedule.tile is not None
         tile_k = schedule.tile[2]
         epilogue = schedule.epilogue
+        staged = schedule.staged
+        if staged is None:
+            staged = 0 if epilogue == "direct" else staged_waves(problem, schedule)
         if epilogue is None:
-            staged = schedule.with_fields(epilogue="bulk")
+            plan = schedule.with_fields(epilogue="bulk", staged=staged)
             most = stages_that_fit(problem, schedule.with_fields(epilogue="direct"))
-            fits = stages_that_fit(problem, staged) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
+            fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
             epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule) else "direct"
         return schedule.with_fields(
+            staged=staged if epilogue == "bulk" else 0,
             swizzle_a=widest(problem.target, problem.lhs.shared_bytes(tile_k)),
             swizzle_b=widest(problem.target, problem.rhs.shared_bytes(tile_k)),
             swizzle_c=widest(problem.target, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )
+
+
+def staged_waves(problem: Problem, schedule: Schedule) -> int:
+    """Waves staged at once: all (0) where that costs no stage, else one, where units do not wait for each other."""
+    if problem.family.warps > 1:
+        return 0
+    all_, one, none = (
+        stages_that_fit(problem, schedule.with_fields(epilogue=epilogue, staged=staged))
+        for epilogue, staged in (("bulk", 0), ("bulk", 1), ("direct", 0))
+    )
+    return 0 if all_ >= min(one, none) else 1
 
 
 def widest(target: Target, row: int) -> int:

@@ -231,7 +231,7 @@ def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pr
     )
     if free_registers(problem, plan, schedule.unroll or 1) < spare:
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
-    if Registers.of(tile, warpgroups, promote).accumulators > most_accumulators(problem):
+    if Registers.of(family, tile, warps, promote).accumulators > most_accumulators(problem):
         return "too few registers of a thread beside the sums for the elementwise expression"
     stages = schedule.stages or 2
     if stages_that_fit(problem, plan) < stages:

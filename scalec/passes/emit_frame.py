@@ -12,7 +12,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, units
+from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_rows, units
 from scalec.passes.words import WordPlan
 
 SCALE_WARPS = 3  # the producer warpgroup's warps beside the one that issues bulk copies
@@ -109,7 +109,8 @@ class Frame:
                 h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
-            h.tiles["C"] = self.shared("C", s.tile[:2], element, s.swizzle_c, 1)
+            shape = (staged_rows(self.problem, s), s.tile[1])
+            h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, 1)
         threads = 32 * SCALE_WARPS if any(self.threaded(side) for side in self.sides) else 0
         ctas = s.cluster[0] * s.cluster[1]
         h.ring = e.op(

@@ -11,6 +11,7 @@ from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
+from scalec.passes.warp_specialize import warpgroups_for, warps_for
 from scalec.passes.words import WordPlan
 from scalec.targets import WARPGROUP, WAVES, MmaShape, Target
 
@@ -142,7 +143,8 @@ class SharedPlan:
             Buffer("B", bn * rhs.shared_bytes(bk), stages, TILE_ALIGN),
         ]
         if schedule.epilogue == "bulk":
-            wanted.append(Buffer("C", bm * problem.result.element.bytes(bn), 1, TILE_ALIGN))
+            rows = staged_rows(problem, schedule)
+            wanted.append(Buffer("C", rows * problem.result.element.bytes(bn), 1, TILE_ALIGN))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:
@@ -160,6 +162,14 @@ class SharedPlan:
             placed.append(replace(buffer, offset=offset))
             offset += buffer.bytes
         return SharedPlan(tuple(placed), offset)
+
+
+def staged_rows(problem: Problem, schedule: Schedule) -> int:
+    """Rows of a tile that are staged at once: `staged` waves of each warpgroup or warp, all where that is undecided."""
+    assert schedule.tile is not None
+    if not schedule.staged:
+        return schedule.tile[0]
+    return schedule.staged * problem.family.m * units(problem.family, schedule)[0]
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:
@@ -180,21 +190,29 @@ class Registers:
     Attributes:
         accumulators: FP32 sums of its part of the tile.
         partials: FP32 sums of the wave that is being promoted; 0 without promotion.
+        slices: operands, where the tensor core takes them from registers.
     """
 
     accumulators: int
     partials: int
+    slices: int = 0
 
     @property
     def total(self) -> int:
         """With what a thread needs beside the sums."""
-        return self.accumulators + self.partials + OVERHEAD_REGISTERS
+        return self.accumulators + self.partials + self.slices + OVERHEAD_REGISTERS
 
     @staticmethod
-    def of(tile: tuple[int, ...], warpgroups: int, promote: int) -> Registers:
-        """For a tile of (M, N, K): a wave is 64 rows of a warpgroup, N/2 sums a thread."""
-        waves, wave = tile[0] // (WAVES["registers"] * warpgroups), tile[1] // 2
-        return Registers(waves * wave, wave if promote else 0)
+    def of(family: MmaShape, tile: tuple[int, ...], warps: tuple[int, int], promote: int) -> Registers:
+        """For a tile of (M, N, K) that so many `warps` share along M and N.
+
+        A warpgroup promotes wave by wave; a warp all its sums, and it holds two slices of A and of B.
+        """
+        sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
+        if family.operands_in == "shared":
+            return Registers(sums, tile[1] * family.m // (32 * family.warps) if promote else 0)
+        rows, columns = tile[0] // warps[0], tile[1] // warps[1]
+        return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
 
 
 FREE_FACTORS = 4
@@ -217,7 +235,8 @@ def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     assert schedule.tile is not None
     assert schedule.warpgroups is not None
     assert schedule.registers is not None
-    need = Registers.of(schedule.tile, schedule.warpgroups, schedule.promote or 0)
+    warps = schedule.warps or warps_for(problem.family, schedule.tile, schedule.warpgroups)
+    need = Registers.of(problem.family, schedule.tile, warps, schedule.promote or 0)
     return schedule.registers[1] - need.total - factor_registers(problem, schedule.tile[1], unroll)
 
 
@@ -239,9 +258,9 @@ def most_accumulators(problem: Problem) -> int:
 
 def units(family: MmaShape, schedule: Schedule) -> tuple[int, int]:
     """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
-    assert schedule.warpgroups is not None
-    assert schedule.warps is not None
-    return (schedule.warpgroups, 1) if family.warps > 1 else schedule.warps
+    assert schedule.tile is not None
+    warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
+    return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(family, schedule.tile, warpgroups)
 
 
 def threads(warpgroups: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -175,13 +176,18 @@ def epilogue(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.store")
 def store(s: State, op: ir.OpView) -> None:
-    """Registers to shared memory by stmatrix, then bulk stores; their completion is awaited before the next tile's."""
+    """Registers to shared memory by stmatrix, then bulk stores, as many waves at once as are staged.
+
+    Before what is staged is overwritten, the bulk stores before must have read it.
+    """
     b, fragment = s.b, s.get(op.accumulator)
     staging, element = s.get(op.staging), str(tile.element_of(op.staging.type))
+    size = _SIZE[element]
     width = tile.shape_of(op.target.type)[0]  # columns of one bulk store; its rows are one wave
-    pitch = width * _SIZE[element]
+    pitch = width * size
     waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
-    own = b.add(staging.base, b.mul(s.unit_index, waves * rows * columns * _SIZE[element]))
+    staged = tile.shape_of(op.staging.type)[0] // (s.geometry.units[0] * rows)
+    own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * size))
     row_of_lane, half = b.and_(s.lane, 15), b.shr(s.lane, 4)
     # the swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines
     period = {
@@ -192,45 +198,53 @@ def store(s: State, op: ir.OpView) -> None:
     at = b.add(own, b.mul(b.add(b.shl(s.warp_in_unit, 4), row_of_lane), pitch))
     at = b.add(at, b.shl(b.xor(half, period), 4))
     lead = s.lead
-    with b.when(lead):
-        b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0), read=ir.UnitAttr.get())
-    s.unit_barrier()
-    for wave, registers in enumerate(fragment.waves):
-        for g in range(0, columns // 8, 2):
-            tile_offset = wave * rows * columns * _SIZE[element] + (8 * g // width) * rows * pitch
-            chunk = g % (width // 8)
-            packed = [
-                b.asm(
-                    _PACK[element], [b.i32], [registers[i + 1].get(), registers[i].get()], volatile=False, memory=False
-                )[0]
-                for i in (4 * g, 4 * g + 2, 4 * g + 4, 4 * g + 6)
+    for first in range(0, waves, staged):
+        group = range(first, min(first + staged, waves))
+        with b.when(lead):
+            b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0), read=ir.UnitAttr.get())
+        s.unit_barrier()
+        for wave in group:
+            above = (wave - first) * rows * columns * size
+            _stage(s, fragment.waves[wave], element, width, at, above)
+        kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
+        b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)
+        s.unit_barrier()
+        x = b.add(s.get(op.n0), b.mul(s.unit(1), columns))
+        with b.when(lead):
+            for wave in group:
+                y = b.add(s.get(op.m0), b.add(b.mul(s.unit(0), waves * rows), wave * rows))
+                for i in range(columns // width):
+                    source = b.add(own, (wave - first) * rows * columns * size + i * rows * pitch)
+                    b.op(
+                        "nvvm.cp.async.bulk.tensor.global.shared.cta",
+                        [],
+                        [s.get(op.target), b.address(SHARED, source), b.add(x, i * width), y],
+                        mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
+                        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
+                    )
+            b.op("nvvm.cp.async.bulk.commit.group", [], [])
+
+
+def _stage(s: State, registers: list[Any], element: str, width: int, at: ir.Value, above: int) -> None:
+    """Rounds a wave and stores it in shared memory: boxes of `width` columns, `above` bytes after `at`, this lane's."""
+    b, rows, pitch = s.b, s.geometry.wave, width * _SIZE[element]
+    for g in range(0, len(registers) // 4, 2):
+        chunk = g % (width // 8)
+        packed = [
+            b.asm(_PACK[element], [b.i32], [registers[i + 1].get(), registers[i].get()], volatile=False, memory=False)[
+                0
             ]
-            address = b.address(SHARED, b.add(b.xor(at, chunk << 4), tile_offset))
-            b.op(
-                "nvvm.stmatrix",
-                [],
-                [address, *packed],
-                eltType=ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
-                layout=ir.Attribute.parse("#nvvm.mma_layout<row>"),
-                shape=ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
-            )
-    kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
-    b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)
-    s.unit_barrier()
-    x = b.add(s.get(op.n0), b.mul(s.unit(1), columns))
-    with b.when(lead):
-        for wave in range(waves):
-            y = b.add(s.get(op.m0), b.add(b.mul(s.unit(0), waves * rows), wave * rows))
-            for i in range(columns // width):
-                source = b.add(own, wave * rows * columns * _SIZE[element] + i * rows * pitch)
-                b.op(
-                    "nvvm.cp.async.bulk.tensor.global.shared.cta",
-                    [],
-                    [s.get(op.target), b.address(SHARED, source), b.add(x, i * width), y],
-                    mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
-                    operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
-                )
-        b.op("nvvm.cp.async.bulk.commit.group", [], [])
+            for i in (4 * g, 4 * g + 2, 4 * g + 4, 4 * g + 6)
+        ]
+        address = b.address(SHARED, b.add(b.xor(at, chunk << 4), above + (8 * g // width) * rows * pitch))
+        b.op(
+            "nvvm.stmatrix",
+            [],
+            [address, *packed],
+            eltType=ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
+            layout=ir.Attribute.parse("#nvvm.mma_layout<row>"),
+            shape=ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
+        )
 
 
 @COMMON.lowers("tile.drain")
