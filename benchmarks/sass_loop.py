@@ -28,9 +28,10 @@ from scalec.commands.compile import Request
 from scalec.commands.output import note, plain_table, print_table, write_result
 from scalec.commands.sass import disassemble
 from scalec.errors import ScalecError
+from scalec.targets import TARGETS
 
-ISSUE_CYCLES = {"sm_120a": 16}
-"""Cycles between two tensor instructions of one warp: what ptxas 13.0 keeps them apart by (13.5: 11)."""
+ISSUE_CYCLES = {t.name: t.rates.issue_cycles for t in TARGETS.values() if t.rates.issue_cycles}
+"""Cycles between two tensor instructions of one warp."""
 
 
 @dataclass(frozen=True)

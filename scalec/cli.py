@@ -345,6 +345,49 @@ def bench(
     bench_program(source, target, dims, schedule or {}, suite=suite, rounds=rounds, bundle=bundle, output=output)
 
 
+def _sizes(text: str) -> list[int]:
+    """A comma list of sizes."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(f"{text!r} is not a list of positive integers")
+    return [int(part) for part in parts]
+
+
+@main.command()
+@click.argument("expr", required=False)
+@_PROGRAM
+@click.option("--m", "rows", metavar="SIZE,...", type=_Parsed("SIZE", _sizes), help="Sizes to predict a dynamic M for.")
+@click.option("--suite", metavar="NAME", help="Explain each shape of this suite, e.g. `peers`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain(
+    expr: str | None,
+    target: str | None,
+    dims: dict[str, int],
+    schedule: dict[str, str] | None,
+    rows: list[int] | None,
+    suite: str | None,
+    as_json: bool,
+) -> None:
+    """Explain the schedule that EXPR gets, and predict its time.
+
+    Prints tile, stages, waves of CTAs, bytes, FLOP, the predicted time and what bounds it, and why each decision was
+    taken. Predictions are made of the documented rates of the target's GPU, not measured, and need no GPU. Without
+    EXPR: the suite's own program.
+
+    \b
+    Examples:
+      scalec explain 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048
+      scalec explain 'C[m,n] = A[m,k]@B[n,k]' --target sm_120a --dim n=7168,k=2048 --m 1,64,4096
+      scalec explain --target sm_120a --suite peers --json
+    """
+    from scalec.commands.explain import explain_program
+
+    if suite and (dims or rows):
+        raise click.UsageError("--suite and --dim or --m both give shapes: choose one")
+    source = program.read_source(expr) if expr else None
+    explain_program(source, target, dims, schedule or {}, rows=rows or (), suite=suite, as_json=as_json)
+
+
 @main.command()
 @click.argument("file")
 @click.option(

@@ -73,6 +73,39 @@ class MmaShape:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """Documented peak rates of the part that schedules are tuned for. Predictions (scalec/tuning) are made of these.
+
+    Attributes:
+        source: the part and the documents.
+        clock: boost clock in Hz.
+        memory: bytes a second of device memory.
+        memory_kind: what that is, e.g. "HBM".
+        l2: bytes a second from L2 to the SMs.
+        tensor: FLOP of one SM's tensor cores in a clock, dense, FP32 sums, by the operands' element types.
+        fp32: FP32 instructions' lanes of one SM in a clock.
+        shared: bytes of one SM's shared memory in a clock.
+        launch: seconds that a launch in a graph adds to a kernel.
+        issue_cycles: cycles between two tensor instructions of one warp; 0 where a warp does not wait for them.
+    """
+
+    source: str
+    clock: float
+    memory: float
+    memory_kind: str
+    l2: float
+    tensor: tuple[tuple[frozenset[str], int], ...]
+    fp32: int
+    shared: int
+    launch: float
+    issue_cycles: int = 0
+
+    def flop_per_clock(self, a: str, b: str) -> int:
+        """FLOP of one SM in a clock for operands of element types `a` and `b`: the rate of the slower type."""
+        return min(rate for types, rate in self.tensor if a in types or b in types)
+
+
+@dataclass(frozen=True)
 class Target:
     """What passes may know of a GPU.
 
@@ -87,6 +120,7 @@ class Target:
         no_kernel: element types that the tensor core multiplies, each with itself, and that have no kernel yet.
         sms: SMs of the part the schedules are tuned for (the launch reads the real count).
         max_cluster: CTAs of one portable cluster.
+        rates: peak rates of that part; passes decide without them.
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
         setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
@@ -101,6 +135,7 @@ class Target:
     mma: tuple[MmaShape, ...]
     sms: int
     max_cluster: int
+    rates: Rates
     swizzles: tuple[int, ...] = (128, 64, 32, 0)
     tma_align: int = 16
     devices: tuple[str, ...] = field(default=())
@@ -156,6 +191,56 @@ _SM120_MMA = (
     _warp_mma(8, "tf32", mn_major=True),
 )
 
+_LAUNCH = 0.5e-6
+"""A kernel of 2.9 us takes 3.4 us in a graph (NVIDIA's blog, "Getting Started with CUDA Graphs")."""
+
+_LANES, _BANKS = 128, 32 * 4
+"""FP32 lanes, and bytes of 32 banks of 32 bits: both of an SM in a clock (CUDA guide, "Arithmetic Instructions" and
+"Shared Memory")."""
+
+_H200 = Rates(
+    # H200 datasheet, SXM: 3958, 1979 and 989 TFLOP/s of 8-, 16- and 32-bit operands with sparsity, half of it dense;
+    # 4.8 TB/s. H100 whitepaper, table of clocks: 1830 MHz for tensor work. 132 SMs * 8192 * 1.83 GHz = 1979 TFLOP/s.
+    # L2: 5120 bytes a clock, the last that NVIDIA states (A100 whitepaper).
+    source="H200 SXM: H200 datasheet, H100 and A100 whitepapers",
+    clock=1.83e9,
+    memory=4.8e12,
+    memory_kind="HBM",
+    l2=5120 * 1.83e9,
+    tensor=(
+        (frozenset({"e4m3", "e5m2", "i8"}), 8192),
+        (frozenset({"bf16", "f16"}), 4096),
+        (frozenset({"tf32"}), 2048),
+    ),
+    fp32=_LANES,
+    shared=_BANKS,
+    launch=_LAUNCH,
+)
+
+_RTX_PRO_6000 = Rates(
+    # RTX PRO 6000 Blackwell Workstation Edition datasheet: 125 TFLOP/s of FP32 on 24064 cores, which is a clock of
+    # 2.6 GHz (2617 MHz in NVIDIA's RTX Blackwell PRO whitepaper); 4000 TOPS of FP4 with sparsity, half of it dense:
+    # 188 SMs * 4096 * 2.617 GHz = 2015 TFLOP/s; 1792 GB/s. 8- and 6-bit operands have half of that, 16-bit ones a
+    # quarter. L2: 8.7 TB/s, measured by Chips and Cheese ("Blackwell: Nvidia's Massive GPU"); NVIDIA states none.
+    # A warp's tensor instruction (m16n8 and 32 bytes of K) takes the tensor core of its scheduler for 16 cycles:
+    # 16*8*32*2 FLOP * 4 / 2048, and what ptxas 13.0 keeps them apart by.
+    source="RTX PRO 6000 Blackwell Workstation Edition: datasheet and whitepaper; L2 as Chips and Cheese measured it",
+    clock=2.617e9,
+    memory=1.792e12,
+    memory_kind="GDDR7",
+    l2=8.7e12,
+    tensor=(
+        (frozenset({"e2m1"}), 4096),
+        (frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "i8"}), 2048),
+        (frozenset({"bf16", "f16"}), 1024),
+        (frozenset({"tf32"}), 512),
+    ),
+    fp32=_LANES,
+    shared=_BANKS,
+    launch=_LAUNCH,
+    issue_cycles=16,
+)
+
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
@@ -169,6 +254,7 @@ TARGETS: dict[str, Target] = {
             _SM90_MMA,
             sms=132,
             max_cluster=8,
+            rates=_H200,
             devices=("H100", "H200", "GH200"),
             no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
         ),
@@ -182,6 +268,7 @@ TARGETS: dict[str, Target] = {
             _SM120_MMA,
             sms=188,
             max_cluster=1,
+            rates=_RTX_PRO_6000,
             devices=("RTX PRO 6000", "RTX 5090", "RTX 5080"),
             no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
         ),

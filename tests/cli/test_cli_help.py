@@ -36,6 +36,7 @@ def test_every_command_is_there():
         "compile",
         "emulate",
         "env",
+        "explain",
         "opt",
         "run",
         "targets",

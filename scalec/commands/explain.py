@@ -1,0 +1,134 @@
+"""`scalec explain`: the schedule that a program gets, with reasons and predictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scalec.bench.suites import get_suite
+from scalec.commands.output import plain_table, print_table, write_result
+from scalec.errors import ScalecError
+from scalec.targets import DEFAULT_TARGET, get_target
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from scalec.tuning.explain import Explanation
+    from scalec.tuning.predict import Prediction
+
+
+def explain_program(
+    source: str | None,
+    target: str | None,
+    dims: Mapping[str, int],
+    schedule: Mapping[str, str],
+    *,
+    rows: Sequence[int] = (),
+    suite: str | None = None,
+    as_json: bool = False,
+) -> None:
+    """Explains the schedule at the sizes `dims`, for each size of M in `rows`, or at each shape of a suite.
+
+    Raises:
+        ScalecError: a refusal of the compiler, an unknown suite, or neither program nor suite.
+    """
+    from scalec.tuning.explain import explain
+    from scalec.tuning.predict import LABEL
+
+    shapes: Sequence[Mapping[str, int]] = (dims,)
+    if suite is not None:
+        chosen = get_suite(suite)
+        source, shapes = source or chosen.source, chosen.shapes
+    if source is None:
+        raise ScalecError("no program", fix="give EXPR, or --suite")
+    name = target or DEFAULT_TARGET
+    found = [explain(source, name, shape, schedule, rows) for shape in shapes]
+    if as_json:
+        write_result(json.dumps(document(source, name, found), indent=1), None)
+        return
+    print(f"{source.strip()} on {name}: {LABEL}")
+    print_table(table(found))
+    for one in found:
+        print_reasons(one, name)
+
+
+def document(source: str, target: str, found: Sequence[Explanation]) -> dict[str, Any]:
+    """What `--json` writes."""
+    from scalec.tuning.predict import LABEL, rates_of
+
+    return {
+        "label": LABEL,
+        "target": target,
+        "expression": source,
+        "rates": rates_of(get_target(target)),
+        "kernels": [
+            {
+                "dims": one.dims,
+                "assumed": one.assumed,
+                "schedule": str(one.schedule),
+                "reasons": one.reasons,
+                "predictions": [_prediction(p) for p in one.predictions],
+            }
+            for one in found
+        ],
+    }
+
+
+def _prediction(p: Prediction) -> dict[str, Any]:
+    return {
+        "sizes": p.sizes,
+        "tiles": p.tiles,
+        "waves": p.waves,
+        "busy": round(p.busy, 4),
+        "flop": p.flop,
+        "bytes": p.bytes,
+        "l2_bytes": p.l2_bytes,
+        "predicted_us": round(p.seconds * 1e6, 3),
+        "predicted_tflops": round(p.flop_per_second / 1e12, 1),
+        "predicted_bound": p.bound,
+        "predicted_us_by_resource": {name: round(t * 1e6, 3) for name, t in p.times.items()},
+    }
+
+
+def table(found: Sequence[Explanation]) -> Table:
+    """One line for each prediction."""
+    numbers = ("stages", "waves", "busy", "MB", "GFLOP", "predicted us", "predicted TFLOP/s")
+    sizes = tuple(found[0].predictions[0].sizes)
+    made = plain_table(*sizes, "tile", *numbers, "predicted bound", right=(*sizes, *numbers))
+    for one in found:
+        for p in one.predictions:
+            made.add_row(
+                *(str(size) for size in p.sizes.values()),
+                "x".join(map(str, one.schedule.tile or ())),
+                str(one.schedule.stages),
+                str(p.waves),
+                f"{p.busy:.0%}",
+                f"{p.bytes / 1e6:.1f}",
+                f"{p.flop / 1e9:.1f}",
+                f"{p.seconds * 1e6:.1f}",
+                f"{p.flop_per_second / 1e12:.0f}",
+                p.bound,
+            )
+    return made
+
+
+def print_reasons(one: Explanation, target: str) -> None:
+    """The schedule of one kernel, a line for each reason, and what the predictions are made of."""
+    from scalec.tuning.predict import LABEL
+
+    sizes = ", ".join(f"{name}={size}" for name, size in one.dims.items()) or "no size fixed"
+    print(f"\n{sizes} on {target}")
+    fields = one.schedule.decided()
+    shown = {name: str(one.schedule.with_fields(**{f: None for f in fields if f != name})) for name in one.reasons}
+    width = max(len(text) for text in shown.values())
+    for name, reason in one.reasons.items():
+        print(f"  {shown[name]:{width}}  {reason}")
+    rest = one.schedule.with_fields(**dict.fromkeys(one.reasons))
+    print(f"  also: {rest}")
+    if one.assumed:
+        print("  assumed: " + ", ".join(f"{name}={size}" for name, size in one.assumed.items()))
+    for p in one.predictions:
+        parts = ", ".join(f"{name} {t * 1e6:.1f}" for name, t in p.times.items())
+        at = ", ".join(f"{name}={size}" for name, size in p.sizes.items() if name not in one.dims)
+        print(f"  {LABEL}{f', at {at}' if at else ''}: {p.seconds * 1e6:.1f} us, bound by {p.bound} (us: {parts})")

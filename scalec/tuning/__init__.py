@@ -1,0 +1,1 @@
+"""Predictions of schedules from documented rates, and explanations of what was chosen."""

@@ -1,0 +1,199 @@
+"""Which schedule a program gets and why: each decision with what decided it, and what a launch is predicted to take.
+
+What is explained are the passes' decisions. Where ptxas then spills, the compiler chooses again and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scalec import frontend
+from scalec.errors import ScalecError, ScheduleError
+from scalec.ir import context as contexts
+from scalec.ir import schedule as schedules
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import problem_of
+from scalec.passes.choose_stages import no_bulk_scales
+from scalec.passes.choose_tiling import ASSUMED
+from scalec.passes.pipeline import PIPELINE, run_pipeline
+from scalec.passes.problem import Problem
+from scalec.passes.resources import SharedPlan
+from scalec.targets import Target, get_target
+from scalec.tuning.predict import Prediction, dims_of, size_of
+
+_SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
+"""A schedule in a message: it stands elsewhere."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A kernel's schedule.
+
+    Attributes:
+        dims: sizes that are fixed.
+        assumed: sizes that the predictions assume of dimensions that are not.
+        schedule: every decision.
+        reasons: by field, or by fields that are decided together.
+        predictions: one for each size of M asked for.
+    """
+
+    dims: dict[str, int]
+    assumed: dict[str, int]
+    schedule: Schedule
+    reasons: dict[str, str]
+    predictions: tuple[Prediction, ...]
+
+
+def explain(
+    source: str,
+    target: str,
+    dims: Mapping[str, int],
+    schedule: Mapping[str, str],
+    rows: Sequence[int] = (),
+) -> Explanation:
+    """Decides the schedule of a program and explains it.
+
+    Args:
+        source: the program's text.
+        target: a row of scalec.targets.
+        dims: sizes of dimensions to fix.
+        schedule: decisions as text, over those of a `with` clause.
+        rows: sizes of M to predict for, where M stays dynamic.
+
+    Raises:
+        ScalecError: a refusal of the front end or of a pass; `rows` for an M that is fixed.
+    """
+    row = get_target(target)
+    with contexts.context():
+        module = frontend.build(source, dims)
+        given = schedules.read(_function(module)).with_fields(**schedules.from_mapping(schedule).decided())
+        problem, chosen = _decide(module, row, given)
+        every = dims_of(problem)
+        m = every[0]
+        if rows and m.size is not None:
+            raise ScalecError(
+                f"{m.name} is fixed",
+                got=f"{m.name} = {m.size} and sizes to predict for",
+                fix=f"leave {m.name} out of --dim",
+            )
+        assumed = {d.name: ASSUMED for d in every if d.size is None}
+        sizes = [{d.name: size_of(d, {m.name: size}, ASSUMED) for d in every} for size in rows or (ASSUMED,)]
+        typical = {d.name: size_of(d, {}, ASSUMED) for d in every}
+        reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical))
+        if given.tile is None:
+            reasons["tile"] += "; " + _neighbours(module, row, given, chosen, typical)
+        if rows:
+            assumed.pop(m.name, None)
+        predictions = tuple(Prediction.of(problem, chosen, s) for s in sizes)
+    return Explanation(dict(dims), assumed, chosen, reasons, predictions)
+
+
+def _function(module: Any) -> Any:
+    return next(o for o in module.body.operations if o.operation.name == "func.func")
+
+
+def _decide(module: Any, row: Target, given: Schedule) -> tuple[Problem, Schedule]:
+    """What all passes but the one that emits decide, on a copy of the module, and the program as that sees it."""
+    copy = module.operation.clone()
+    function = _function(copy)
+    schedules.write(function, given)
+    run_pipeline(copy, row, passes=PIPELINE[:-1])
+    schedule = schedules.read(function)
+    return problem_of(function, row, schedule), schedule
+
+
+def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, sizes: Mapping[str, int]) -> str:
+    """The tiles twice and half as tall or wide: how their prediction compares, or why they cannot be."""
+    assert chosen.tile is not None
+    m, n, k = chosen.tile
+    here, found = Prediction.of(*_decide(module, row, given), sizes).seconds, []
+    for tile in ((2 * m, n, k), (m, 2 * n, k), (m // 2, n, k), (m, n // 2, k)):
+        name = "x".join(map(str, tile))
+        try:
+            problem, schedule = _decide(module, row, given.with_fields(tile=tile, swap=chosen.swap))
+            found.append(
+                f"{name} is predicted to take {Prediction.of(problem, schedule, sizes).seconds / here:.2f} times"
+            )
+        except ScheduleError as error:
+            found.append(f"{name} does not go ({_SCHEDULE.sub('', error.message)})")
+    return ", ".join(found)
+
+
+def _reasons(problem: Problem, given: Schedule, chosen: Schedule, typical: Prediction) -> dict[str, str]:
+    """Why each field is what it is; "given" where the program or the user decided it."""
+    target = problem.target
+    made = {
+        "swap": _swap(problem),
+        "tile": f"{_count(typical.tiles, 'tile')} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
+        f"{target.sms} SMs busy",
+        "cluster": _cluster(problem, chosen),
+        "stages": f"{SharedPlan.of(problem, chosen)} of {target.shared_bytes}",
+        "warps": _warps(problem, chosen),
+        "promote": _promote(problem, chosen),
+        "scale_path": _scale_path(problem, chosen),
+        "epilogue": _epilogue(problem, chosen),
+        "order": _order(problem, chosen),
+    }
+    decided = given.decided()
+    return {name: f"given; {text}" if name in decided else text for name, text in made.items() if text}
+
+
+def _swap(problem: Problem) -> str:
+    if not problem.swapped:
+        return ""
+    rows, columns = problem.m.name, problem.n.name
+    return f"the transposed result is computed: few {columns} are columns of a tile, the fields below have {rows} first"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("s" if number != 1 else "")
+
+
+def _cluster(problem: Problem, chosen: Schedule) -> str:
+    assert chosen.cluster is not None
+    along_m, along_n = chosen.cluster
+    shared = [f"{along_n} CTAs along {problem.n.name} take one copy of {problem.lhs.name}"] if along_n > 1 else []
+    shared += [f"{along_m} CTAs along {problem.m.name} take one copy of {problem.rhs.name}"] if along_m > 1 else []
+    if shared:
+        return ", ".join(shared)
+    if problem.target.max_cluster < 2:
+        return f"{problem.target.name} has no multicast to gain from"
+    return f"one tile along {problem.n.name}: nothing to share"
+
+
+def _warps(problem: Problem, chosen: Schedule) -> str:
+    assert chosen.tile is not None
+    assert chosen.warps is not None
+    rows, columns = chosen.tile[0] // chosen.warps[0], chosen.tile[1] // chosen.warps[1]
+    if problem.family.warps > 1:
+        return f"{chosen.warpgroups} warpgroups multiply together, {rows} rows a warp"
+    return f"each warp multiplies {rows}x{columns} of the tile by itself"
+
+
+def _promote(problem: Problem, chosen: Schedule) -> str:
+    if not chosen.promote:
+        return "no scale is left for FP32, and the tensor core's own sums are wide enough"
+    scales = [s.name for o in (problem.lhs, problem.rhs) for s in o.promoted]
+    if scales:
+        return f"{' and '.join(scales)} change along {problem.k.name} and are applied in FP32"
+    return "the tensor core's sums are short: FP32 takes over"
+
+
+def _scale_path(problem: Problem, chosen: Schedule) -> str:
+    if not any(s.rows == 1 for o in (problem.lhs, problem.rhs) for s in o.promoted):
+        return ""
+    return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {no_bulk_scales(problem)}"
+
+
+def _epilogue(problem: Problem, chosen: Schedule) -> str:
+    if chosen.epilogue == "bulk":
+        return f"{problem.result.name} leaves through shared memory by tensor copies"
+    return f"{problem.result.name} leaves from registers: a staged tile would cost stages, or has no tensor copy"
+
+
+def _order(problem: Problem, chosen: Schedule) -> str:
+    inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
+    return f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"

@@ -1,0 +1,94 @@
+"""`scalec explain`: what it prints, its JSON, and that a prediction is called one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scalec.bench.suites import PEERS
+from tests.cli.cli_programs import FP8
+
+LABEL = "predicted from documented rates, not measured"
+
+
+def test_one_shape(invoke):
+    result = invoke("explain", FP8, "--dim", "m=4096,n=7168,k=2048")
+    assert (result.exit_code, result.stderr) == (0, "")
+    title, header, row, *_ = result.stdout.splitlines()
+    assert title == f"{FP8} on sm_90a: {LABEL}"
+    assert header.split()[:4] == ["m", "n", "k", "tile"]
+    assert row.split()[:4] == ["4096", "7168", "2048", "256x128x128"]
+    for word in ("stages=", "cluster=1x2", "7 waves", "229424 bytes of 232448", "bound by tensor issue"):
+        assert word in result.stdout
+
+
+def test_no_time_stands_without_its_label(invoke):
+    result = invoke("explain", FP8, "--dim", "n=7168,k=2048", "--m", "1,64,4096")
+    assert result.exit_code == 0
+    times = [line for line in result.stdout.splitlines() if " us" in line]
+    assert len(times) == 4  # the table's header, and a line for each m
+    assert all("predicted" in line for line in times)
+
+
+def test_sizes_that_are_not_known_are_assumed_aloud(invoke):
+    assert "assumed: m=4096, n=4096\n" in invoke("explain", FP8, "--dim", "k=2048").stdout
+    assert "assumed" not in invoke("explain", FP8, "--dim", "n=512,k=2048", "--m", "64").stdout
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
+def test_the_peers_shapes_as_json(invoke, target):
+    result = invoke("explain", "--suite", "peers", "--target", target, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    data = json.loads(result.stdout)
+    assert (data["label"], data["target"]) == (LABEL, target)
+    assert data["rates"]["source"]
+    assert [kernel["dims"] for kernel in data["kernels"]] == list(PEERS)
+    for kernel in data["kernels"]:
+        assert "tile=" in kernel["schedule"]
+        assert {"tile", "cluster", "stages", "epilogue"} <= set(kernel["reasons"])
+        (p,) = kernel["predictions"]
+        assert p["sizes"] == kernel["dims"]
+        slowest = max(p["predicted_us_by_resource"].values())
+        assert p["predicted_us"] == pytest.approx(slowest + data["rates"]["launch_us"], abs=2e-3)
+        assert p["predicted_bound"] in (*p["predicted_us_by_resource"], "wave quantisation")
+
+
+def test_a_schedule_that_is_given(invoke):
+    result = invoke("explain", FP8, "--dim", "m=4096,n=7168,k=2048", "--schedule", "tile=128x128x128")
+    assert "tile=128x128x128  given; " in result.stdout
+
+
+def test_a_program_at_a_suites_shapes(invoke):
+    result = invoke("explain", "C[m,n] = A[m,k]@B[n,k]", "--suite", "bf16")
+    assert result.exit_code == 0
+    assert result.stdout.count(" on sm_90a") == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--suite", "peers", "--dim", "m=1"],
+        ["--suite", "peers", "--m", "1"],
+        [FP8, "--m", "0"],
+        [FP8, "--m", "x"],
+        [FP8, "--target", "sm_1"],
+    ],
+)
+def test_misuse(invoke, arguments):
+    assert invoke("explain", *arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no program"),
+        (["--suite", "nope"], "no suite 'nope'"),
+        ([FP8, "--dim", "m=64", "--m", "1"], "m is fixed"),
+        (["C[m,n] = A[m,k]:mxfp8@B[n,k]:mxfp8", "--target", "sm_90a"], "ue8m0"),
+    ],
+)
+def test_refusals(invoke, arguments, message):
+    result = invoke("explain", *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in result.stderr
