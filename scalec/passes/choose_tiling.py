@@ -116,8 +116,33 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
         tile_k = TILE_K_BYTES * 8 // bits
         fitting = _fitting(problem, schedule, tile_k, promote, spare)
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
-        tile = (best.m, best.n, tile_k)
+        tile = (best.m, best.n, _depth(problem, schedule, (best.m, best.n, tile_k), promote))
     return schedule.with_fields(swap=swap, tile=tile, cluster=_cluster(problem, schedule, tile[1]), promote=promote)
+
+
+DEEP = 4
+"""Stages with which copies are far enough ahead: where memory is the bound, a shallower K tile makes up for fewer."""
+
+
+def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> int:
+    """K of a tile: the widest swizzle's, or half of it where that leaves fewer than DEEP stages and memory is the bound.
+
+    Half the depth costs 3 % of the issue slots (sum of stall counts of the loop, 1.06 against 1.03 times the tensor
+    core's, ptxas 13.0 for sm_120a), which a kernel that waits for memory does not need.
+    """
+    halves = tile[2] // 2
+    if promote or problem.lhs.padded or problem.rhs.padded or problem.family.operands_in != "registers":
+        return tile[2]
+    plan = schedule.with_fields(tile=tile, epilogue=schedule.epilogue or "direct")
+    return tile[2] if stages_that_fit(problem, plan) >= DEEP or not _memory_bound(problem) else halves
+
+
+def _memory_bound(problem: Problem) -> bool:
+    """Whether operands and result, moved once, take longer than the products, all SMs busy, by the documented rates."""
+    target, (m, n, k) = problem.target, (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
+    moved = m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k) + m * problem.result.element.bytes(n)
+    rate = target.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
+    return moved / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
 
 
 SWAP = 32
