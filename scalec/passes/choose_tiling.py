@@ -125,7 +125,7 @@ DEEP = 4
 
 
 def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> int:
-    """K of a tile: the widest swizzle's, or half of it where that leaves fewer than DEEP stages and memory is the bound.
+    """K of a tile: the widest swizzle's, or half where that leaves fewer than DEEP stages and memory is the bound.
 
     Half the depth costs 3 % of the issue slots (sum of stall counts of the loop, 1.06 against 1.03 times the tensor
     core's, ptxas 13.0 for sm_120a), which a kernel that waits for memory does not need.

@@ -96,6 +96,10 @@ class Frame:
             if plan is not None:
                 word = ir.IntegerType.get_signless(32)
                 h.scale_tiles[side.label] = self.shared(name, (plan.words, side.rows), word, 0, s.stages)
+                if plan.bulk:
+                    box = (side.rows, plan.words)
+                    source = Source("tensor_map", plan.scale.name, box=box, align=16)
+                    h.maps[name] = e.parameter(self.body, e.descriptor(box, word, 0), source)
             scale = self.row_scale(side)
             if scale is None:
                 continue
@@ -174,7 +178,8 @@ class Frame:
 
     def threaded(self, side: Side) -> bool:
         """Whether lanes copy the side's scales of single rows."""
-        return self.copy_of(side) == "thread" or self.word_plan(side) is not None
+        plan = self.word_plan(side)
+        return self.copy_of(side) == "thread" or (plan is not None and not plan.bulk)
 
     def window(self) -> ir.Value | None:
         """A position in the ring of windows, where scales come by windows."""

@@ -40,6 +40,8 @@ class Producer(Frame):
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows for side in vectors)
+        words = [(side, p) for side in self.sides if (p := self.word_plan(side)) is not None and p.bulk]
+        total += sum(4 * side.rows * plan.words for side, plan in words)
         e.op("tile.acquire", operands=[h.ring, cursor])
         first = None
         if window is not None:
@@ -61,6 +63,11 @@ class Producer(Frame):
                     operands = [maps, tiles, h.ring, cursor, window, block, row0[side.label]]
                     e.op("tile.copy_window", operands=operands, multicast=int(side.multicast))
             e.op("tile.next_block", operands=[window])
+        for side, plan in words:
+            word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
+            maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+            operands = [maps, tiles, h.ring, cursor, row0[side.label], word]
+            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
             maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]

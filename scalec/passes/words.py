@@ -22,12 +22,14 @@ class WordPlan:
             instruction's block where an instruction takes several bytes of a row.
         bytes: of a row in a stage.
         whole: whether each word is four adjacent bytes in memory, aligned.
+        bulk: whether a bulk copy brings the words of a stage as they are: those of adjacent rows are adjacent.
     """
 
     scale: Scale
     unit: int
     bytes: int
     whole: bool
+    bulk: bool
 
     @property
     def words(self) -> int:
@@ -46,7 +48,21 @@ class WordPlan:
         unit = block if block < family.k else depth if scale.k == WHOLE else min(scale.k, depth)
         count = depth // unit
         whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
-        return WordPlan(scale, unit, count, whole)
+        bulk = whole and schedule.scale_path != "thread" and not _no_bulk_words(problem, scale)
+        return WordPlan(scale, unit, count, whole, bulk)
+
+
+def _no_bulk_words(problem: Problem, scale: Scale) -> str:
+    """Why the words of a scale cannot come by bulk copy, "" where they can."""
+    dim = problem.m if scale is problem.lhs.scale_in_mma else problem.n
+    align = problem.target.tma_align
+    if scale.layout != "packed" or scale.rows != 1:
+        return f"{scale.name} is not packed, one scale for each {dim.name}"
+    if dim.size is not None and dim.size * WORD % align:
+        return (
+            f"a column of {scale.name} is {dim.size * WORD} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
+        )
+    return ""
 
 
 def _words_in_memory(problem: Problem, scale: Scale) -> bool:
