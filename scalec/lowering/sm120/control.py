@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.state import State
+from scalec.lowering.builder import Variable
+from scalec.lowering.common import control
+from scalec.lowering.common.state import Cursor, State
 from scalec.lowering.sm120.table import TABLE
 
 # without a hint of time: with one, each wait has a second test and a sleep in line (ptxas 13.0: 10 to 20 cycles of
@@ -17,10 +21,36 @@ mbarrier.try_wait.parity.shared::cta.b64 P1, [$0], $1;
 }"""
 
 
+@dataclass
+class WaitingCursor(Cursor):
+    """A cursor that also has the address of the full barrier that it will wait for: `first` is that of stage 0."""
+
+    first: ir.Value
+    barrier: Variable
+
+
+@TABLE.lowers("tile.cursor")
+def cursor(s: State, op: ir.OpView) -> None:
+    """Where a role waits at a cursor, the barrier's address is kept too: found at the wait, it would delay it."""
+    control.cursor(s, op)
+    waits = [use.owner for use in op.result.uses if use.owner.operation.name == "tile.wait"]
+    if waits:
+        c, first = s.get(op.result), s.get(waits[0].opview.ring).full
+        s.values[op.result] = WaitingCursor(c.depth, c.stage, c.phase, c.ready, first, s.b.variable(s.b.i32, first))
+
+
+@TABLE.lowers("tile.advance")
+def advance(s: State, op: ir.OpView) -> None:
+    control.advance(s, op)
+    c = s.get(op.cursor)
+    if isinstance(c, WaitingCursor):
+        c.barrier.set(s.b.add(c.first, s.b.shl(c.stage.get(), 3)))
+
+
 @TABLE.lowers("tile.wait")
 def wait(s: State, op: ir.OpView) -> None:
-    b, c = s.b, s.get(op.cursor)
-    s.b.asm(_WAIT, [], [b.add(s.get(op.ring).full, b.shl(c.stage.get(), 3)), c.phase.get()])
+    c = s.get(op.cursor)
+    s.b.asm(_WAIT, [], [c.barrier.get(), c.phase.get()])
 
 
 @TABLE.lowers("tile.steps")
