@@ -5,7 +5,7 @@ The lowering's own functions run here on plain integers, one thread at a time, i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.lowering.common import epilogue
-from scalec.lowering.common.state import Buffer, Geometry, Window, row_swizzle
+from scalec.lowering.common.state import COMMON, Buffer, Geometry, State, Window, row_swizzle
 from scalec.passes.pipeline import find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan
@@ -49,6 +49,8 @@ class Numbers:
         self.ops: list[tuple[str, list[Any]]] = []
 
     add, mul = staticmethod(lambda a, b: a + b), staticmethod(lambda a, b: a * b)
+    sub, div = staticmethod(lambda a, b: a - b), staticmethod(lambda a, b: a // b)
+    compare = staticmethod(lambda predicate, a, b: {"eq": a == b, "lt": a < b}[predicate])
     shl, shr = staticmethod(lambda a, b: a << b), staticmethod(lambda a, b: a >> b)
     and_, xor = staticmethod(lambda a, b: a & b), staticmethod(lambda a, b: a ^ b)
     address = staticmethod(lambda space, value: value)
@@ -68,67 +70,107 @@ class Value(SimpleNamespace):
     """A handle: its type, and what the lowering knows it as."""
 
 
+class Thread(State):
+    """One thread of a consumer role that starts at warp 4: its state, on integers, with nothing to insert into."""
+
+    @staticmethod
+    def of(geometry: Geometry, warp: int, lane: int) -> Thread:
+        tid, table, target = 32 * (4 + warp) + lane, COMMON, get_target("sm_90a")
+        return Thread(target, table, geometry, Numbers(), {}, 0, (1, 1), tid, lane, 4 + warp, 0, 0, first_warp=4)
+
+    def once(self, key: Any, emit: Callable[[], Any]) -> Any:
+        if key not in self._once:
+            self._once[key] = emit()
+        return self._once[key]
+
+    def get(self, value: Value) -> Any:
+        return value.lowered
+
+    def unit_barrier(self) -> None:
+        pass
+
+
+def zeros(*names: str) -> dict[str, Value]:
+    return {name: Value(lowered=0) for name in names}
+
+
 def stored(
-    columns: int, width: int, waves: int, warpgroup: int, quarter: int, lane: int
+    geometry: Geometry, columns: int, width: int, waves: int, warp: int, lane: int
 ) -> tuple[list[int], list[tuple[int, int, int]]]:
     """(addresses of the thread's stmatrix, (source, x, y) of its bulk stores) of `tile.store`, bf16."""
     bf16 = ir.Type.parse("bf16")
-    rows, pitch = 64 * waves, 2 * width
+    pitch, wave = 2 * width, geometry.wave
     i64 = lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), v)  # noqa: E731
-    shape = ir.DenseI64ArrayAttr.get([rows * (warpgroup + 1), columns])
+    shape = ir.DenseI64ArrayAttr.get([wave * waves * geometry.units[0], columns * geometry.units[1]])
     staging = Value(type=tile.SharedType.get(shape, bf16, i64(pitch), i64(1)), lowered=None)
     staging.lowered = Buffer(0, staging.type)
-    target = Value(type=tile.DescriptorType.get(ir.DenseI64ArrayAttr.get([width, 64]), bf16, i64(pitch)), lowered="map")
+    box = ir.DenseI64ArrayAttr.get([width, wave])
+    target = Value(type=tile.DescriptorType.get(box, bf16, i64(pitch)), lowered="map")
     register = Value(get=lambda: 0)
     fragment = SimpleNamespace(waves=[[register] * (columns // 2)] * waves, columns=columns)
-    b = Numbers()
-    state = SimpleNamespace(
-        b=b,
-        get=lambda v: v.lowered,
-        geometry=Geometry(4, (warpgroup + 1, 1), 64),
-        unit=lambda axis: (warpgroup, 0)[axis],
-        unit_index=warpgroup,
-        warp_in_unit=quarter,
-        lane=lane,
-        lead=True,
-        unit_barrier=lambda: None,
-    )
-    op = Value(accumulator=Value(lowered=fragment), staging=staging, target=target)
-    op.m0, op.n0 = Value(lowered=0), Value(lowered=0)
-    epilogue.store(state, op)
-    copies = [(o[1], o[2], o[3]) for name, o in b.ops if name == "nvvm.cp.async.bulk.tensor.global.shared.cta"]
-    return [o[0] for name, o in b.ops if name == "nvvm.stmatrix"], copies
+    op = Value(accumulator=Value(lowered=fragment), staging=staging, target=target, **zeros("m0", "n0"))
+    thread = Thread.of(geometry, warp, lane)
+    epilogue.store(thread, op)
+    made = thread.b.ops
+    copies = [(o[1], o[2], o[3]) for name, o in made if name == "nvvm.cp.async.bulk.tensor.global.shared.cta"]
+    return [o[0] for name, o in made if name == "nvvm.stmatrix"], copies
 
 
+# warpgroups that share a tile's rows, as wgmma has them, and warps that share rows and columns, as mma.sync has them
+geometries = st.one_of(
+    st.integers(1, 3).map(lambda m: Geometry(4, (m, 1), 64)),
+    st.sampled_from([(8, 1), (4, 2), (2, 4), (1, 8), (2, 2), (1, 1)]).map(lambda units: Geometry(1, units, 16)),
+)
 shapes = st.sampled_from([(64, 64), (128, 64), (256, 64), (32, 32), (96, 32), (16, 16), (48, 16), (80, 16)])
 
 
-@settings(deadline=None, max_examples=20)
-@given(shape=shapes, waves=st.integers(1, 2), warpgroup=st.integers(0, 2))
-def test_results_are_staged_as_the_bulk_store_reads_them(shape: tuple[int, int], waves: int, warpgroup: int) -> None:
-    (columns, width), lanes = shape, range(32)
-    pitch, base = 2 * width, warpgroup * waves * 64 * columns * 2
+@settings(deadline=None, max_examples=30)
+@given(geometry=geometries, shape=shapes, waves=st.integers(1, 2), data=st.data())
+def test_results_are_staged_as_the_bulk_store_reads_them(
+    geometry: Geometry, shape: tuple[int, int], waves: int, data: st.DataObject
+) -> None:
+    (columns, width), wave, warps = shape, geometry.wave, geometry.warps
+    unit = data.draw(st.integers(0, geometry.units[0] * geometry.units[1] - 1))
+    m, n = unit % geometry.units[0] * waves * wave, unit // geometry.units[0] * columns
+    size = waves * wave * columns * 2
+    pitch, base = 2 * width, unit * size
     # where the bulk store of the box at (x, y) looks for the 16 bytes from column c of row r
-    _, copies = stored(columns, width, waves, warpgroup, 0, 0)
-    boxes = {(x, y - warpgroup * waves * 64): source for source, x, y in copies}
-    assert sorted(boxes) == [(x, y) for x in range(0, columns, width) for y in range(0, waves * 64, 64)]
+    _, copies = stored(geometry, columns, width, waves, warps * unit, 0)
+    boxes = {(x - n, y - m): source for source, x, y in copies}
+    assert sorted(boxes) == [(x, y) for x in range(0, columns, width) for y in range(0, waves * wave, wave)]
     found = []
-    for quarter in range(4):
-        for lane in lanes:
-            addresses, _ = stored(columns, width, waves, warpgroup, quarter, lane)
+    for quarter in range(warps):
+        for lane in range(32):
+            addresses, _ = stored(geometry, columns, width, waves, warps * unit + quarter, lane)
             found += addresses
             # stmatrix .x4: lane l holds the address of row l % 8 of matrix l / 8; matrices: rows 0-7, 8-15 of
             # columns 0-7, then of columns 8-15 (PTX ISA 9.7.15, stmatrix; the registers' order is the lowering's)
             row, second = 16 * quarter + lane % 16, 8 * (lane // 16)
             wanted = []
-            for wave in range(waves):
+            for y in range(0, waves * wave, wave):
                 for c in range(second, columns, 16):
-                    box = boxes[c // width * width, wave * 64]
-                    assert box % 128 == 0
+                    box = boxes[c // width * width, y]
+                    assert box % (8 * pitch) == 0  # the swizzle's period
                     wanted.append(swizzle(box + row * pitch + c % width * 2, pitch))
             assert addresses == wanted
-    # a bijection: each 16 bytes of the warpgroup's part of the staging tile are written once
-    assert sorted(found) == list(range(base, base + waves * 64 * columns * 2, 16))
+    # a bijection: each 16 bytes of the unit's part of the staging tile are written once
+    assert sorted(found) == list(range(base, base + size, 16))
+
+
+@settings(deadline=None, max_examples=20)
+@given(geometry=geometries, waves=st.integers(1, 2), columns=st.sampled_from([8, 16, 40]))
+def test_each_element_of_a_tile_lies_in_one_thread(geometry: Geometry, waves: int, columns: int) -> None:
+    rows = geometry.units[0] * waves * geometry.wave
+    held = np.zeros((rows, geometry.units[1] * columns), int)
+    op = Value(**zeros("m0", "n0"), m=Value(lowered=held.shape[0]), n=Value(lowered=held.shape[1]))
+    for warp in range(geometry.warps * geometry.units[0] * geometry.units[1]):
+        for lane in range(32):
+            thread = Thread.of(geometry, warp, lane)
+            for wave in range(waves):
+                for _, place in epilogue._places(thread, op, wave, waves, columns):
+                    assert all((*place.row_inside, *place.column_inside))
+                    held[np.ix_([place.row, place.row + 8], [place.column, place.column + 1])] += 1
+    assert (held == 1).all()
 
 
 @given(row=st.integers(0, 255), block=st.integers(0, 7))

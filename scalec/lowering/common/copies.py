@@ -1,4 +1,4 @@
-"""Copies into shared memory, and scales fetched into registers,."""
+"""Copies into shared memory, and scales fetched into registers."""
 
 from __future__ import annotations
 

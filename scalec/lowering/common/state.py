@@ -181,7 +181,8 @@ class State:
             index = b.shr(self.warp, per_unit.bit_length() - 1) if per_unit > 1 else self.warp
             return b.sub(index, self.first_warp // per_unit) if self.first_warp else index
 
-        if along[axis] == 1:
+        # a lone unit's index is LLVM's to fold: folded here, address sums change places in the PTX, then in the SASS
+        if along[axis] == 1 and (axis or along[1] > 1):
             return 0
         index = self.once("unit", emit)
         if min(along) == 1:
