@@ -209,6 +209,15 @@ def _unroll(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _early_wait(problem: Problem, schedule: Any) -> None:
+    if schedule.early_wait and problem.family.operands_in != "shared":
+        raise ScheduleError(
+            "early_wait = 1, and the loop waits for the next stage before its last products anyway",
+            expected="0 where the tensor core takes operands from registers",
+            fix="early_wait=0",
+        )
+
+
 def _scale_path(problem: Problem, schedule: Any) -> None:
     reason = no_bulk_scales(problem)
     if schedule.scale_path == "bulk" and reason:
@@ -239,6 +248,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _registers,
     _staged_epilogue,
     _unroll,
+    _early_wait,
     _scale_path,
     _shared_memory,
 )
