@@ -53,6 +53,9 @@ FP8_SCHEDULES = [
     "tile=64x8x128",
     "tile=128x16x128",
     "tile=128x64x128, warpgroups=2, registers=56x224",
+    "swap=1",
+    "swap=1, tile=64x16x128, cluster=2x1",
+    "swap=1, tile=192x24x128, scale_path=thread, cluster=1x2",
 ]
 
 BF16_SCHEDULES = [
@@ -65,4 +68,6 @@ BF16_SCHEDULES = [
     "cluster=2x1, unroll=4",
     "cluster=1x1, stages=2",
     "tile=256x48x64",
+    "swap=1, tile=64x8x64",
+    "swap=1, tile=128x128x64, cluster=2x1",
 ]
