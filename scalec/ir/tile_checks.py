@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ir
-from scalec.ir.tile_types import WindowType, element_of, int_of, ints_of, shape_of
+from scalec.ir.tile_types import WindowType, bits_of, element_of, int_of, ints_of, shape_of
 from scalec.ir.verify import fail
 from scalec.targets import MAX_BOX
 
@@ -73,10 +73,12 @@ MAX_TRANSACTION = (1 << 20) - 1
 """Bytes that a barrier can expect (PTX ISA 9.7.13.15, mbarrier: range of the tx-count)."""
 
 
-def copies(op: ir.OpView) -> bool:
-    """Refuses a bulk copy whose box is not the tile, in shape, element and swizzle."""
+def copies(op: ir.OpView, panels: bool = False) -> bool:
+    """Refuses a bulk copy whose box is not the tile, or with `panels` a panel, in shape, element and swizzle."""
     box, tile = shape_of(op.source.type), shape_of(op.target.type)
-    if box[::-1] != tile:
+    swizzled = box[0] * bits_of(element_of(op.source.type)) == 8 * int_of(op.source.type.swizzle)
+    panel = panels and swizzled and tile[1] % box[0] == 0
+    if box[1] != tile[0] or not (box[0] == tile[1] or panel):
         return fail(op, f"box {list(box)} (innermost first) does not fill a tile of {list(tile)}")
     if max(box) > MAX_BOX:
         return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")

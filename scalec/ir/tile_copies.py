@@ -25,8 +25,9 @@ from scalec.ir.verify import fail, verifier
 
 
 class CopyOp(Tile.Operation, name="copy"):
-    """Bulk copy of the box at (x, y), x innermost, into the cursor's stage; completes on the ring's full barrier.
+    """Bulk copy of the tile at (x, y), x innermost, into the cursor's stage; completes on the ring's full barrier.
 
+    The box is the tile, or one panel of it (`buffer`): the panels are then copied one by one, to the right along x.
     With `multicast` 1 the cluster's first CTA issues it for all its CTAs.
     """
 
@@ -40,7 +41,7 @@ class CopyOp(Tile.Operation, name="copy"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return copies(op) and in_step(op, op.ring, op.target)
+        return copies(op, panels=True) and in_step(op, op.ring, op.target)
 
 
 class WindowOp(Tile.Operation, name="windows"):

@@ -51,7 +51,7 @@ class LoadOp(Tile.Operation, name="load"):
     """Brings a warp's rows of the cursor's stage, over the `step`-th slice of K, into registers.
 
     The tile is [rows, K], or with `transpose` 1 [K, rows]. Elements of less than 8 bits lie in tiles of bytes: packed,
-    or one to a byte, where a slice is only as deep as it has bytes.
+    or one to a byte, where a slice is only as deep as it has bytes; transposed only so.
     """
 
     target: ext.Operand[MultiplicandType]
@@ -72,6 +72,10 @@ class LoadOp(Tile.Operation, name="load"):
         if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):
             return fail(op, f"loads {stored} into registers for {element}")
         bits = bits_of(stored)
+        if int_of(op.transpose) and rows % 16:
+            return fail(op, f"transposes {rows} rows, expected rows by 16")
+        if int_of(op.transpose) and bits * shape_of(op.target.type)[1] != 8 * STEP_BYTES:
+            return fail(op, f"transposes slices of {shape_of(op.target.type)[1]} elements of K, packed to {stored}")
         if (int_of(op.step) + 1) * 8 * STEP_BYTES > tile_k * bits:
             return fail(op, f"step {int_of(op.step)} of {STEP_BYTES} bytes is outside rows of {tile_k * bits // 8}")
         return True

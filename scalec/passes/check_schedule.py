@@ -12,7 +12,7 @@ from scalec.passes.base import decide
 from scalec.passes.choose_stages import no_bulk_scales
 from scalec.passes.choose_swizzle import no_bulk_epilogue, staged_row, widest
 from scalec.passes.choose_tiling import cuts_scales, no_swap
-from scalec.passes.problem import PROMOTION_BLOCK, Problem
+from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads, units
 from scalec.passes.warp_specialize import WARPS, warps_for
 from scalec.targets import MAX_BOX, Target
@@ -103,6 +103,9 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
         (problem.lhs, schedule.swizzle_a, "swizzle_a"),
         (problem.rhs, schedule.swizzle_b, "swizzle_b"),
     ):
+        if operand.mn_major:
+            _panels(problem, operand, schedule, field)
+            continue
         row = operand.shared_bytes(k)
         if swizzle == 0 or row != swizzle:
             raise ScheduleError(
@@ -111,6 +114,23 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
                 fix=f"tile K = {problem.target.swizzles[0] * 8 // operand.shared_bits}, "
                 f"{field}={problem.target.swizzles[0]}",
             )
+
+
+def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> None:
+    """Refuses a tile with K outermost that is no whole number of panels."""
+    axis, swizzle = "MN"[operand is problem.rhs], getattr(schedule, field)
+    row, k = operand.shared_bytes(schedule.tile[axis == "N"]), schedule.tile[2]
+    if swizzle == 0 or row % swizzle:
+        raise ScheduleError(
+            f"a row of the tile of {operand.name}, contiguous along {operand.rows}, is {row} bytes and {field} = "
+            f"{swizzle}",
+            expected="a divisor of the row: one box of the bulk copy is as wide as the swizzle",
+            fix=f"{field}={widest(problem.target, row)}" if widest(problem.target, row) else f"another tile {axis}",
+        )
+    if k > MAX_BOX:
+        raise ScheduleError(
+            f"tile K = {k} is more rows of {operand.name} than one bulk copy brings", expected=f"at most {MAX_BOX}"
+        )
 
 
 def _cluster(problem: Problem, schedule: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
-from scalec.passes.problem import Problem
+from scalec.passes.problem import Operand, Problem
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
 from scalec.targets import Target
@@ -17,9 +17,9 @@ STAGES_BESIDE_STAGING = 3
 class ChooseSwizzle:
     """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue` and `staged`.
 
-    Operand tiles take the widest swizzle that divides a row of the tile. Results are staged in shared memory and
-    leave by bulk copy where they are 16-bit, the copy's alignment is known to hold and three stages still fit;
-    otherwise registers are stored directly and there is no `swizzle_c` (0).
+    Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
+    are staged in shared memory and leave by bulk copy where they are 16-bit, the copy's alignment is known to hold and
+    three stages still fit; otherwise registers are stored directly and there is no `swizzle_c` (0).
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->
@@ -34,7 +34,6 @@ class ChooseSwizzle:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
-        tile_k = schedule.tile[2]
         epilogue = schedule.epilogue
         staged = schedule.staged
         if staged is None:
@@ -46,8 +45,8 @@ class ChooseSwizzle:
             epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule) else "direct"
         return schedule.with_fields(
             staged=staged if epilogue == "bulk" else 0,
-            swizzle_a=widest(problem.target, problem.lhs.shared_bytes(tile_k)),
-            swizzle_b=widest(problem.target, problem.rhs.shared_bytes(tile_k)),
+            swizzle_a=widest(problem.target, tile_row(problem.lhs, schedule.tile[0], schedule.tile[2])),
+            swizzle_b=widest(problem.target, tile_row(problem.rhs, schedule.tile[1], schedule.tile[2])),
             swizzle_c=widest(problem.target, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )
@@ -67,6 +66,11 @@ def staged_waves(problem: Problem, schedule: Schedule) -> int:
 def widest(target: Target, row: int) -> int:
     """The widest swizzle that divides a row of `row` bytes."""
     return next(s for s in target.swizzles if s == 0 or row % s == 0)
+
+
+def tile_row(operand: Operand, rows: int, depth: int) -> int:
+    """Bytes of a row of an operand's tile in shared memory, of `rows` rows of the operand by `depth` of K."""
+    return operand.shared_bytes(rows if operand.mn_major else depth)
 
 
 def staged_row(problem: Problem, schedule: Schedule) -> int:

@@ -28,6 +28,16 @@ class Side:
     swizzle: int
     multicast: bool
 
+    def shape(self, depth: int) -> tuple[int, int]:
+        """Of its tile, `depth` elements of K deep; packed elements in bytes."""
+        count = self.operand.shared_bytes if self.operand.element.bits < 8 else int
+        return (depth, count(self.rows)) if self.operand.mn_major else (self.rows, count(depth))
+
+    def box(self, depth: int) -> tuple[int, int]:
+        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle."""
+        height, width = self.shape(depth)
+        return min(width, self.swizzle * 8 // max(8, self.operand.shared_bits)), height
+
 
 @dataclass
 class Handles:
@@ -80,8 +90,7 @@ class Frame:
             operand = side.operand
             narrow = operand.element.bits < 8  # tiles of bytes, packed or padded
             element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.element.mlir)
-            width = operand.shared_bytes(depth) if narrow else depth
-            box = (width, side.rows)
+            box = side.box(depth)
             source = Source(
                 "tensor_map",
                 operand.name,
@@ -91,7 +100,7 @@ class Frame:
                 align=operand.align,
             )
             h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle), source)
-            h.tiles[side.label] = self.shared(side.label, (side.rows, width), element, side.swizzle, s.stages)
+            h.tiles[side.label] = self.shared(side.label, side.shape(depth), element, side.swizzle, s.stages)
             name, plan = f"{side.label}_scale", self.word_plan(side)
             if plan is not None:
                 word = ir.IntegerType.get_signless(32)

@@ -53,7 +53,8 @@ class Producer(Frame):
         for side in self.sides:
             packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
             x = e.arith("arith.divui", k0, e.i32(packed)) if packed > 1 else k0
-            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, x, row0[side.label]]
+            place = (row0[side.label], k0) if side.operand.mn_major else (x, row0[side.label])
+            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, *place]
             e.op("tile.copy", operands=operands, multicast=int(side.multicast))
         if window is not None:
             with e.region("tile.when", [first]):

@@ -101,7 +101,7 @@ class RegisterConsumer(Consumer):
         # B first: the products' order is A's, and each slice of B meets all of A
         for side, registers in reversed(list(zip(self.sides, p.slices[step % 2], strict=True))):
             operands = [registers, h.tiles[side.label], p.front]
-            self.e.op("tile.load", operands=operands, step=step, transpose=int(side.operand.contiguous != "k"))
+            self.e.op("tile.load", operands=operands, step=step, transpose=int(side.operand.mn_major))
 
     def turn(self, p: Pipeline) -> None:
         for words in p.words.values():

@@ -88,6 +88,11 @@ class Operand:
         return self.shared_bits > self.element.bits
 
     @property
+    def mn_major(self) -> bool:
+        """Whether it is stored with K outermost, and its tile in shared memory is [K, rows]."""
+        return self.contiguous != "k"
+
+    @property
     def promoted(self) -> tuple[Scale, ...]:
         """The scales that sums are promoted by."""
         return tuple(s for s in self.scales if not s.in_mma)

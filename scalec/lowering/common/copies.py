@@ -21,6 +21,14 @@ def copy(s: State, op: ir.OpView) -> None:
     _bulk_copy(s, op, s.get(op.target).address(s.b, s.get(op.cursor)))
 
 
+def _panels(op: ir.OpView) -> Iterator[tuple[int, int]]:
+    """(columns to the right, bytes further on) of the panels of the tile that a copy fills: one where it is the box."""
+    box, (rows, columns) = tile.shape_of(op.source.type), tile.shape_of(op.target.type)
+    size = rows * tile.bits_of(tile.element_of(op.target.type)) // 8
+    for first in range(0, columns, box[0]):
+        yield first, first * size
+
+
 @COMMON.lowers("tile.copy_window")
 def copy_window(s: State, op: ir.OpView) -> None:
     target = s.get(op.target)
@@ -35,7 +43,11 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
     barrier = b.add(s.get(op.ring).full, b.shl(cursor.stage.get(), 3))
 
     def issue() -> None:
-        operands = [b.address(space, target), s.get(op.source), s.get(op.x), s.get(op.y), b.address(SHARED, barrier)]
+        for right, further in _panels(op):
+            one(b.add(s.get(op.x), right), b.add(target, further))
+
+    def one(x: ir.Value, target: ir.Value) -> None:
+        operands = [b.address(space, target), s.get(op.source), x, s.get(op.y), b.address(SHARED, barrier)]
         operands = [b.value(v) for v in operands]
         if multicast:
             operands.append(b.constant((1 << s.ctas) - 1, b.i16))

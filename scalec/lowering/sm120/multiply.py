@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scalec.errors import UnsupportedError
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Builder, Variable
+from scalec.lowering.builder import Variable
 from scalec.lowering.common.state import State
 from scalec.lowering.sm120.table import TABLE
+from scalec.lowering.sm120.transpose import UNPACK, load_transposed, swizzle
 
 _CHUNK = 16  # bytes of a row of an 8x8 matrix of ldmatrix
 _ELEMENTS = {
@@ -31,8 +31,6 @@ _ELEMENTS = {
 _ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
 # by K of the instruction: kind, and scales of a row that it takes from a word, by their type (9.7.14.3, table 36)
 _KINDS = {32: ("mxf8f6f4", {"ue8m0": 1}), 64: ("mxf4nvf4", {"ue8m0": 2, "ue4m3": 4})}
-# elements narrower than their byte in shared memory, by their bits
-_UNPACK = {4: "b4x16_p64", 6: "b6x16_p32"}
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,13 @@ def load(s: State, op: ir.OpView) -> None:
     step, type = tile.int_of(op.step), op.source.type
     pitch = tile.int_of(type.swizzle)
     if tile.int_of(op.transpose):
-        raise UnsupportedError("an operand with K outermost", expected="K contiguous")
+        load_transposed(s, op, target.registers)
+        return
     base = s.once(("load", op.source, target.side, step), lambda: _first_chunk(s, source, target, step, pitch))
     at = source.at(b, s.get(op.cursor), base)
     element, (_, depth) = tile.bits_of(tile.element_of(op.target.type)), tile.shape_of(op.target.type)
     padded = element * depth < 8 * tile.STEP_BYTES
-    form = "m8n16.x{}.shared.b8x16." + _UNPACK[element] if padded else "m8n8.x{}.shared.b16"
+    form = "m8n16.x{}.shared.b8x16." + UNPACK[element] if padded else "m8n8.x{}.shared.b16"
     flat = [(i * (16 if target.side == "a" else 8), r) for i, r in enumerate(target.registers)]
     for rows in range(0, target.rows, 16):
         registers = [v for row, r in flat if rows <= row < rows + 16 for v in r]
@@ -96,16 +95,9 @@ def _first_chunk(s: State, source: Any, target: Slice, step: int, pitch: int) ->
     else:
         row = b.add(b.and_(lane, 7), b.shl(b.shr(lane, 4), 3)) if target.rows > 8 else b.and_(lane, 7)
         half, unit = b.and_(b.shr(lane, 3), 1), s.unit(1)
-    chunk = b.shl(b.xor(b.add(half, 2 * step), _swizzle(b, row, pitch)), 4)
+    chunk = b.shl(b.xor(b.add(half, 2 * step), swizzle(b, row, pitch)), 4)
     offset = b.add(b.mul(b.add(b.mul(unit, target.rows), row), pitch), chunk)
     return b.add(source.base, offset)
-
-
-def _swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
-    """What a row XORs into the index of its 16-byte chunks: rows of `pitch` bytes, swizzled over as many."""
-    return {128: lambda: b.and_(row, 7), 64: lambda: b.and_(b.shr(row, 1), 3), 32: lambda: b.and_(b.shr(row, 2), 1)}[
-        pitch
-    ]()
 
 
 # ------------------------------------------------------------------------------------------------------------ scales
