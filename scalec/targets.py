@@ -185,7 +185,9 @@ def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> Mm
 # the way there (ldmatrix .trans is for 16-bit elements; tf32 is loaded word by word).
 _SM120_MMA = (
     _warp_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16))),
-    _warp_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", scales=(BlockScale("ue8m0", 32),), container_bits=8),
+    _warp_mma(
+        32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", scales=(BlockScale("ue8m0", 32),), container_bits=8, mn_major=True
+    ),
     _warp_mma(16, "bf16", mn_major=True),
     _warp_mma(16, "f16", mn_major=True),
     _warp_mma(8, "tf32", mn_major=True),

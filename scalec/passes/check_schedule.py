@@ -10,12 +10,12 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_stages import no_bulk_scales
-from scalec.passes.choose_swizzle import no_bulk_epilogue, staged_row, widest
+from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
 from scalec.passes.choose_tiling import cuts_scales, no_swap
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads, units
 from scalec.passes.warp_specialize import WARPS, warps_for
-from scalec.targets import MAX_BOX, Target
+from scalec.targets import MAX_BOX, PADDED_ROW, Target
 
 
 class CheckSchedule:
@@ -118,19 +118,29 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
 
 def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> None:
     """Refuses a tile with K outermost that is no whole number of panels."""
-    axis, swizzle = "MN"[operand is problem.rhs], getattr(schedule, field)
-    row, k = operand.shared_bytes(schedule.tile[axis == "N"]), schedule.tile[2]
-    if swizzle == 0 or row % swizzle:
+    axis, swizzle = int(operand is problem.rhs), getattr(schedule, field)
+    rows, k = schedule.tile[axis], schedule.tile[2]
+    reason, row = no_panels(problem.target, operand, rows), operand.shared_bytes(rows)
+    if reason:
+        raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {_panel(problem, operand)}")
+    fitting = [s for s in problem.target.swizzles if s and row % s == 0 and not (operand.padded and s < PADDED_ROW)]
+    if swizzle not in fitting:
         raise ScheduleError(
             f"a row of the tile of {operand.name}, contiguous along {operand.rows}, is {row} bytes and {field} = "
             f"{swizzle}",
-            expected="a divisor of the row: one box of the bulk copy is as wide as the swizzle",
-            fix=f"{field}={widest(problem.target, row)}" if widest(problem.target, row) else f"another tile {axis}",
+            expected="a divisor of the row: a box of the bulk copy is as wide as the swizzle",
+            fix=f"{field}={fitting[0]}",
         )
     if k > MAX_BOX:
         raise ScheduleError(
             f"tile K = {k} is more rows of {operand.name} than one bulk copy brings", expected=f"at most {MAX_BOX}"
         )
+
+
+def _panel(problem: Problem, operand: Operand) -> int:
+    """Rows of the narrowest panel."""
+    narrowest = min(s for s in problem.target.swizzles if s)
+    return PADDED_ROW if operand.padded else narrowest * 8 // operand.shared_bits
 
 
 def _cluster(problem: Problem, schedule: Any) -> None:

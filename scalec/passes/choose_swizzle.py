@@ -8,7 +8,7 @@ from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
-from scalec.targets import Target
+from scalec.targets import PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
 """With fewer stages beside the staged result, at most one K block is on its way while one is multiplied."""
@@ -71,6 +71,16 @@ def widest(target: Target, row: int) -> int:
 def tile_row(operand: Operand, rows: int, depth: int) -> int:
     """Bytes of a row of an operand's tile in shared memory, of `rows` rows of the operand by `depth` of K."""
     return operand.shared_bytes(rows if operand.mn_major else depth)
+
+
+def no_panels(target: Target, operand: Operand, rows: int) -> str:
+    """Why a tile of `rows` rows cannot be copied panel by panel where K is outermost, "" where it can."""
+    row = operand.shared_bytes(rows)
+    if operand.padded and rows % PADDED_ROW:
+        return f"a tile of {rows} of {operand.rows}: {operand.name} is copied {PADDED_ROW} at a time"
+    if not operand.padded and not widest(target, row):
+        return f"a tile of {rows} of {operand.rows}, {row} bytes of {operand.name}: no swizzle divides it"
+    return ""
 
 
 def staged_row(problem: Problem, schedule: Schedule) -> int:

@@ -10,6 +10,7 @@ from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.choose_swizzle import no_panels
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit
 from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
@@ -246,6 +247,10 @@ def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pr
     if not cuts_scales(problem, tile):
         scale = problem.rhs.promoted[0]
         return f"columns that straddle the blocks of {scale.name}, one for each {scale.rows} of {problem.rhs.rows}"
+    for operand, rows in ((problem.lhs, tile[0]), (problem.rhs, tile[1])):
+        reason = no_panels(problem.target, operand, rows) if operand.mn_major else ""
+        if reason:
+            return reason
     plan = schedule.with_fields(
         tile=tile,
         warpgroups=warpgroups,

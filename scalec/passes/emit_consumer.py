@@ -125,7 +125,7 @@ class Consumer(Epilogue):
         _, spacing, own = self.fetch_shape(side)
         rows = h.m if side.label == "A" else h.n
         source = self.pointer(scale.name, scale.argument_index)
-        strides = self.strides(scale.name, scale.layout)
+        strides = self.strides(scale)
         operands = [fetched[side.label], source, *strides, row0[side.label], rows, k0, h.k]
         row_block = (1 << 30) if scale.rows == WHOLE else scale.rows
         axis = "m" if side.label == "A" else "n"

@@ -11,7 +11,7 @@ from scalec.abi import PADDED
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
-from scalec.passes.problem import Operand, Problem
+from scalec.passes.problem import Operand, Problem, Scale
 from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_rows, units
 from scalec.passes.words import WordPlan
 
@@ -198,12 +198,12 @@ class Frame:
                 return self.e.op("tile.windows", [self.e.type("window")], blocks=WINDOW, slots=slots).result
         return None
 
-    def strides(self, name: str, layout: str) -> tuple[ir.Value, ir.Value]:
+    def strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
         """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
-        e, i64 = self.e, ir.IntegerType.get_signless(64)
-        if layout == "row":
-            return e.parameter(self.body, i64, Source("stride", name, axis=0)), e.i64(1)
-        return e.i64(1), e.parameter(self.body, i64, Source("stride", name, axis=1))
+        e, i64, (rows, k) = self.e, ir.IntegerType.get_signless(64), scale.axes
+        if scale.layout == "row":
+            return e.parameter(self.body, i64, Source("stride", scale.name, axis=rows)), e.i64(1)
+        return e.i64(1), e.parameter(self.body, i64, Source("stride", scale.name, axis=k))
 
     def pointer(self, name: str, argument_index: int, align: int = 0) -> ir.Value:
         """A tensor argument as memory that threads read or write."""

@@ -121,7 +121,7 @@ class Producer(Frame):
             return
         scale = self.row_scale(side)
         source = self.pointer(scale.name, scale.argument_index, align=4)
-        strides = self.strides(scale.name, scale.layout)
+        strides = self.strides(scale)
         operands = [room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k]
         self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
 
@@ -145,7 +145,7 @@ class Producer(Frame):
         if scale.layout == "blocked":
             return self.e.i64(0), self.e.i64(0)
         if scale.layout != "packed":
-            return self.strides(scale.name, scale.layout)
+            return self.strides(scale)
         i64 = ir.IntegerType.get_signless(64)
         row, k = (self.e.parameter(self.body, i64, Source("stride", scale.name, axis=axis)) for axis in (0, 1))
         return row, k

@@ -44,9 +44,11 @@ class Scale:
         name: what the user calls it.
         rows: rows (of A) or columns of the product (of B) in a block; WHOLE where one block spans all.
         k: K elements of a block: a multiple of PROMOTION_BLOCK, or with `in_mma` of the instruction's block, or WHOLE.
-        layout: "row" or "col" (rows contiguous); with `in_mma` also "blocked" or "packed" (scalec.formats.Granularity).
+        layout: "row" (K contiguous) or "col" (rows contiguous); with `in_mma` also "blocked" or "packed"
+            (scalec.formats.Granularity).
         type: its element type: "f32", or with `in_mma` one of the family's.
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
+        axes: the tensor's axes of rows and of K.
     """
 
     argument_index: int
@@ -56,6 +58,7 @@ class Scale:
     layout: str
     type: str = "f32"
     in_mma: bool = False
+    axes: tuple[int, int] = (0, 1)
 
 
 @dataclass(frozen=True)

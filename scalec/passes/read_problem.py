@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -74,8 +75,8 @@ class Reader:
         if family is None:
             raise self.no_instruction(lhs, rhs)
         self.check_scales(lhs, rhs, family)
-        for operand in (lhs, rhs):
-            self.check_rows(operand, k)
+        for operand, rows in ((lhs, m), (rhs, n)):
+            self.check_rows(operand, rows if operand.mn_major else k)
         epilogue, accumulators, inputs, result = self.epilogue(contract, m, n)
         return Problem(self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
 
@@ -202,9 +203,24 @@ class Reader:
                 place=place_of(levels[1].scales),
             )
         scales = tuple(self.scale(op, b, name, rows, k, side, family) for op, b in zip(levels, blocks, strict=True))
+        if transposed:
+            scales = tuple(self.transposed(s, name, rows, k) for s in scales)
         bits = max(element.bits, family.container_bits if family is not None else 0)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         return Operand(index, name, element, rows.name, rows.name if transposed else "k", scales, bits, align)
+
+    def transposed(self, scale: Scale, operand: str, rows: Dim, k: Dim) -> Scale:
+        """A scale of an operand with K outermost, read as [rows, K]."""
+        layouts = {"row": "col", "col": "row"}
+        if scale.layout not in layouts:
+            raise UnsupportedError(
+                f"{scale.name} has layout {scale.layout}, and {operand}[{k.name}, {rows.name}] is contiguous along "
+                f"{rows.name}",
+                expected="row or col: there is no such tiling of scales with K outermost",
+                fix=f"reorder {scale.name} before the call and leave out @{scale.layout}",
+                place=place_of(self.arguments[scale.argument_index]),
+            )
+        return replace(scale, layout=layouts[scale.layout], axes=scale.axes[::-1])
 
     def no_mn_major(self, element: ElementType) -> str:
         """Why an operand of this type cannot be stored with K outermost."""
@@ -338,20 +354,21 @@ class Reader:
                 place=place_of(self.arguments[b.argument_index]),
             )
 
-    def check_rows(self, operand: Operand, k: Dim) -> None:
-        """Refuses a K that the rows of a packed operand cannot have."""
+    def check_rows(self, operand: Operand, inner: Dim) -> None:
+        """Refuses an extent that the rows of a packed operand, contiguous along `inner`, cannot have."""
         name, row = operand.name, operand.element
-        if row.bits >= 8 or k.size is None:
+        if row.bits >= 8 or inner.size is None:
             return
         step, why = PADDED_ROW, f", which the copies that pad {row.name} to a byte need"
         if not operand.padded:
             step, why = 8 // math.gcd(8, row.bits), f": a row of {name} is no whole number of bytes"
-        if k.size % step:
+        if inner.size % step:
             raise UnsupportedError(
-                f"{k.name} = {k.size} is not a multiple of {step}{why}",
-                got=f"{name}: {row.name}, rows of {k.size} elements",
-                expected=f"{k.name} a multiple of {step}",
-                fix=f"pad {k.name} to {-(-k.size // step) * step} with zeros, in both operands",
+                f"{inner.name} = {inner.size} is not a multiple of {step}{why}",
+                got=f"{name}: {row.name}, rows of {inner.size} elements",
+                expected=f"{inner.name} a multiple of {step}",
+                fix=f"pad {inner.name} to {-(-inner.size // step) * step} with zeros"
+                + (", in both operands" if operand.contiguous == "k" else ""),
                 place=place_of(self.arguments[operand.argument_index]),
             )
 
