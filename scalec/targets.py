@@ -181,8 +181,9 @@ def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> Mm
 # mma.sync: PTX ISA 9.7.14.5.14: m16n8kK, K is 32 bytes of registers. Block scales: 9.7.14.3, tables 36 and 37; with
 # .kind::mxf4 and mxf4nvf4 (e2m1 packed) and .kind::mxf8f6f4 (a byte an element: ibid. and 9.7.14.5.15, ldmatrix
 # b4x16_p64 and b6x16_p32). .kind::f8f6f4 has no scales: FP8 without scales takes .kind::mxf8f6f4 with
-# ones, which has twice the rate on this chip. Registers hold the operands, so 16- and 32-bit ones may be transposed on
-# the way there (ldmatrix .trans is for 16-bit elements; tf32 is loaded word by word).
+# ones, which has twice the rate on this chip. Registers hold the operands, so they may be transposed on
+# the way there: ldmatrix .trans is for elements of 16 bits and of a byte, tf32 is loaded word by word; packed 4-bit
+# elements, two to a byte, cannot be.
 _SM120_MMA = (
     _warp_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16))),
     _warp_mma(

@@ -86,7 +86,8 @@ class Schedule:
         tile: (M, N, K) extents of one CTA's tile, in elements.
         cluster: (M, N) CTAs of one cluster. CTAs along N share the A tile, CTAs along M the B tile, by multicast.
         stages: depth of the shared-memory ring, in K blocks.
-        swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none.
+        swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
+            are longer, along M or N, lies in panels that wide.
         warpgroups: consumer warpgroups.
         warps: consumer warps (along M, along N) that share a tile. Where one instruction is a warpgroup's, each
             warpgroup takes tile M / warpgroups rows: 4 * warpgroups along M, 1 along N.

@@ -30,7 +30,8 @@ class SharedType(Tile.Type, name="buffer"):
     """A ring of tiles in shared memory: shape of one tile (rows, columns), element type, swizzle bytes, stages.
 
     No row of a swizzled tile is longer in memory than its swizzle. A wider tile is a sequence of panels: the first
-    columns of all rows, as many as the swizzle has bytes for, then the next columns of all rows.
+    columns of all rows, as many as the swizzle has bytes for, then the next columns of all rows (where `store` stages
+    results: of all rows of a wave).
     """
 
     shape: Any

@@ -99,6 +99,11 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
     family, k = problem.family, schedule.tile[2]
     if k % family.k:
         raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
+    if family.operands_in == "registers" and k % (2 * family.k):
+        raise ScheduleError(
+            f"tile K = {k} is not a multiple of {2 * family.k}: instructions take turns with two sets of registers",
+            fix=f"tile K = {k + family.k}",
+        )
     for operand, swizzle, field in (
         (problem.lhs, schedule.swizzle_a, "swizzle_a"),
         (problem.rhs, schedule.swizzle_b, "swizzle_b"),

@@ -10,6 +10,7 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.commands.run import upload
+from scalec.emulator.stats import Stats
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
@@ -20,12 +21,19 @@ BF16 = "C[m,n] = A[m,k] @ B[n,k]"
 
 
 def run_on(
-    source: str, dims: dict[str, int], fixed: tuple[str, ...], seed: int, limit: float, *, times: int = 1
-) -> None:
+    source: str,
+    dims: dict[str, int],
+    fixed: tuple[str, ...],
+    seed: int,
+    limit: float,
+    *,
+    times: int = 1,
+    target: str = "sm_90a",
+) -> Stats:
     """Runs a program: clean, within `limit` of the reference, all bytes of the result and no others written; `times` 2:
-    bit-equal, whatever the order that two seeds give."""
-    kernel = scalec.compile(source, target="sm_90a", dims={d: dims[d] for d in fixed})
-    device = emulated.EmulatedDevice("sm_90a")
+    bit-equal, whatever the order that two seeds give. Returns what the last run counted."""
+    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
+    device = emulated.EmulatedDevice(target)
     kernel.load(device)
     kernel.fixed = device
     with context.context():
@@ -52,6 +60,8 @@ def run_on(
     assert len(set(runs)) == 1, f"{dims}: two runs differ"
     found = reference.diff(got.astype(np.float64), expected)
     assert found < limit, f"{dims}, {kernel.spec.schedule}: diff {found:.2e}"
+    assert device.stats is not None
+    return device.stats
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -163,6 +163,15 @@ def test_mn_major(problem_in: In, element: str) -> None:
     assert [(i.name, i.kind) for i in problem.inputs] == [("A_scale", "row")]
 
 
+@pytest.mark.parametrize(("said", "layout"), [("", "col"), ("@col", "row")])
+def test_scales_of_an_operand_with_k_outermost_are_read_as_rows_by_k(problem_in: In, said: str, layout: str) -> None:
+    source = f"C[m,n] = A[m,k] @ B[k,n] scale(1x32:ue8m0, 128x8:ue8m0{said})"
+    problem = problem_in(source, "sm_120a", n=64, k=256)
+    (a,), (b,) = problem.lhs.scales, problem.rhs.scales
+    assert (a.rows, a.k, a.layout, a.axes) == (1, 32, "row", (0, 1))
+    assert (b.rows, b.k, b.layout, b.axes) == (8, 128, layout, (1, 0))
+
+
 @pytest.mark.parametrize(("element", "k"), [("e4m3", 17), ("bf16", 9), ("tf32", 3), ("e2m1", 34)])
 def test_any_k_whose_rows_are_whole_bytes(problem_in: In, element: str, k: int) -> None:
     """Where rows begin is the caller's: a view of padded rows may have any K."""
@@ -269,11 +278,18 @@ REFUSED = {
         f"  expected: {PAIRS}\n"
         "  fix: convert A and B to one of these before the call",
     ),
-    "C[m,n] = A[k,m]:e4m3 @ B[n,k]:e4m3": (
+    "C[m,n] = A[m,k]:e4m3 @ B[k,n]:e2m1": (
+        {"n": 1000, "k": 100},
+        "<program>:1:24: n = 1000 is not a multiple of 128, which the copies that pad e2m1 to a byte need\n"
+        "  got: B: e2m1, rows of 1000 elements\n"
+        "  expected: n a multiple of 128\n"
+        "  fix: pad n to 1024 with zeros",
+    ),
+    "C[m,n] = A[m,k] @ B[k,n] scale(none, 32x1:ue8m0@packed)": (
         {},
-        "<program>:1:10: A[k, m] is contiguous along m: the tensor core of sm_120a reads e4m3 contiguous along K only\n"
-        "  expected: A[m, k]: contiguous along k\n"
-        "  fix: store A as [m, k]: A.t().contiguous()",
+        "<program>:1:38: B_scale has layout packed, and B[k, n] is contiguous along n\n"
+        "  expected: row or col: there is no such tiling of scales with K outermost\n"
+        "  fix: reorder B_scale before the call and leave out @packed",
     ),
     "C[m,n] = A[m,k]:e2m1 @ B[k,n]:e2m1": (
         {},

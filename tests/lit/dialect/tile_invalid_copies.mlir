@@ -308,3 +308,39 @@ func.func @p(%A: f32, %i: i64, %x: i32) {
   "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, f32, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
+
+// -----
+
+// copy: a panel narrower than its swizzle
+// EXPECT: box [32, 64] (innermost first) does not fill a tile of [64, 128]
+func.func @p(%A: !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: a tile of one panel and a half
+// EXPECT: box [64, 64] (innermost first) does not fill a tile of [64, 96]
+func.func @p(%A: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: part of a panel
+// EXPECT: box [64, 32] (innermost first) does not fill a tile of [64, 128]
+func.func @p(%A: !tile.descriptor<array<i64: 64, 32>, bf16, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 64, 32>, bf16, 128 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}

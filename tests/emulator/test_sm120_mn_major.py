@@ -1,0 +1,89 @@
+"""Operands with M or N contiguous on sm_120a: right, complete, without a finding and without a bank conflict."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.emulator.test_numerical import run_on
+
+STORED = {"A": "A[k,m]{0} @ B[n,k]{1}", "B": "A[m,k]{0} @ B[k,n]{1}", "both": "A[k,m]{0} @ B[k,n]{1}"}
+TYPES = ["bf16", "f16", "tf32", "e4m3"]
+# m, n, k; the tails of k end within a K tile, those of m and n within a panel
+TAILS = [(72, 136, 80), (200, 264, 336), (16, 128, 176)]
+
+
+def run(source: str, dims: tuple[int, int, int], seed: int, limit: float, fixed: tuple[str, ...] = ("n", "k")) -> None:
+    m, n, k = dims
+    stats = run_on(source, {"m": m, "n": n, "k": k}, fixed, seed, limit, target="sm_120a")
+    assert stats.counts["shared wavefronts"] > 0
+    assert stats.counts["bank conflicts"] == 0
+
+
+def product(stored: str, a: str, b: str = "") -> str:
+    return STORED[stored].format(f":{a}", f":{b or a}")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("stored", STORED)
+def test_types(stored: str, element: str, seed: int) -> None:
+    run(f"C[m,n]:f32 = {product(stored, element)}", TAILS[seed], seed, 1e-9, ("n", "k") if seed else ())
+
+
+@pytest.mark.parametrize("warps", ["2x4", "4x2"])
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("stored", STORED)
+def test_bf16_results_of_both_arrangements_of_warps(stored: str, element: str, warps: str) -> None:
+    run(f"C[m,n] = {product(stored, element)} with warps={warps}", (150, 136, 336), 4, 3e-6)
+
+
+# widths of panels, by warps that begin within one, at one, or across several; K tiles of any depth where both are so
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "tile=128x64x{0}, swizzle_a=64, swizzle_b=32",
+        "tile=64x128x{0}, swizzle_a=32, swizzle_b=64",
+        "tile=96x128x{0}, warps=2x4",
+        "tile=64x192x{0}, warps=4x2",
+        "tile=32x64x{1}, stages=2",
+        "tile=64x64x{2}, stages=6",
+        "tile=64x64x{3}, stages=3, order=m",
+    ],
+)
+@pytest.mark.parametrize(("element", "k"), [("bf16", 16), ("tf32", 8), ("e4m3", 32)])
+def test_panels(element: str, k: int, schedule: str) -> None:
+    tiles = (4 * k, 8 * k, 2 * k, 6 * k)
+    run(f"C[m,n]:f32 = {product('both', element)} with {schedule.format(*tiles)}", (112, 272, 336), 5, 1e-9)
+
+
+@pytest.mark.parametrize("element", ["bf16", "tf32", "e4m3"])
+def test_few_rows_are_columns_of_the_transposed_result(element: str) -> None:
+    run(f"C[m,n]:f32 = {product('B', element)} with swap=1", (16, 136, 336), 6, 1e-9)
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        "scale(32x1:ue8m0, 32x1:ue8m0)",
+        "scale(32x1:ue8m0@col, 128x1:ue8m0@col)",
+        "scale(64x8:ue8m0, none)",
+        "scale(128x1, 128x128)",
+        "scale(128x1@col, 128x1)",
+        "scale(128x16, 32x1:ue8m0@col)",
+        "scale(kx1, kx8)",
+    ],
+)
+def test_scales(scales: str) -> None:
+    for seed, dims in enumerate([(72, 144, 256), (136, 160, 400)]):
+        run(f"C[m,n]:f32 = {product('both', 'e4m3', 'e5m2')} {scales}", dims, seed, 1e-9, ("n", "k") if seed else ())
+
+
+@pytest.mark.parametrize(("a", "b"), [("e4m3", "e2m1"), ("e2m1", "e4m3"), ("e3m2", "e2m3"), ("e5m2", "e3m2")])
+@pytest.mark.parametrize("stored", STORED)
+def test_padded(stored: str, a: str, b: str) -> None:
+    run(f"C[m,n]:f32 = {product(stored, a, b)}", (256, 128, 384), 7, 1e-9)
+
+
+def test_fused() -> None:
+    run("C[m,n] += relu(A[k,m] @ B[k,n] + bias[n]) * 0.5", (72, 264, 336), 8, 5e-6)
+    run("C[m,n] = alpha * gelu(A[m,k] @ B[k,n]) + R[m,n]", (72, 264, 336), 9, 5e-6)
