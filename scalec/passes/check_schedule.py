@@ -9,11 +9,18 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
-from scalec.passes.choose_stages import no_bulk_scales
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
 from scalec.passes.choose_tiling import cuts_scales, no_swap
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
-from scalec.passes.resources import Registers, SharedPlan, entry_registers, register_file, threads, units
+from scalec.passes.resources import (
+    Registers,
+    SharedPlan,
+    entry_registers,
+    no_bulk_scales,
+    register_file,
+    threads,
+    units,
+)
 from scalec.passes.warp_specialize import WARPS, warps_for
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
 

@@ -7,7 +7,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Problem
-from scalec.passes.resources import SharedPlan, factor_registers, free_registers, no_bulk, stages_that_fit
+from scalec.passes.resources import SharedPlan, factor_registers, free_registers, path_of_scales, stages_that_fit
 from scalec.passes.warp_specialize import REGISTERS
 from scalec.targets import Target
 
@@ -40,7 +40,7 @@ class ChooseStages:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         if schedule.scale_path is None:
-            schedule = schedule.with_fields(scale_path="thread" if no_bulk_scales(problem) else "bulk")
+            schedule = schedule.with_fields(scale_path=path_of_scales(problem))
         stages = schedule.stages or min(MAX_STAGES, stages_that_fit(problem, schedule))
         if stages < 2:
             raise ScheduleError(
@@ -67,9 +67,3 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
     short = factor_registers(problem, schedule.tile[1], blocks) and free_registers(problem, given, blocks) < 0
     return 1 if short else blocks
-
-
-def no_bulk_scales(problem: Problem) -> str:
-    """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there)."""
-    scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
-    return next((reason for s in scales if (reason := no_bulk(problem, s))), "")

@@ -6,7 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import stages_that_fit
+from scalec.passes.resources import path_of_scales, stages_that_fit
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
 from scalec.targets import PADDED_ROW, Target
 
@@ -36,11 +36,12 @@ class ChooseSwizzle:
         assert schedule.tile is not None
         epilogue = schedule.epilogue
         staged = schedule.staged
+        beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem))
         if staged is None:
-            staged = 0 if epilogue == "direct" else staged_waves(problem, schedule)
+            staged = 0 if epilogue == "direct" else staged_waves(problem, beside)
         if epilogue is None:
-            plan = schedule.with_fields(epilogue="bulk", staged=staged)
-            most = stages_that_fit(problem, schedule.with_fields(epilogue="direct"))
+            plan = beside.with_fields(epilogue="bulk", staged=staged)
+            most = stages_that_fit(problem, beside.with_fields(epilogue="direct"))
             fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
             epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule) else "direct"
         return schedule.with_fields(

@@ -63,6 +63,17 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     return ""
 
 
+def no_bulk_scales(problem: Problem) -> str:
+    """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there)."""
+    scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
+    return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
+
+
+def path_of_scales(problem: Problem) -> str:
+    """The `scale_path` of a schedule that leaves it undecided."""
+    return "thread" if no_bulk_scales(problem) else "bulk"
+
+
 def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
     """How a scale with one value a row reaches shared memory.
 

@@ -16,11 +16,10 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of
-from scalec.passes.choose_stages import no_bulk_scales
 from scalec.passes.choose_tiling import ASSUMED
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import Problem
-from scalec.passes.resources import SharedPlan
+from scalec.passes.resources import SharedPlan, no_bulk_scales
 from scalec.targets import Target, get_target
 from scalec.tuning.predict import Prediction, dims_of, size_of
 
