@@ -59,8 +59,8 @@
       ^bb0(%k0: i32):
         // CHECK-NEXT: "tile.wait"(%{{.*}}, %{{.*}}) : (!tile.stages, !tile.position) -> ()
         "tile.wait"(%ring, %at) : (!tile.stages, !tile.position) -> ()
-        // CHECK-NEXT: "tile.fetch"({{.*}}) {k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64}
-        "tile.fetch"(%few, %Bs, %s, %s, %n0, %n, %k0, %k) {k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64}
+        // CHECK-NEXT: "tile.fetch"({{.*}}) {axis = "n", k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64}
+        "tile.fetch"(%few, %Bs, %s, %s, %n0, %n, %k0, %k) {axis = "n", k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64}
           : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
         // CHECK-NEXT: "tile.row_factors"(%{{.*}}, %{{.*}}) {wave = 0 : i64, waves = 1 : i64} : ({{.*}}, !tile.window) -> !tile.factors
         %rows = "tile.row_factors"(%w, %window) {wave = 0 : i64, waves = 1 : i64} : (!slots, !tile.window) -> !tile.factors
@@ -88,8 +88,8 @@
         "tile.next_block"(%window) : (!tile.window) -> ()
         // CHECK-NEXT: "tile.peek"(%{{.*}}, %{{.*}}) : (!tile.stages, !tile.position) -> ()
         "tile.peek"(%ring, %at) : (!tile.stages, !tile.position) -> ()
-      // CHECK-NEXT: }) {step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
-      }) {step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
+      // CHECK-NEXT: }) {start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
+      }) {start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
       // CHECK-NEXT: "tile.input"({{.*}}) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       %in = "tile.input"(%T, %s, %s) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "scalar"{{.*}} : (f32, i64, i64) -> !tile.operand
@@ -106,7 +106,7 @@
       // CHECK: "tile.store"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) :
       "tile.store"(%sum, %c, %C, %m0, %n0) : (!sums, !c, !c_map, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_direct"({{.*}}) {pair = 1 : i64}
-      "tile.store_direct"(%sum, %D, %s, %m0, %n0, %m, %n) {pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
     // CHECK-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", tile = array<i64: 128, 64>} : (i32, i32) -> ()
     }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", tile = array<i64: 128, 64>} : (i32, i32) -> ()
     // CHECK-NEXT: "tile.drain"() : () -> ()

@@ -230,7 +230,19 @@ func.func @p(%k: i32) {
   "tile.steps"(%k) ({
   ^bb0(%k0: i32):
     "tile.drain"() : () -> ()
-  }) {step = 0 : i64, unroll = 1 : i64} : (i32) -> ()
+  }) {start = 0 : i64, step = 0 : i64, unroll = 1 : i64} : (i32) -> ()
+  return
+}
+
+// -----
+
+// steps: start
+// EXPECT: start is -1, expected at least 0
+func.func @p(%k: i32) {
+  "tile.steps"(%k) ({
+  ^bb0(%k0: i32):
+    "tile.drain"() : () -> ()
+  }) {start = -1 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
   return
 }
 
@@ -242,7 +254,7 @@ func.func @p(%k: i32) {
   "tile.steps"(%k) ({
   ^bb0(%k0: i32):
     "tile.drain"() : () -> ()
-  }) {step = 128 : i64, unroll = 0 : i64} : (i32) -> ()
+  }) {start = 0 : i64, step = 128 : i64, unroll = 0 : i64} : (i32) -> ()
   return
 }
 
@@ -254,7 +266,7 @@ func.func @p(%k: i32) {
   "tile.steps"(%k) ({
   ^bb0(%k0: i64):
     "tile.drain"() : () -> ()
-  }) {step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
+  }) {start = 0 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
   return
 }
 

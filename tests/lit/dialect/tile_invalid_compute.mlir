@@ -13,7 +13,7 @@
 // -----
 
 // fragment: space
-// EXPECT: an accumulator in shared, expected registers or tensor
+// EXPECT: an accumulator in shared, expected registers, warp, tensor
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "shared">
 
 // -----
@@ -132,10 +132,10 @@
 // -----
 
 // row_factors: rows
-// EXPECT: factors of 64 rows, expected a multiple of 2 waves of 64 rows
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
+// EXPECT: factors of 48 rows, expected a multiple of 2 waves of 16 rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 48>, f32, 0 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-%f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
+%f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 1, 48>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
 
 // -----
 
@@ -164,10 +164,10 @@
 // -----
 
 // row_factors: rows of a window
-// EXPECT: factors of 64 rows, expected a multiple of 2 waves of 64 rows
-%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 0 : i64, 2 : i64>
+// EXPECT: factors of 48 rows, expected a multiple of 2 waves of 16 rows
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 48, 8>, f32, 0 : i64, 2 : i64>
 %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
-%f = "tile.row_factors"(%a, %w) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 64, 8>, f32, 0 : i64, 2 : i64>, !tile.window) -> !tile.factors
+%f = "tile.row_factors"(%a, %w) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 48, 8>, f32, 0 : i64, 2 : i64>, !tile.window) -> !tile.factors
 
 // -----
 
@@ -374,11 +374,11 @@ func.func @p(%C: !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, %p: i32)
 // -----
 
 // store: staged columns
-// EXPECT: stages [64, 64] by boxes of 64 columns in tiles of [128, 128]
+// EXPECT: stages [64, 64] by boxes of 64 columns in tiles of [128, 96]
 func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, bf16, 128 : i64, 1 : i64>
-  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
   return
 }
 

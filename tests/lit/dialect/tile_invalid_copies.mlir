@@ -275,7 +275,7 @@ func.func @p(%A: memref<?x?xbf16>, %i: i64, %x: i32) {
 // EXPECT: row_block is 0, expected at least 1
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
   %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
-  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = 128 : i64, own = 0 : i64, row_block = 0 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {axis = "n", k_block = 128 : i64, own = 0 : i64, row_block = 0 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -285,7 +285,17 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // EXPECT: k_block is -1, expected at least 1
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
   %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
-  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = -1 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {axis = "n", k_block = -1 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// fetch: axis
+// EXPECT: axis is "k", expected m or n
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {axis = "k", k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -295,7 +305,7 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // EXPECT: own is -64, expected at least 0
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
   %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
-  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = 128 : i64, own = -64 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {axis = "n", k_block = 128 : i64, own = -64 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -305,7 +315,7 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // EXPECT: reads scales from f32, expected a memref of f32
 func.func @p(%A: f32, %i: i64, %x: i32) {
   %f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
-  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, f32, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {axis = "n", k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, f32, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 

@@ -33,3 +33,371 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 16>, bf16, "a">
 "tile.load"(%s, %a, %c) {step = 0 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 16, 16>, bf16, "a">, !tile.buffer<array<i64: 8, 128>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// multiplicand: side
+// EXPECT: side c, expected a or b
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "c">
+
+// -----
+
+// multiplicand: rows of A
+// EXPECT: 24 rows by 32 of K, expected rows by 16
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 24, 32>, f8E4M3FN, "a">
+
+// -----
+
+// multiplicand: rows of B
+// EXPECT: 12 rows by 32 of K, expected rows by 8
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 12, 32>, f8E4M3FN, "b">
+
+// -----
+
+// multiplicand: K
+// EXPECT: 16 rows by 0 of K, expected rows by 16
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 0>, f8E4M3FN, "a">
+
+// -----
+
+// load: step
+// EXPECT: step is -1, expected at least 0
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = -1 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load: transpose
+// EXPECT: transpose is 2, expected 0 or 1
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = 0 : i64, transpose = 2 : i64} : (!tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load: stages
+// EXPECT: the cursor goes through 4 stages, the buffer has 3
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = 0 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position) -> ()
+
+// -----
+
+// load: rows
+// EXPECT: 48 rows for each warp of a tile of 128 rows
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 48, 32>, f8E4M3FN, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = 0 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 48, 32>, f8E4M3FN, "a">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load: element
+// EXPECT: loads bf16 into registers for f8E4M3FN
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = 0 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load: bytes for bytes
+// EXPECT: loads i8 into registers for f8E4M3FN
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, i8, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = 0 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.buffer<array<i64: 128, 128>, i8, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load: past the row
+// EXPECT: step 4 of 32 bytes is outside rows of 128
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = 4 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load: past the row of a tile with K outermost
+// EXPECT: step 4 of 32 bytes is outside rows of 128
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 16>, bf16, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load"(%a, %t, %c) {step = 4 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 32, 16>, bf16, "a">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load_words: words
+// EXPECT: loads [1, 32] of a stage of [2, 128] words
+%w = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load_words"(%w, %t, %c) : (!tile.scale_words<array<i64: 1, 32>, "a">, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load_words: rows
+// EXPECT: loads [1, 48] of a stage of [1, 128] words
+%w = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 48>, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load_words"(%w, %t, %c) : (!tile.scale_words<array<i64: 1, 48>, "a">, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load_words: element
+// EXPECT: a stage of i8, expected words of 32 bits
+%w = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i8, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load_words"(%w, %t, %c) : (!tile.scale_words<array<i64: 1, 32>, "a">, !tile.buffer<array<i64: 1, 128>, i8, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// load_words: stages
+// EXPECT: the cursor goes through 4 stages, the buffer has 2
+%w = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "a">
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 2 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.load_words"(%w, %t, %c) : (!tile.scale_words<array<i64: 1, 32>, "a">, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// multiply: byte
+// EXPECT: a_byte is -2, expected at least -1
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+"tile.multiply"(%s, %a, %b) {a_byte = -2 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">) -> ()
+
+// -----
+
+// multiply: accumulate
+// EXPECT: accumulate is 2, expected 0 or 1
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+"tile.multiply"(%s, %a, %b) {a_byte = -1 : i64, accumulate = 2 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">) -> ()
+
+// -----
+
+// multiply: space
+// EXPECT: an accumulator in "registers", expected a warp's
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 64, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+"tile.multiply"(%s, %a, %b) {a_byte = -1 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.slice<array<i64: 64, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">) -> ()
+
+// -----
+
+// multiply: rows of A
+// EXPECT: an accumulator of 32 by 32, of 64 rows of A and 32 of B
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 64, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+"tile.multiply"(%s, %a, %b) {a_byte = -1 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 64, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">) -> ()
+
+// -----
+
+// multiply: rows of B
+// EXPECT: an accumulator of 32 by 32, of 32 rows of A and 16 of B
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 32>, f8E4M3FN, "b">
+"tile.multiply"(%s, %a, %b) {a_byte = -1 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 16, 32>, f8E4M3FN, "b">) -> ()
+
+// -----
+
+// multiply: K
+// EXPECT: 32 elements of K of A and 16 of B
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 16>, f8E4M3FN, "b">
+"tile.multiply"(%s, %a, %b) {a_byte = -1 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 16>, f8E4M3FN, "b">) -> ()
+
+// -----
+
+// multiply: a byte of no words
+// EXPECT: scale byte 0 without scale words
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+"tile.multiply"(%s, %a, %b) {a_byte = 0 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">) -> ()
+
+// -----
+
+// multiply: words without a byte
+// EXPECT: scale byte -1 with scale words
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+%w = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "b">
+"tile.multiply"(%s, %a, %b, %w) {a_byte = -1 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">, !tile.scale_words<array<i64: 1, 32>, "b">) -> ()
+
+// -----
+
+// multiply: rows of the words
+// EXPECT: scale byte 0 of 32 rows in words of [1, 16]
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+%v = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 16>, "a">
+"tile.multiply"(%s, %a, %b, %v) {a_byte = 0 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">, !tile.scale_words<array<i64: 1, 16>, "a">) -> ()
+
+// -----
+
+// multiply: byte of the words
+// EXPECT: scale byte 4 of 32 rows in words of [1, 32]
+%s = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
+%b = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+%v = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "a">
+"tile.multiply"(%s, %a, %b, %v) {a_byte = 4 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = "ue8m0"}
+  : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">, !tile.scale_words<array<i64: 1, 32>, "a">) -> ()
+
+// -----
+
+// byte_scales: rows
+// EXPECT: rows is 0, expected at least 1
+%r = "tile.byte_scales"() {rows = 0 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+
+// -----
+
+// byte_scales: words
+// EXPECT: words is 0, expected at least 1
+%r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 0 : i64} : () -> !tile.scale_bytes
+
+// -----
+
+// byte_scales: warps
+// EXPECT: warps is 0, expected at least 1
+%r = "tile.byte_scales"() {rows = 128 : i64, warps = 0 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+
+// -----
+
+// load_bytes: bytes
+// EXPECT: bytes is 0, expected at least 1
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 0 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: unit
+// EXPECT: unit is 0, expected at least 1
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 0 : i64, whole = 1 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: block
+// EXPECT: block is 0, expected at least 1
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 0 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: row_block
+// EXPECT: row_block is 0, expected at least 1
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 0 : i64, unit = 32 : i64, whole = 1 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: whole
+// EXPECT: whole is 2, expected 0 or 1
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 2 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: layout
+// EXPECT: layout is "tiles", expected row, col, blocked, packed
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "tiles", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: room
+// EXPECT: 5 bytes into 1 words
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 5 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: source
+// EXPECT: reads scales from i64, expected a memref
+func.func @p(%A: i64, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+    : (!tile.scale_bytes, i64, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_bytes: words
+// EXPECT: stores 1 words of 128 rows in !tile.buffer<array<i64: 2, 128>
+%r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.store_bytes"(%r, %t, %c) : (!tile.scale_bytes, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// store_bytes: rows
+// EXPECT: stores 1 words of 128 rows in !tile.buffer<array<i64: 1, 64>
+%r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.store_bytes"(%r, %t, %c) : (!tile.scale_bytes, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// store_bytes: stages
+// EXPECT: the cursor goes through 4 stages, the buffer has 3
+%r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+%t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 3 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.store_bytes"(%r, %t, %c) : (!tile.scale_bytes, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()

@@ -39,7 +39,7 @@
 // WINDOW-NEXT: "tile.next_block"(%[[W]])
 // WINDOW-NEXT: "tile.peek"
 // WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R1]], {{.*}}) {{.*}}wave = 1 : i64}
-// WINDOW-NEXT: }) {step = 128 : i64, unroll = 2 : i64}
+// WINDOW-NEXT: }) {start = 0 : i64, step = 128 : i64, unroll = 2 : i64}
 // WINDOW-NEXT: "tile.store"(%[[SUM]]
 // WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", tile = array<i64: 256, 128>}
 // WINDOW-NEXT: "tile.drain"
@@ -83,7 +83,7 @@
 // THREAD: "tile.ring"() {{.*}}full = 97 : i64
 // THREAD-NOT: "tile.windows"
 // THREAD: "tile.steps"(%[[K]])
-// THREAD: }) {step = 128 : i64, unroll = 1 : i64}
+// THREAD: }) {start = 0 : i64, step = 128 : i64, unroll = 1 : i64}
 // THREAD: "tile.store_direct"({{.*}}) {pair = 0 : i64}
 // THREAD: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
 // THREAD-NEXT: "tile.warp"
@@ -98,7 +98,7 @@
 // THREAD: "tile.when"
 // THREAD: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 1 : i64}
 // THREAD: "tile.load_rows"(%[[ROWS]]
-// THREAD-NEXT: }) {step = 256 : i64, unroll = 1 : i64}
+// THREAD-NEXT: }) {start = 0 : i64, step = 256 : i64, unroll = 1 : i64}
 // THREAD: }) {count = 3 : i64, elected = 0 : i64, index = 1 : i64}
 
 // 16-bit operands: sums stay in the tensor core, one K block in flight while the next is issued, stages one later.
@@ -142,3 +142,66 @@
 // COLUMN: "tile.announce"{{.*}} {bytes = 8192 : i64}
 // COLUMN: "tile.copy_window"({{.*}}) {multicast = 1 : i64}
 // COLUMN-NEXT: "tile.copy_window"({{.*}}) {multicast = 0 : i64}
+
+// Products out of registers: two sets of slices, scale bytes of two stages. The loop begins at a block's last slice: the
+// next stage's first slice and scale bytes are loaded before it, and its own stage is handed back as soon as they are.
+// RUN: scalec compile 'C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8' --target sm_120a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,stages=2,staged=0,swap=0,unroll=2 --emit tile | filecheck %s --check-prefix=REGISTERS
+// REGISTERS-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+// REGISTERS-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 2 : i64>
+// three warps store scale bytes: 96 threads arrive beside the copies
+// REGISTERS: "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 97 : i64
+// REGISTERS: %[[FRONT:.*]] = "tile.cursor"
+// REGISTERS-NEXT: %[[BACK:.*]] = "tile.cursor"
+// REGISTERS-NEXT: %[[SUM:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "warp">
+// REGISTERS-NEXT: %[[A0:.*]] = "tile.multiplicand"() : () -> !tile.slice<array<i64: 64, 32>, f8E4M3FN, "a">
+// REGISTERS-NEXT: %[[B0:.*]] = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "b">
+// REGISTERS-NEXT: %[[A1:.*]] = "tile.multiplicand"
+// REGISTERS-NEXT: %[[B1:.*]] = "tile.multiplicand"
+// REGISTERS-NEXT: %[[AW:.*]] = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 64>, "a">
+// REGISTERS-NEXT: %[[BW:.*]] = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "b">
+// REGISTERS: "tile.wait"(%{{.*}}, %[[FRONT]])
+// REGISTERS: "tile.steps"
+// REGISTERS: "tile.wait"(%{{.*}}, %[[FRONT]])
+// REGISTERS-NEXT: "tile.load_words"(%[[AW]], %{{.*}}, %[[FRONT]])
+// REGISTERS-NEXT: "tile.load_words"(%[[BW]], %{{.*}}, %[[FRONT]])
+// REGISTERS-NEXT: "tile.load"(%[[B0]], %{{.*}}, %[[FRONT]]) {step = 0 : i64
+// REGISTERS-NEXT: "tile.load"(%[[A0]], %{{.*}}, %[[FRONT]]) {step = 0 : i64
+// REGISTERS-NEXT: "tile.release"(%{{.*}}, %[[BACK]])
+// REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A1]], %[[B1]], %[[AW]], %[[BW]]) {a_byte = 3 : i64, accumulate = 1 : i64, b_byte = 3 : i64, {{.*}}scale = "ue8m0"}
+// REGISTERS-NEXT: "tile.advance"(%[[BACK]])
+// REGISTERS-NEXT: "tile.turn"(%[[AW]])
+// REGISTERS-NEXT: "tile.turn"(%[[BW]])
+// REGISTERS-NEXT: "tile.load"(%[[B1]], {{.*}}) {step = 1 : i64
+// REGISTERS-NEXT: "tile.load"(%[[A1]], {{.*}}) {step = 1 : i64
+// REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A0]], %[[B0]], %[[AW]], %[[BW]]) {a_byte = 0 : i64
+// REGISTERS-NEXT: "tile.load"(%[[B0]], {{.*}}) {step = 2 : i64
+// REGISTERS-NEXT: "tile.load"(%[[A0]], {{.*}}) {step = 2 : i64
+// REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A1]], %[[B1]], %[[AW]], %[[BW]]) {a_byte = 1 : i64
+// REGISTERS-NEXT: "tile.load"(%[[B1]], {{.*}}) {step = 3 : i64
+// REGISTERS-NEXT: "tile.load"(%[[A1]], {{.*}}) {step = 3 : i64
+// REGISTERS-NEXT: "tile.advance"(%[[FRONT]])
+// REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A0]], %[[B0]], %[[AW]], %[[BW]]) {a_byte = 2 : i64
+// REGISTERS-NEXT: }) {start = 128 : i64, step = 128 : i64, unroll = 2 : i64}
+// REGISTERS-NEXT: "tile.release"(%{{.*}}, %[[BACK]])
+// REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A1]], %[[B1]], %[[AW]], %[[BW]]) {a_byte = 3 : i64
+// REGISTERS: "tile.store"(%[[SUM]]
+// REGISTERS: "tile.expect"{{.*}} {bytes = 32768 : i64}
+// REGISTERS: "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64}
+// REGISTERS: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+// REGISTERS: "tile.acquire"
+// REGISTERS-NEXT: "tile.store_bytes"
+// REGISTERS-NEXT: "tile.store_bytes"
+// REGISTERS-NEXT: "tile.commit"
+
+// One side's scales by the instruction, the other's promoted: partial sums of a block, which keeps its stage until then.
+// RUN: scalec compile 'C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x32:ue8m0)' --target sm_120a --dim m=4096,n=7168,k=2048 --schedule tile=128x64x128,swap=0 --emit tile | filecheck %s --check-prefix=MIXED
+// MIXED: %[[SUM:.*]] = "tile.fragment"
+// MIXED-NEXT: %[[PART:.*]] = "tile.fragment"
+// MIXED: "tile.steps"
+// MIXED: "tile.multiply"(%[[PART]], {{.*}}) {a_byte = -1 : i64, accumulate = 1 : i64, b_byte = 3 : i64
+// MIXED-NEXT: "tile.row_factors"({{.*}}) {wave = 0 : i64
+// MIXED-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}wave = 0 : i64}
+// MIXED-NEXT: "tile.row_factors"({{.*}}) {wave = 1 : i64
+// MIXED-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}wave = 1 : i64}
+// MIXED-NEXT: "tile.release"
+// MIXED: "tile.multiply"(%[[PART]], {{.*}}) {a_byte = -1 : i64, accumulate = 0 : i64, b_byte = 0 : i64
