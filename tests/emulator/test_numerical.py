@@ -2,66 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
-import scalec
-from scalec import reference
-from scalec.commands.run import upload
-from scalec.emulator.stats import Stats
-from scalec.frontend import build
-from scalec.ir import context
-from scalec.runtime import emulated
+from tests.emulator.running import run_on
 from tests.gpu.programs import BF16_SCHEDULES, FP8_SCHEDULES, PROGRAMS
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 BF16 = "C[m,n] = A[m,k] @ B[n,k]"
-
-
-def run_on(
-    source: str,
-    dims: dict[str, int],
-    fixed: tuple[str, ...],
-    seed: int,
-    limit: float,
-    *,
-    times: int = 1,
-    target: str = "sm_90a",
-) -> Stats:
-    """Runs a program: clean, within `limit` of the reference, all bytes of the result and no others written; `times` 2:
-    bit-equal, whatever the order that two seeds give. Returns what the last run counted."""
-    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
-    device = emulated.EmulatedDevice(target)
-    kernel.load(device)
-    kernel.fixed = device
-    with context.context():
-        program = build(source, dims)
-        values = reference.make(program, dims, seed=seed + dims["m"])
-        (expected,) = reference.run(program, values, dims=dims, exact=True).values()
-    runs = []
-    for turn in range(times):
-        device.options = replace(device.options, seed=seed + 100 * turn)
-        arguments, (out,) = upload(device, kernel.spec, values, dims)
-        segment = device.memory.find(out.pointer)
-        assert segment is not None
-        if not kernel.spec.results[0].inout:
-            segment.written[:] = False
-        kernel(*arguments, out=out)
-        got = out.numpy()
-        rows = np.arange(dims["m"])[:, None] * out.strides[0] * out.itemsize
-        wanted = np.zeros(segment.size, bool)
-        wanted[rows + np.arange(dims["n"] * out.itemsize)] = True
-        assert segment.written[wanted].all(), f"{dims}: part of the result was not written"
-        if not kernel.spec.results[0].inout:
-            assert not segment.written[~wanted].any(), f"{dims}: bytes between the rows were written"
-        runs.append(got.tobytes())
-    assert len(set(runs)) == 1, f"{dims}: two runs differ"
-    found = reference.diff(got.astype(np.float64), expected)
-    assert found < limit, f"{dims}, {kernel.spec.schedule}: diff {found:.2e}"
-    assert device.stats is not None
-    return device.stats
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

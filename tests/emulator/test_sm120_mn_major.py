@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator.test_numerical import run_on
+from tests.emulator.running import run_on
 
 STORED = {"A": "A[k,m]{0} @ B[n,k]{1}", "B": "A[m,k]{0} @ B[k,n]{1}", "both": "A[k,m]{0} @ B[k,n]{1}"}
 TYPES = ["bf16", "f16", "tf32", "e4m3"]
@@ -14,7 +14,7 @@ TAILS = [(72, 136, 80), (200, 264, 336), (16, 128, 176)]
 
 def run(source: str, dims: tuple[int, int, int], seed: int, limit: float, fixed: tuple[str, ...] = ("n", "k")) -> None:
     m, n, k = dims
-    stats = run_on(source, {"m": m, "n": n, "k": k}, fixed, seed, limit, target="sm_120a")
+    stats = run_on(source, {"m": m, "n": n, "k": k}, fixed, seed, limit, target="sm_120a").stats
     assert stats.counts["shared wavefronts"] > 0
     assert stats.counts["bank conflicts"] == 0
 

@@ -1,0 +1,94 @@
+"""Runs a program's kernel on the emulator against the reference, as strictly as docs/emulator.md has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import scalec
+from scalec import reference
+from scalec.commands.run import upload
+from scalec.emulator.stats import Stats
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
+
+MAX_ERROR = 0.01
+"""Largest max|x-y| / max|y|: one wrong element or row shows here, not in diff. Rounding to bf16 gives 2^-9 at most."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run leaves for a test to look at."""
+
+    kernel: Kernel
+    stats: Stats
+
+
+def run_on(
+    source: str,
+    dims: dict[str, int],
+    fixed: tuple[str, ...],
+    seed: int,
+    limit: float,
+    *,
+    target: str = "sm_90a",
+    times: int = 1,
+) -> Ran:
+    """Runs a program: clean, within `limit` of the reference in `diff` and MAX_ERROR of its largest value, all bytes of
+    the result and no others written, no argument changed; `times` 2: bit-equal, whatever the order that two seeds give.
+    """
+    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
+    device = emulated.EmulatedDevice(target)
+    kernel.load(device)
+    kernel.fixed = device
+    with context.context():
+        program = build(source, dims)
+        values = reference.make(program, dims, seed=seed + dims["m"])
+        (expected,) = reference.run(program, values, dims=dims, exact=True).values()
+    runs = []
+    for turn in range(times):
+        device.options = replace(device.options, seed=seed + 100 * turn)
+        runs.append(_run(kernel, device, values, dims))
+    got = runs[0]
+    assert all(r.tobytes() == got.tobytes() for r in runs), f"{dims}: two runs differ"
+    found, error = (f(got.astype(np.float64), expected) for f in (reference.diff, reference.max_error))
+    assert found < limit, f"{dims}, {kernel.spec.schedule}: diff {found:.2e}"
+    assert error < MAX_ERROR, f"{dims}, {kernel.spec.schedule}: max error {error:.2e}"
+    assert device.stats is not None
+    return Ran(kernel, device.stats)
+
+
+def _run(kernel: Kernel, device: emulated.EmulatedDevice, values: Any, dims: dict[str, int]) -> np.ndarray:
+    """The result of one launch, which starts as NaNs."""
+    arguments, (out,) = upload(device, kernel.spec, values, dims)
+    result = device.memory.find(out.pointer)
+    assert result is not None
+    inout = kernel.spec.results[0].inout
+    if not inout:
+        assert (result.data == 0xFF).all()
+        result.written[:] = False
+    given = {a.pointer: _bytes(device, a) for a in arguments if hasattr(a, "pointer") and a.pointer != out.pointer}
+    before = result.data.copy()
+    kernel(*arguments, out=out)
+    rows = np.arange(dims["m"])[:, None] * out.strides[0] * out.itemsize
+    wanted = np.zeros(result.size, bool)
+    wanted[rows + np.arange(dims["n"] * out.itemsize)] = True
+    assert result.written[wanted].all(), f"{dims}: part of the result was not written"
+    if not inout:
+        assert not result.written[~wanted].any(), f"{dims}: bytes between the rows were written"
+    assert (result.data == before)[~wanted].all(), f"{dims}: bytes between the rows have changed"
+    for a in arguments:
+        if hasattr(a, "pointer") and a.pointer != out.pointer:
+            assert _bytes(device, a) == given[a.pointer], f"{dims}: an argument has changed"
+    return out.numpy()
+
+
+def _bytes(device: emulated.EmulatedDevice, array: Any) -> bytes:
+    """All bytes of an array's allocation, gaps between rows too."""
+    segment = device.memory.find(array.pointer)
+    assert segment is not None
+    return segment.data.tobytes()
