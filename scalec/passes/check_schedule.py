@@ -111,6 +111,13 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
             f"tile K = {k} is not a multiple of {2 * family.k}: instructions take turns with two sets of registers",
             fix=f"tile K = {k + family.k}",
         )
+    for operand in (problem.lhs, problem.rhs):
+        if operand.padded and not operand.mn_major and k != PADDED_ROW:
+            raise ScheduleError(
+                f"tile K = {k}, and copies that pad {operand.element.name} ({operand.name}) to a byte bring "
+                f"{PADDED_ROW} elements of a row",
+                fix=f"tile K = {PADDED_ROW}",
+            )
     for operand, swizzle, field in (
         (problem.lhs, schedule.swizzle_a, "swizzle_a"),
         (problem.rhs, schedule.swizzle_b, "swizzle_b"),
