@@ -19,6 +19,7 @@ def test_schedule(family: str, schedule: str) -> None:
     ran = run_on(f"{source} with {schedule}", dims, ("n", "k"), 3, limit(source), target=TARGET)
     decided = ran.kernel.spec.schedule
     assert all(field.strip() in decided for field in schedule.split(",")), decided
+    assert ran.stats.counts["shared wavefronts"] > 0
     assert ran.stats.counts["bank conflicts"] == 0
 
 
