@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from scalec.formats import WHOLE
@@ -18,7 +19,7 @@ class WordPlan:
 
     Attributes:
         scale: the scale.
-        unit: K elements of a byte. The scale's own block, but no more than a stage's K; and no more than the
+        unit: K elements of a byte: the most that lie in one block of the scale, wherever a stage begins. The
             instruction's block where an instruction takes several bytes of a row.
         bytes: of a row in a stage.
         whole: whether each word is four adjacent bytes in memory, aligned.
@@ -45,7 +46,7 @@ class WordPlan:
         assert schedule.tile is not None
         family, depth = problem.family, schedule.tile[2]
         block = family.scale_block(scale.type)
-        unit = block if block < family.k else depth if scale.k == WHOLE else min(scale.k, depth)
+        unit = block if block < family.k else depth if scale.k == WHOLE else math.gcd(scale.k, depth)
         count = depth // unit
         whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
         bulk = whole and schedule.scale_path != "thread" and not _no_bulk_words(problem, scale)
