@@ -4,12 +4,12 @@ A `tile.kernel` reads as the kernel's schedule: which warps do what, which tiles
 copied where, when a stage is handed over, what the tensor core multiplies and how the result reaches memory.
 
 Storage is explicit and named by handles: shared tiles (rings of stages), accumulator fragments (registers of a
-warpgroup, or tensor memory), rings (the full and empty barriers of the stages), cursors (which stage a role is at).
-Ops on a handle happen in program order within one role; roles meet only at rings. Handles, not SSA values, carry
+warpgroup or warp, or tensor memory), rings (the full and empty barriers of the stages), cursors (which stage a role is
+at). Ops on a handle happen in program order within one role; roles meet only at rings. Handles, not SSA values, carry
 loop state: accumulators are memory on some targets, and what a loop carries would have to be of one type in IRDL.
 
 Coordinates are in elements of the whole tensor. `wave` numbers the groups of rows that one tensor-core instruction
-covers within the rows of one warpgroup.
+covers within the rows of one warpgroup or warp.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
 
 
 class ScalarsOp(Tile.Operation, name="scalars"):
-    """Room for `count` f32, uniform over the warpgroup."""
+    """Room for `count` f32, uniform over the warpgroup or warp."""
 
     result: ext.Result[ScalarsType]
     count: ir.IntegerAttr

@@ -78,7 +78,7 @@ class CursorType(Tile.Type, name="position"):
 
 
 class ScalarsType(Tile.Type, name="registers"):
-    """A few f32 in registers, uniform over the warpgroup, fetched ahead of their use."""
+    """A few f32 in registers, uniform over the warpgroup or warp, fetched ahead of their use."""
 
 
 class RowScalesType(Tile.Type, name="rows"):

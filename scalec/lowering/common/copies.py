@@ -89,7 +89,7 @@ def next_block(s: State, op: ir.OpView) -> None:
 
 @dataclass(frozen=True)
 class RowScales:
-    """`threads` threads hold, each for the rows thread, thread + threads, ..., one register a block."""
+    """`threads` threads hold, each for the rows thread, thread + threads, ..., a register for a block or a word."""
 
     rows: int
     threads: int

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Variable
+from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import State
 from scalec.lowering.sm120.table import TABLE
-
-
-@dataclass(frozen=True)
-class ByteScales:
-    """`threads` threads hold, each for the rows thread, thread + threads, ..., the words of a row."""
-
-    rows: int
-    threads: int
-    registers: list[list[Variable]]
-
-    def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
-        """(row within the tile, whether it is one, its words) of this thread."""
-        b = s.b
-        thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
-        for i, registers in enumerate(self.registers):
-            row = b.add(thread, i * self.threads)
-            partly = (i + 1) * self.threads > self.rows
-            yield row, b.compare("lt", row, self.rows) if partly else None, registers
 
 
 @TABLE.lowers("tile.byte_scales")
 def byte_scales(s: State, op: ir.OpView) -> None:
     rows, threads, count = tile.int_of(op.rows), 32 * tile.int_of(op.warps), tile.int_of(op.words)
     registers = [[s.b.variable(s.b.i32, 0) for _ in range(count)] for _ in range(-(-rows // threads))]
-    s.values[op.result] = ByteScales(rows, threads, registers)
+    s.values[op.result] = RowScales(rows, threads, registers)
 
 
 @TABLE.lowers("tile.load_bytes")
