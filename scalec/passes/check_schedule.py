@@ -192,12 +192,16 @@ def _promotion(problem: Problem, schedule: Any) -> None:
 
 
 def _scale_blocks(problem: Problem, schedule: Any) -> None:
-    if not cuts_scales(problem, schedule.tile):
-        scale = problem.rhs.promoted[0]
+    if not cuts_scales(problem, schedule, schedule.tile):
+        scale, (columns, along_n) = problem.rhs.promoted[0], (schedule.tile[1], units(problem.family, schedule)[1])
+        share = f" / {along_n} warps = {columns // along_n}" if along_n > 1 else ""
         raise ScheduleError(
-            f"tile N = {schedule.tile[1]} straddles scale blocks: {scale.name} has one for each {scale.rows} of "
+            f"tile N = {columns}{share} straddles scale blocks: {scale.name} has one for each {scale.rows} of "
             f"{problem.rhs.rows}",
             expected=f"a divisor or a multiple of {scale.rows}",
+            fix=f"tile N = {-(-columns // (scale.rows * along_n)) * scale.rows * along_n}, or other warps"
+            if along_n > 1
+            else "",
         )
 
 
@@ -230,6 +234,14 @@ def _registers(problem: Problem, schedule: Any) -> None:
 
 def _staged_epilogue(problem: Problem, schedule: Any) -> None:
     if schedule.epilogue != "bulk":
+        if schedule.staged:
+            reason = no_bulk_epilogue(problem, schedule)
+            raise ScheduleError(
+                f"staged = {schedule.staged}, and epilogue=direct takes no result through shared memory",
+                got=reason,
+                expected="0",
+                fix="leave staged out" if reason else "epilogue=bulk, or leave staged out",
+            )
         return
     reason = no_bulk_epilogue(problem, schedule)
     if reason:
@@ -263,6 +275,12 @@ def _early_wait(problem: Problem, schedule: Any) -> None:
         raise ScheduleError(
             "early_wait = 1, and the loop waits for the next stage before its last products anyway",
             expected="0 where the tensor core takes operands from registers",
+            fix="early_wait=0",
+        )
+    if schedule.early_wait and not schedule.promote:
+        raise ScheduleError(
+            "early_wait = 1 looks ahead before each promotion, and with promote = 0 there is none",
+            expected="0",
             fix="early_wait=0",
         )
 

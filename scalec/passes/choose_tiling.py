@@ -12,9 +12,9 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_swizzle import no_panels
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
-from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit
+from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit, units
 from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
-from scalec.targets import WAVES, Target
+from scalec.targets import MAX_BOX, WAVES, MmaShape, Target
 
 TILE_K_BYTES = 128
 """Bytes of K in a tile: one row of the widest swizzle, four instructions, and for FP8 one scale step."""
@@ -106,7 +106,7 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
         ScheduleError: the fields decided leave no candidate.
     """
     bits = max(problem.lhs.shared_bits, problem.rhs.shared_bits)
-    swap = schedule.swap if schedule.swap is not None else int(_swaps(problem))
+    swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
     if swap and not problem.swapped:
         problem = problem.transposed()
     promote = schedule.promote
@@ -153,8 +153,17 @@ least. H200, 2026-11-21, FP8 1x128 by 128x128, 7168x2048, times as fast as cuBLA
 against 1.05 at 16; at 64 rows 1.20 against 1.22, and 1.31 against 1.69 at 2112x7168."""
 
 
-def _swaps(problem: Problem) -> bool:
-    """Whether the transposed result is computed: few rows, which instructions are narrower than high for."""
+TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
+"""Fields that mean another dimension or operand in the transposed problem: who decided one meant the program's."""
+
+
+def _swaps(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the transposed result is computed: few rows, which instructions are narrower than high for.
+
+    Not where a field was decided that would change its meaning, nor where results are to leave by bulk copies of rows.
+    """
+    if schedule.epilogue == "bulk" or schedule.staged or any(getattr(schedule, name) is not None for name in TURNED):
+        return False
     return problem.m.size is not None and problem.m.size <= SWAP and not no_swap(problem)
 
 
@@ -170,7 +179,7 @@ def no_swap(problem: Problem) -> str:
 def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int) -> list[Candidate]:
     """The candidates that fit; those made for the scale blocks of B where no other does."""
     refused: dict[str, list[str]] = {}
-    for candidates in (CANDIDATES[problem.family.operands_in], _cut_to_blocks(problem)):
+    for candidates in (CANDIDATES[problem.family.operands_in], _cut_to_blocks(problem, schedule)):
         found = []
         for c in candidates:
             if problem.m.size is not None and problem.m.size <= WAVES["registers"] < c.m:
@@ -206,10 +215,14 @@ def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
     return waves * candidate.m * candidate.n / candidate.efficiency
 
 
-def cuts_scales(problem: Problem, tile: tuple[int, ...]) -> bool:
-    """Whether a tile holds whole scale blocks of B, or lies within one, so that no tile straddles a block's edge."""
+def cuts_scales(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> bool:
+    """Whether a unit's columns of a tile are whole scale blocks of B, or lie within one: none straddles a block's edge.
+
+    A unit is a warpgroup, which has all columns, or a warp.
+    """
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    return all(tile[1] % b == 0 or b % tile[1] == 0 for b in blocks)
+    own = tile[1] // units(problem.family, schedule.with_fields(tile=tile))[1]
+    return all(own % b == 0 or b % own == 0 for b in blocks)
 
 
 def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, int]:
@@ -218,15 +231,20 @@ def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, in
     return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= 2 else (1, 1)
 
 
-def _cut_to_blocks(problem: Problem) -> Iterator[Candidate]:
+def _cut_to_blocks(problem: Problem, schedule: Schedule) -> Iterator[Candidate]:
     """Tiles whose columns are whole scale blocks of B, or a part of one that divides it; none without such blocks."""
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
+    known = {(c.m, c.n) for c in CANDIDATES[problem.family.operands_in]}
     for m in ROWS if blocks else ():
-        for n in problem.family.n:
-            if (m, n) not in {(c.m, c.n) for c in CANDIDATES[problem.family.operands_in]} and cuts_scales(
-                problem, (m, n)
-            ):
+        for n in widths(problem.family):
+            if (m, n) not in known and cuts_scales(problem, schedule, (m, n, TILE_K_BYTES)):
                 yield Candidate(m, n, _efficiency(m, n))
+
+
+def widths(family: MmaShape) -> range:
+    """The columns that a tile may have: those of one instruction, or of pairs of them, where a warp takes several."""
+    pair = 2 * family.n[0]
+    return family.n if family.warps > 1 else range(pair, MAX_BOX + 1, pair)
 
 
 def _efficiency(m: int, n: int) -> float:
@@ -244,7 +262,7 @@ def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pr
     reason = shared_out(family, tile, warpgroups, warps)
     if reason:
         return reason
-    if not cuts_scales(problem, tile):
+    if not cuts_scales(problem, schedule, tile):
         scale = problem.rhs.promoted[0]
         return f"columns that straddle the blocks of {scale.name}, one for each {scale.rows} of {problem.rhs.rows}"
     for operand, rows in ((problem.lhs, tile[0]), (problem.rhs, tile[1])):

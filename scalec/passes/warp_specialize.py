@@ -46,6 +46,8 @@ def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: 
         if tile[0] % (family.m * warpgroups):
             return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}"
         return ""
+    if warps[0] * warps[1] != WARPS * warpgroups:
+        return f"{warps[0]}x{warps[1]} warps, of {warpgroups} warpgroups that have {WARPS * warpgroups}"
     # two instructions wide: one ldmatrix loads for both
     for extent, unit, count, what in (
         (tile[0], family.m, warps[0], "rows"), (tile[1], 2 * family.n[0], warps[1], "columns")
