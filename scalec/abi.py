@@ -24,6 +24,9 @@ PADDED_BOX = 128  # elements of a box along the contiguous index, and what its e
 PADDED_ALIGN = 32  # bytes that the address and the strides are multiples of
 PADDED_SWIZZLES = (0, 128)
 
+COUNTER_BYTES = 4
+"""Of the counter of a tile whose K is split."""
+
 # PTX ISA 4.4: an identifier is a letter, or _ $ % and at least one more character; WARP_SZ is predefined
 _TAKEN = frozenset({"_", "WARP_SZ", SHARED})
 
@@ -84,7 +87,8 @@ class Argument:
     Attributes:
         kind: "tensor_map" (a 128-byte CUtensorMap by value, over `tensor`), "pointer" (address of `tensor`), "dim"
             (i32 size of dimension `dim`), "stride" (i64: elements between consecutive indices `axis` of `tensor`),
-            "scalar" (f32 value of scalar `tensor`).
+            "scalar" (f32 value of scalar `tensor`), "parts" and "counters" (addresses of the two areas of the
+            launch's workspace, see Launch).
         tensor: name of the tensor or scalar.
         dim: name of the dimension.
         axis: the tensor's axis that a stride speaks of.
@@ -112,23 +116,36 @@ class Launch:
     """How to launch the entry function.
 
     The grid is persistent and one-dimensional: min(units, clusters that run at once) * cluster CTAs, where units =
-    product over `tiles` of ceil(ceil(dim / tile) / cluster CTAs along it).
+    split * product over `tiles` of ceil(ceil(dim / tile) / cluster CTAs along it).
+
+    Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
+    need not hold anything, and a counter of 4 bytes for each tile, 0 before the first launch and after each. Two
+    launches that may run at the same time need workspaces of their own.
 
     Attributes:
         threads: threads of a CTA.
         shared_bytes: dynamic shared memory.
         cluster: CTAs of a cluster, in all.
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
+        split: parts of K of one tile, each the work of a CTA of its own.
+        part_bytes: of the workspace, for each part of each tile; 0 where K is not split.
     """
 
     threads: int
     shared_bytes: int
     cluster: int
     tiles: tuple[tuple[str, int, int], ...]
+    split: int = 1
+    part_bytes: int = 0
 
     def units(self, dims: Mapping[str, int]) -> int:
-        """How many clusters' worth of tiles there are, given the sizes of the program's dimensions."""
-        return math.prod(-(-dims[dim] // (tile * along)) for dim, tile, along in self.tiles)
+        """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
+        return self.split * math.prod(-(-dims[dim] // (tile * along)) for dim, tile, along in self.tiles)
+
+    def workspace(self, dims: Mapping[str, int]) -> tuple[int, int]:
+        """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions; (0, 0) for none."""
+        parts = self.units(dims) * self.cluster if self.part_bytes else 0
+        return parts * self.part_bytes, parts // self.split * COUNTER_BYTES
 
     def grid(self, dims: Mapping[str, int], clusters: int) -> int:
         """CTAs to launch where `clusters` clusters run at once."""

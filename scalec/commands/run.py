@@ -203,9 +203,11 @@ def check(name: str, got: NDArray[Any], expected: NDArray[Any]) -> Checked:
 
 def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:
     """Seconds of one launch, the mean of LAUNCHES in a row. The inputs stay in L2 where they fit: see `bench`."""
-    plan = next(reversed(kernel.load().plans.values()))  # that of the call just made
+    loaded = kernel.load()
+    plan = next(reversed(loaded.plans.values()))  # that of the call just made
     addresses = tuple(t.pointer for t in [*arguments, *outputs] if not isinstance(t, float))
-    launch = plan.launcher(addresses, tuple(a for a in arguments if isinstance(a, float)))
+    scalars = tuple(a for a in arguments if isinstance(a, float))
+    launch = plan.launcher(addresses, scalars, loaded.workspaces.of(0, plan.workspace) if plan.workspace[0] else None)
     launch(0)
     start = device.record(0)
     for _ in range(LAUNCHES):

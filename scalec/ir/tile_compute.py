@@ -8,6 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, takes
 from scalec.ir.tile_types import (
+    I1,
     I32,
     CursorType,
     DescriptorType,
@@ -174,6 +175,31 @@ class PromoteOp(Tile.Operation, name="promote"):
         if not 0 <= int_of(op.wave) * wave_rows(op.accumulator.type) < rows:
             return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
         return True
+
+
+class SumPartsOp(Tile.Operation, name="sum_parts"):
+    """accumulator = the sum of those of all `split` parts of tile `number`, of which this CTA has worked on `part`.
+
+    The parts meet in memory: each CTA stores its sums in `parts`, then counts itself in the tile's counter. The one that
+    is the last adds those of parts 0, 1, ... in this order, whichever came first, and leaves the counter at 0; there the
+    result is 1. Elsewhere it is 0, and the accumulator stays.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    counters: ext.Operand[Any]
+    part: ext.Operand[I32]
+    number: ext.Operand[I32]
+    result: ext.Result[I1]
+    split: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        for name, wanted in (("parts", "f32"), ("counters", "i32")):
+            t = getattr(op, name).type
+            if not isinstance(t, ir.MemRefType) or str(t.element_type) != wanted:
+                return fail(op, f"{name} are {t}, expected a memref of {wanted}")
+        return at_least(op, 2, "split")
 
 
 # --------------------------------------------------------------------------------------------------------- epilogue

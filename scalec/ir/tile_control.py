@@ -129,6 +129,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the output tiles of this CTA, persistently: body(m0, n0) with the tile's first row and column.
 
     order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
+    `split` above 1: walks the parts of K of each tile, those of one tile one after the other:
+    body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles.
     """
 
     m: ext.Operand[I32]
@@ -137,6 +139,7 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     cluster: Any
     order: ir.StringAttr
     group: ir.IntegerAttr
+    split: ir.IntegerAttr
     body: ext.Region
 
     @verifier
@@ -144,7 +147,9 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         if str_of(op.order) not in ("n", "m"):
             return fail(op, f"order is {op.order}, expected n or m")
         i32 = ir.IntegerType.get_signless(32)
-        return extents(op, "tile", "cluster") and at_least(op, 1, "group") and takes(op, [i32, i32])
+        if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "split")):
+            return False
+        return takes(op, [i32] * (4 if int_of(op.split) > 1 else 2))
 
 
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):

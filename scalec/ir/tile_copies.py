@@ -66,6 +66,13 @@ class OpenWindowOp(Tile.Operation, name="open_window"):
     window: ext.Operand[WindowType]
 
 
+class SkipBlocksOp(Tile.Operation, name="skip_blocks"):
+    """Moves on to the K block of an open window whose number among all K blocks is `block`: a part of K begins there."""
+
+    window: ext.Operand[WindowType]
+    block: ext.Operand[I32]
+
+
 class NextBlockOp(Tile.Operation, name="next_block"):
     """Moves to the next K block."""
 

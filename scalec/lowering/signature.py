@@ -132,7 +132,7 @@ def spec(
         natural = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
         return abi.TensorSpec(**{**vars(t), "align": max(natural, align.get(t.name, 1))})
 
-    (bm, bn, _), (cm, cn) = schedule.tile, schedule.cluster
+    (bm, bn, _), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     m, n, k = roles
     return abi.KernelSpec(
         source=source,
@@ -147,6 +147,8 @@ def spec(
             shared_bytes=tile.int_of(kernel.shared_bytes),
             cluster=cm * cn,
             tiles=((m, bm, cm), (n, bn, cn)),
+            split=split,
+            part_bytes=bm * bn * 4 if split > 1 else 0,  # f32
         ),
         schedule=str(schedule),
         flops=(m, n, k),

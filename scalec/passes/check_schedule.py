@@ -9,8 +9,10 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
+from scalec.passes.choose_stages import no_unroll_of_parts
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
 from scalec.passes.choose_tiling import cuts_scales, no_swap
+from scalec.passes.parts import k_blocks
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,
@@ -177,6 +179,23 @@ def _cluster(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _split(problem: Problem, schedule: Any) -> None:
+    split, k = schedule.split, problem.k
+    if split > 1 and k.size is None:
+        raise ScheduleError(
+            f"split = {split} and {k.name} is not known",
+            expected="split = 1: a part without K blocks would have no sums",
+            fix=f"give {k.name} in dims",
+        )
+    blocks = k_blocks(problem, schedule)
+    if split > 1 and blocks < split:
+        raise ScheduleError(
+            f"split = {split} and {k.name} = {k.size} has {blocks} blocks of {schedule.tile[2]}",
+            expected="at least one K block for each part",
+            fix=f"split={max(1, blocks)}, or less",
+        )
+
+
 def _promotion(problem: Problem, schedule: Any) -> None:
     k, promote = schedule.tile[2], schedule.promote
     if problem.has_scales and not promote == k == PROMOTION_BLOCK:
@@ -268,6 +287,11 @@ def _unroll(problem: Problem, schedule: Any) -> None:
             expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",
             fix=f"give {problem.k.name} in dims",
         )
+    reason = no_unroll_of_parts(problem, schedule, schedule.unroll)
+    if reason:
+        raise ScheduleError(
+            f"unroll = {schedule.unroll} and {reason}", expected="parts of one length, a multiple of it", fix="unroll=1"
+        )
 
 
 def _early_wait(problem: Problem, schedule: Any) -> None:
@@ -310,6 +334,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _tile_k,
     _box,
     _cluster,
+    _split,
     _promotion,
     _scale_blocks,
     _registers,

@@ -6,6 +6,7 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.parts import parts
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan, factor_registers, free_registers, path_of_scales, stages_that_fit
 from scalec.passes.warp_specialize import REGISTERS
@@ -60,10 +61,24 @@ class ChooseStages:
 
 
 def unroll_of(problem: Problem, schedule: Schedule) -> int:
-    """K blocks in one iteration: those of UNROLL, or one where K is not known or the registers do not suffice."""
+    """K blocks in one iteration: those of UNROLL, or one where K is not known, a part of K is no multiple of them, or the
+    registers do not suffice."""
     assert schedule.tile is not None
     assert schedule.warpgroups is not None
     blocks = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
+    if no_unroll_of_parts(problem, schedule, blocks):
+        blocks = 1
     given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
     short = factor_registers(problem, schedule.tile[1], blocks) and free_registers(problem, given, blocks) < 0
     return 1 if short else blocks
+
+
+def no_unroll_of_parts(problem: Problem, schedule: Schedule, unroll: int) -> str:
+    """Why the loop over a part of K cannot be unrolled so, "" where it can, or where K is not split.
+
+    A remainder's loop might not run; and the blocks of an iteration lie in one half of a window of scales.
+    """
+    lengths = sorted({len(p) for p in parts(problem, schedule)})
+    if unroll == 1 or (schedule.split or 1) == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
+        return ""
+    return f"parts of {problem.k.name} have {' or '.join(map(str, lengths))} K blocks"

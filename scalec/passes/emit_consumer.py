@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit_epilogue import Epilogue
-from scalec.passes.emit_frame import Handles, Side
+from scalec.passes.emit_frame import Handles, Side, Work
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,20 @@ class Consumer(Epilogue):
         if s.promote:
             partial = e.op("tile.fragment", [e.accumulator(self.wave, s.tile[1])]).result
         window = self.window()
-        with self.over_tiles(h) as (m0, n0):
+        with self.over_tiles(h) as w:
             e.op("tile.clear", operands=[accumulator])
             if partial is None:
-                self.accumulate(h, cursor, accumulator)
+                self.accumulate(h, w, cursor, accumulator)
             else:
-                self.promoted(h, Positions(cursor, window), accumulator, partial, {"A": m0, "B": n0})
-            self.epilogue(h, accumulator, m0, n0)
+                self.promoted(h, w, Positions(cursor, window), accumulator, partial)
+            self.finish(h, w, accumulator)
         if s.epilogue == "bulk":
             e.op("tile.drain")
 
-    def accumulate(self, h: Handles, cursor: ir.Value, accumulator: ir.Value) -> None:
+    def accumulate(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
         """Sums in the tensor core: one K block in flight while the next is issued; stages handed back one later."""
         e = self.e
-        with self.over_k(h, self.schedule.unroll) as k0:
+        with self.over_k(w, self.schedule.unroll) as k0:
             first = e.compare("eq", k0, e.i32(0))
             e.op("tile.wait", operands=[h.ring, cursor])
             for wave in range(self.waves):
@@ -63,26 +63,26 @@ class Consumer(Epilogue):
         self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)
 
     def promoted(
-        self, h: Handles, at: Positions, accumulator: ir.Value, partial: ir.Value, row0: dict[str, ir.Value]
+        self, h: Handles, w: Work, at: Positions, accumulator: ir.Value, partial: ir.Value
     ) -> None:
         """Each K block's product is scaled and added into FP32 registers, wave by wave."""
         e, s, cursor = self.e, self.schedule, at.cursor
         if at.window is not None:
-            e.op("tile.open_window", operands=[at.window])
+            self.open_window(w, at.window)
         fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
         for side in self.sides:
-            self.fetch(h, side, fetched, row0, e.i32(0))
+            self.fetch(h, side, fetched, w.row0, self.at_k(w))
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
-        with self.over_k(h, s.unroll) as k0:
+        with self.over_k(w, s.unroll) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
-            following = e.arith("arith.addi", k0, e.i32(s.tile[2]))
+            following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
             factors: list[tuple[ir.Value | None, ir.Value | None]] = []
             for wave in range(self.waves):
                 self.mma(h, partial, cursor, wave, 0, accumulate=0)
                 if wave == 0:  # the rest is read and fetched under the first product
                     factors = [self.factors(h, at, fetched, w) for w in range(self.waves)]
                     for side in self.sides:
-                        self.fetch(h, side, fetched, row0, following)
+                        self.fetch(h, side, fetched, w.row0, following)
                 e.op("tile.mma_wait", operands=[partial], pending=0)
                 last = wave == self.waves - 1
                 if last and not late:

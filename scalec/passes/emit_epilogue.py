@@ -6,12 +6,28 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
-from scalec.passes.emit_frame import Frame, Handles
+from scalec.passes.emit_frame import Frame, Handles, Work
 from scalec.passes.problem import EpilogueInput
 
 
 class Epilogue(Frame):
     """Writes the result."""
+
+    def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
+        """The epilogue; where K is split, by the CTA whose part is the last to arrive, of the sums of all parts."""
+        e = self.e
+        if w.part is None:
+            self.epilogue(h, accumulator, w.m0, w.n0)
+            return
+        parts, counters = (
+            e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
+            for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))
+        )
+        operands = [accumulator, parts, counters, w.part, w.number]
+        result = ir.IntegerType.get_signless(1)
+        last = e.op("tile.sum_parts", [result], operands, split=self.schedule.split).result
+        with e.region("tile.when", [last]):
+            self.epilogue(h, accumulator, w.m0, w.n0)
 
     def epilogue(self, h: Handles, accumulator: ir.Value, m0: ir.Value, n0: ir.Value) -> None:
         """The elementwise body, then the store."""

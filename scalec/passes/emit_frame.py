@@ -11,6 +11,7 @@ from scalec.abi import PADDED
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
+from scalec.passes.parts import k_blocks, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
 from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_rows, units
 from scalec.passes.words import WordPlan
@@ -50,6 +51,30 @@ class Handles:
     tiles: dict[str, ir.Value] = field(default_factory=dict)
     maps: dict[str, ir.Value] = field(default_factory=dict)
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a CTA works on at a time: a tile, or a part of its K.
+
+    Attributes:
+        m0, n0: the tile's first row and column.
+        k: K elements to walk.
+        k0: the first of them; None where that is 0.
+        part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
+    """
+
+    m0: ir.Value
+    n0: ir.Value
+    k: ir.Value
+    k0: ir.Value | None = None
+    part: ir.Value | None = None
+    number: ir.Value | None = None
+
+    @property
+    def row0(self) -> dict[str, ir.Value]:
+        """First row of A and of B, by side."""
+        return {"A": self.m0, "B": self.n0}
 
 
 class Frame:
@@ -144,27 +169,51 @@ class Frame:
         ).result
 
     @contextmanager
-    def over_tiles(self, h: Handles) -> Iterator[tuple[ir.Value, ir.Value]]:
-        """The persistent loop over output tiles."""
+    def over_tiles(self, h: Handles) -> Iterator[Work]:
+        """The persistent loop over output tiles, or over the parts of K of each."""
         s, i32 = self.schedule, ir.IntegerType.get_signless(32)
         with self.e.region(
             "tile.tiles",
             [h.m, h.n],
-            (i32, i32),
+            (i32,) * (4 if s.split > 1 else 2),
             tile=s.tile[:2],
             cluster=s.cluster,
             order=s.order,
             group=s.group,
+            split=s.split,
         ) as block:
-            yield tuple(block.arguments)
+            m0, n0, *part = block.arguments
+            yield self.part(m0, n0, *part) if part else Work(m0, n0, h.k)
+
+    def part(self, m0: ir.Value, n0: ir.Value, part: ir.Value, number: ir.Value) -> Work:
+        """The K of a part: blocks part * blocks / split up to those of the next part, rounded down."""
+        e, (_, _, depth), split = self.e, self.schedule.tile, self.schedule.split
+        blocks, (fewest, most) = k_blocks(self.problem, self.schedule), part_blocks(self.problem, self.schedule)
+        if fewest == most:
+            length = fewest * depth
+            return Work(m0, n0, e.i32(length), e.arith("arith.muli", part, e.i32(length)), part, number)
+
+        def first(part: ir.Value) -> ir.Value:
+            block = e.arith("arith.divui", e.arith("arith.muli", part, e.i32(blocks)), e.i32(split))
+            return e.arith("arith.muli", block, e.i32(depth))
+
+        k0, end = first(part), first(e.arith("arith.addi", part, e.i32(1)))
+        return Work(m0, n0, e.arith("arith.subi", end, k0), k0, part, number)
 
     @contextmanager
-    def over_k(self, h: Handles, unroll: int = 1, step: int = 0, start: int = 0) -> Iterator[ir.Value]:
-        """The loop over K from `start` on, in steps of one K block unless `step` says otherwise."""
+    def over_k(self, w: Work, unroll: int = 1, step: int = 0, start: int = 0) -> Iterator[ir.Value]:
+        """The loop over the K of a tile or part from its element `start` on, in steps of one K block unless `step` says
+        otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        with self.e.region("tile.steps", [h.k], (i32,), start=start, step=step, unroll=unroll) as block:
+        with self.e.region("tile.steps", [w.k], (i32,), start=start, step=step, unroll=unroll) as block:
             yield block.arguments[0]
+
+    def at_k(self, w: Work, k: ir.Value | None = None) -> ir.Value:
+        """The K element of the tensors that is element `k` (None: the first) of a tile or part."""
+        if k is None:
+            return self.e.i32(0) if w.k0 is None else w.k0
+        return k if w.k0 is None else self.e.arith("arith.addi", k, w.k0)
 
     # -------------------------------------------------------------------------------------------------------- scales
 
@@ -197,6 +246,13 @@ class Frame:
                 slots = self.plan[f"{side.label}_scale"].stages
                 return self.e.op("tile.windows", [self.e.type("window")], blocks=WINDOW, slots=slots).result
         return None
+
+    def open_window(self, w: Work, window: ir.Value) -> None:
+        """A new window, and where a part begins within it, the part's first K block."""
+        e = self.e
+        e.op("tile.open_window", operands=[window])
+        if w.k0 is not None:
+            e.op("tile.skip_blocks", operands=[window, e.arith("arith.divui", w.k0, e.i32(self.schedule.tile[2]))])
 
     def strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
         """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
-from scalec.passes.emit_frame import SCALE_WARPS, Frame, Handles, Side
+from scalec.passes.emit_frame import SCALE_WARPS, Frame, Handles, Side, Work
+from scalec.passes.parts import part_blocks
 from scalec.passes.problem import Scale
 from scalec.passes.resources import WINDOW
 from scalec.passes.words import WordPlan
@@ -22,19 +23,19 @@ class Producer(Frame):
         with e.region("tile.warp", index=0, count=1, elected=1):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             window = self.window()
-            with self.over_tiles(h) as (m0, n0):
+            with self.over_tiles(h) as w:
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
-                with self.over_k(h) as k0:
-                    self.bulk_copies(h, cursor, window, {"A": m0, "B": n0}, k0)
+                with self.over_k(w) as k:
+                    self.bulk_copies(h, cursor, window, w, k)
         if any(self.threaded(side) for side in self.sides):
             with e.region("tile.warp", index=1, count=SCALE_WARPS, elected=0):
                 self.row_copies(h)
 
     def bulk_copies(
-        self, h: Handles, cursor: ir.Value, window: ir.Value | None, row0: dict[str, ir.Value], k0: ir.Value
+        self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value
     ) -> None:
-        e, depth = self.e, self.schedule.tile[2]
+        e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
         # barriers count what is copied, not what pads it
         total = sum(side.rows * side.operand.element.bytes(depth) for side in self.sides)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
@@ -45,7 +46,10 @@ class Producer(Frame):
         e.op("tile.acquire", operands=[h.ring, cursor])
         first = None
         if window is not None:
-            first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
+            within = e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1))
+            first = e.compare("eq", within, e.i32(0))
+            if w.k0 is not None:  # a part may begin within a window
+                first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
             with e.region("tile.when", [first]):
                 size = sum(4 * WINDOW * side.rows for side in windows)
                 e.op("tile.announce", operands=[h.ring, cursor], bytes=size)
@@ -58,11 +62,15 @@ class Producer(Frame):
             e.op("tile.copy", operands=operands, multicast=int(side.multicast))
         if window is not None:
             with e.region("tile.when", [first]):
-                block = e.arith("arith.divui", k0, e.i32(depth))
+                block = at = e.arith("arith.divui", k0, e.i32(depth))
+                if w.k0 is not None:
+                    block = e.arith("arith.divui", e.arith("arith.subi", k0, within), e.i32(depth))
                 for side in windows:
                     maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
                     operands = [maps, tiles, h.ring, cursor, window, block, row0[side.label]]
                     e.op("tile.copy_window", operands=operands, multicast=int(side.multicast))
+                if w.k0 is not None:
+                    e.op("tile.skip_blocks", operands=[window, at])
             e.op("tile.next_block", operands=[window])
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
@@ -88,19 +96,21 @@ class Producer(Frame):
         rooms = {side.label: self.room(side, group) for side in sides}
         k = self.problem.k.size
         whole = k is not None and k % (group * step) == 0
-        with self.over_tiles(h) as (m0, n0):
-            row0 = {"A": m0, "B": n0}
+        if self.schedule.split > 1:
+            whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
+        with self.over_tiles(h) as w:
+            row0 = w.row0
             for side in sides:
-                self.load_rows(h, side, rooms[side.label], row0[side.label], e.i32(0))
-            with self.over_k(h, step=group * step) as k0:
+                self.load_rows(h, side, rooms[side.label], row0[side.label], self.at_k(w))
+            with self.over_k(w, step=group * step) as k0:
                 for j in range(group):
                     if whole or j == 0:
                         self.store_rows(h, sides, rooms, cursor, j)
                     else:
                         at = e.arith("arith.addi", k0, e.i32(j * step))
-                        with e.region("tile.when", [e.compare("lt", at, h.k)]):
+                        with e.region("tile.when", [e.compare("lt", at, w.k)]):
                             self.store_rows(h, sides, rooms, cursor, j)
-                following = e.arith("arith.addi", k0, e.i32(group * step))
+                following = self.at_k(w, e.arith("arith.addi", k0, e.i32(group * step)))
                 for side in sides:
                     self.load_rows(h, side, rooms[side.label], row0[side.label], following)
 

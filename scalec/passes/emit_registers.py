@@ -44,24 +44,24 @@ class RegisterConsumer(Consumer):
         """Multiplies, promotes, and writes results."""
         e, s = self.e, self.schedule
         p = self.pipeline(h)
-        with self.over_tiles(h) as (m0, n0):
-            p.row0 = {"A": m0, "B": n0}
+        with self.over_tiles(h) as w:
+            p.row0 = w.row0
             e.op("tile.clear", operands=[p.accumulator])
             if p.window is not None:
-                e.op("tile.open_window", operands=[p.window])
+                self.open_window(w, p.window)
             p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
-                self.fetch(h, side, p.fetched, p.row0, e.i32(0))
+                self.fetch(h, side, p.fetched, p.row0, self.at_k(w))
             self.enter(h, p)
             self.turn(p)
             self.slices_but_the_last(h, p)
-            with self.over_k(h, s.unroll, start=s.tile[2]) as k0:
+            with self.over_k(w, s.unroll, start=s.tile[2]) as k0:
                 self.enter(h, p)
-                self.last_slice(h, p, k0)
+                self.last_slice(h, p, self.at_k(w, k0))
                 self.turn(p)
                 self.slices_but_the_last(h, p)
             self.last_slice(h, p, None)
-            self.epilogue(h, p.accumulator, m0, n0)
+            self.finish(h, w, p.accumulator)
         if s.epilogue == "bulk":
             e.op("tile.drain")
 

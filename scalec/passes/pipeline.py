@@ -10,6 +10,7 @@ from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
 from scalec.passes.base import Pass
 from scalec.passes.check_schedule import CheckSchedule
+from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
 from scalec.passes.choose_swizzle import ChooseSwizzle
 from scalec.passes.choose_tiling import ChooseTiling
@@ -24,6 +25,7 @@ PIPELINE: list[Pass] = [
     InferRoles(),
     FuseEpilogue(),
     ChooseTiling(),
+    ChooseSplit(),
     ChooseSwizzle(),
     WarpSpecialize(),
     ChooseStages(),

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.passes.parts import parts
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
 from scalec.passes.words import WordPlan
@@ -85,23 +87,32 @@ def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
     return "vector" if scale.layout == "col" else "window"
 
 
-def window_slots(problem: Problem, stages: int) -> int:
+def window_slots(problem: Problem, schedule: Schedule, stages: int) -> int:
     """Slots that windows need so that none is overwritten while its last K block is still being read.
 
     A window is copied when its first K block's stage is empty, so `stages` K blocks before it are done with. The
-    windows between two that share a slot must make up for the rest; the last of a tile may be short.
+    windows between two that share a slot must make up for the rest; the last of a tile, or of a part, may be short.
     """
-    blocks = -(-(problem.k.size or 0) // PROMOTION_BLOCK)
-    tile = [min(WINDOW, blocks - first) for first in range(0, blocks, WINDOW)]  # K blocks of each window of a tile
+    windows = {_windows(part) for part in parts(problem, schedule)}
     slots = 2
-    while stages > _fewest(tile, slots - 1) + 1:
+    while stages > _fewest(windows, slots - 1) + 1:
         slots *= 2  # a power of two, so that a role finds its slot by masking a count
     return slots
 
 
-def _fewest(tile: list[int], count: int) -> int:
-    """The fewest K blocks that `count` consecutive windows hold, tile after tile."""
-    return min(sum(tile[(start + i) % len(tile)] for i in range(count)) for start in range(len(tile)))
+def _windows(part: range) -> tuple[int, ...]:
+    """K blocks that a part has of each window it meets; windows begin at multiples of WINDOW, whatever the part's."""
+    first = range(part.start // WINDOW * WINDOW, part.stop, WINDOW)
+    return tuple(min(part.stop, at + WINDOW) - max(part.start, at) for at in first)
+
+
+def _fewest(parts: Collection[tuple[int, ...]], count: int) -> int:
+    """The fewest K blocks that `count` consecutive windows hold, of parts that follow one another in any order."""
+    from_start = [0]  # likewise, of so many windows from the start of a part on
+    for n in range(1, count + 1):
+        from_start.append(min(sum(p[:n]) + from_start[max(0, n - len(p))] for p in parts))
+    rests = [p[start:] for p in parts for start in range(len(p))]
+    return min(sum(r[:count]) + from_start[max(0, count - len(r))] for r in rests)
 
 
 @dataclass(frozen=True)
@@ -162,7 +173,7 @@ class SharedPlan:
                 wanted.append(Buffer(name, round_up(rows * 4 * plan.words, SCALE_ALIGN), stages, SCALE_ALIGN))
             for scale in operand.promoted:
                 if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
-                    slots = window_slots(problem, stages)
+                    slots = window_slots(problem, schedule, stages)
                     wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
                 elif scale.rows == 1:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))

@@ -101,6 +101,17 @@ class Device(Protocol):
         """Gives memory back once the work now on `stream` is done, without host synchronisation."""
         ...
 
+    def reserve(self, size: int) -> int:
+        """`size` bytes of zeros for a kernel's own use on any stream, until `release`.
+
+        They are there on return; streams that are being captured into a graph take no part in it.
+        """
+        ...
+
+    def release(self, address: int) -> None:
+        """Gives back what `reserve` gave, once all work on the device is done."""
+        ...
+
     def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:
         """Copies host bytes to device memory; the host bytes may be reused on return."""
         ...

@@ -300,6 +300,32 @@ class CudaDevice:
         with self._current():
             _check(self._cu, self._cu.cuMemFreeAsync(address, stream), "cuMemFreeAsync")
 
+    @contextmanager
+    def _beside_captures(self) -> Iterator[None]:
+        """In the body this thread may call what a capture of another stream, or of its own, would forbid."""
+        cu = self._cu
+        relaxed = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        with self._current():
+            before = _check(cu, cu.cuThreadExchangeStreamCaptureMode(relaxed), "cuThreadExchangeStreamCaptureMode")
+            try:
+                yield
+            finally:
+                cu.cuThreadExchangeStreamCaptureMode(before)
+
+    def reserve(self, size: int) -> int:
+        cu = self._cu
+        with self._beside_captures():
+            address = int(_check(cu, cu.cuMemAlloc(size), f"cuMemAlloc({size})"))
+            stream = self.stream()
+            _check(cu, cu.cuMemsetD8Async(address, 0, size, stream), "cuMemsetD8Async")
+            _check(cu, cu.cuStreamSynchronize(stream), "cuStreamSynchronize")
+            _check(cu, cu.cuStreamDestroy(stream), "cuStreamDestroy")
+        return address
+
+    def release(self, address: int) -> None:
+        with self._beside_captures():
+            _check(self._cu, self._cu.cuMemFree(address), "cuMemFree")
+
     def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:
         source = (ctypes.c_ubyte * len(data)).from_buffer_copy(data)
         with self._current():

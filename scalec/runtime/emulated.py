@@ -140,6 +140,14 @@ class EmulatedDevice:
         self.memory.free(address)
         del self._arrays[address]
 
+    def reserve(self, size: int) -> int:
+        address = self.allocate(size, 0)
+        self.upload(address, bytes(size), 0)
+        return address
+
+    def release(self, address: int) -> None:
+        self.free(address, 0)
+
     def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:
         segment, offset = self._range(address, len(data))
         segment.data[offset : offset + len(data)] = np.frombuffer(data, np.uint8)

@@ -15,6 +15,7 @@ from scalec.runtime.array import DeviceArray
 from scalec.runtime.device import Device, Place
 from scalec.runtime.plan import Form, Plan, Signature
 from scalec.runtime.tensors import TensorView, adopt, is_torch, stream_handle, torch_stream
+from scalec.runtime.workspace import Workspaces
 from scalec.targets import TARGETS
 
 _PLANS = 256  # shapes that one kernel keeps plans for
@@ -22,11 +23,12 @@ _PLANS = 256  # shapes that one kernel keeps plans for
 
 @dataclass
 class Loaded:
-    """A kernel on a device: its function, the clusters that run at once, and the plans made so far."""
+    """A kernel on a device: its function, the clusters that run at once, and the workspaces and plans made so far."""
 
     device: Device
     function: Any
     clusters: int
+    workspaces: Workspaces
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
 
@@ -37,7 +39,8 @@ class Kernel:
     stream if a torch tensor is given, else on the legacy default stream, or on `stream`; the host does not wait.
     Without `out`, results are allocated: by torch where a torch tensor is given, else as DeviceArray.
 
-    A first call on a GPU loads the kernel; `load` does it early (before a CUDA graph is captured).
+    A first call on a GPU loads the kernel; `load` does it early (before a CUDA graph is captured). A kernel that splits K
+    has a workspace for each stream (scalec.runtime.workspace): keep it as long as the graphs captured from it.
 
     Attributes:
         spec: everything known of it.
@@ -106,7 +109,8 @@ class Kernel:
             for view in views.values():
                 if view.ready >= 0:
                     loaded.device.order(view.ready, handle)
-            plan.launcher(tuple(addresses), scalars)(handle)
+            workspace = loaded.workspaces.of(handle, plan.workspace) if plan.workspace[0] else None
+            plan.launcher(tuple(addresses), scalars, workspace)(handle)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def load(self, device: Device | None = None) -> Loaded:
@@ -133,7 +137,7 @@ class Kernel:
         image = self.ptx.encode() if device.image == "ptx" else self.cubin
         function = device.load(image, self.spec.entry, launch.shared_bytes)
         clusters = device.clusters(function, launch.threads, launch.shared_bytes, launch.cluster)
-        return self._loaded.setdefault(device.place, Loaded(device, function, clusters))
+        return self._loaded.setdefault(device.place, Loaded(device, function, clusters, Workspaces(device)))
 
     def launch_grid(self, dims: Mapping[str, int], clusters: int | None = None) -> int:
         """CTAs launched for these sizes (those fixed at compile time may be left out).

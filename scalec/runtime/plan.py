@@ -18,6 +18,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import checks, stored
 from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
 from scalec.runtime.tensors import TensorView
+from scalec.runtime.workspace import Workspace
 
 _NEWER = "load it with the scalec that compiled it"
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
@@ -141,6 +142,7 @@ class Plan:
     Attributes:
         dims: the size of every dimension.
         grid: CTAs to launch; 0 where the results have no elements and nothing is to be done.
+        workspace: bytes of the workspace's parts and of its counters; (0, 0) where the kernel needs none.
         operands: forms of the tensor operands.
         results: forms of the results: those given, or those to allocate.
     """
@@ -152,6 +154,7 @@ class Plan:
     grid: int
     operands: tuple[Form, ...]
     results: tuple[Form, ...]
+    workspace: tuple[int, int] = (0, 0)
     launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
     maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
 
@@ -214,24 +217,29 @@ class Plan:
                     expected="at least one element to sum over",
                 )
         plan.grid = spec.launch.grid(dims, clusters)
+        plan.workspace = spec.launch.workspace(dims)
         return plan
 
-    def launcher(self, addresses: tuple[int, ...], scalars: tuple[float, ...]) -> Launcher:
-        """The launcher for these addresses (operands, then results) and scalars.
+    def launcher(
+        self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None = None
+    ) -> Launcher:
+        """The launcher for these addresses (operands, then results) and scalars, and a workspace where one is needed.
 
         Raises:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
         """
-        key = (addresses, scalars)
+        key = (addresses, scalars, workspace)
         found = self.launchers.get(key)
         if found is None:
-            found = self._bound(addresses, scalars)
+            found = self._bound(addresses, scalars, workspace)
             while len(self.launchers) >= _KEPT:
                 self.launchers.pop(next(iter(self.launchers)), None)
             self.launchers[key] = found
         return found
 
-    def _bound(self, addresses: tuple[int, ...], scalars: tuple[float, ...]) -> Launcher:
+    def _bound(
+        self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None
+    ) -> Launcher:
         forms = (*self.operands, *self.results)
         for form, address in zip(forms, addresses, strict=True):
             if form.span:
@@ -240,9 +248,13 @@ class Plan:
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
-        slots = [_SLOTS[a.kind](self, i, a, where, values) for i, a in enumerate(spec.arguments)]
+        given = Given(where, values, workspace)
+        slots = [_SLOTS[a.kind](self, i, a, given) for i, a in enumerate(spec.arguments)]
         launch = spec.launch
         memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
+        if workspace is not None:
+            memory.append(("the sums of the parts", workspace.parts, workspace.part_bytes))
+            memory.append(("the counters of the tiles", workspace.counters, workspace.counter_bytes))
         return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory)
 
     def tensor_map(self, index: int, argument: Argument, form: Form, address: int) -> ctypes.Array:
@@ -302,30 +314,51 @@ def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: in
 
 # ---------------------------------------------------------------------------------------- arguments: kind -> parameter
 
-_Where = dict[str, tuple[Form, int]]
+
+@dataclass(frozen=True)
+class Given:
+    """What a launch is bound to: forms and addresses of tensors, and scalars, by name; a workspace."""
+
+    where: dict[str, tuple[Form, int]]
+    values: dict[str, float]
+    workspace: Workspace | None
 
 
-def _tensor_map(plan: Plan, index: int, a: Argument, where: _Where, _values: dict[str, float]) -> Parameter:
-    return plan.tensor_map(index, a, *where[a.tensor])
+def _tensor_map(plan: Plan, index: int, a: Argument, given: Given) -> Parameter:
+    return plan.tensor_map(index, a, *given.where[a.tensor])
 
 
-def _pointer(_plan: Plan, _index: int, a: Argument, where: _Where, _values: dict[str, float]) -> Parameter:
-    return ctypes.c_uint64(where[a.tensor][1])
+def _pointer(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    return ctypes.c_uint64(given.where[a.tensor][1])
 
 
-def _dim(plan: Plan, _index: int, a: Argument, _where: _Where, _values: dict[str, float]) -> Parameter:
+def _dim(plan: Plan, _index: int, a: Argument, _given: Given) -> Parameter:
     return ctypes.c_int32(plan.dims[a.dim])
 
 
-def _stride(_plan: Plan, _index: int, a: Argument, where: _Where, _values: dict[str, float]) -> Parameter:
-    form, _ = where[a.tensor]
+def _stride(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    form, _ = given.where[a.tensor]
     if form.shape[a.axis] > 1:
         return ctypes.c_int64(form.strides[a.axis])
     return ctypes.c_int64(stored.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
 
 
-def _scalar(_plan: Plan, _index: int, a: Argument, _where: _Where, values: dict[str, float]) -> Parameter:
-    return ctypes.c_float(values[a.tensor])
+def _scalar(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    return ctypes.c_float(given.values[a.tensor])
 
 
-_SLOTS = {"tensor_map": _tensor_map, "pointer": _pointer, "dim": _dim, "stride": _stride, "scalar": _scalar}
+def _workspace(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    if given.workspace is None:
+        raise UnsupportedError(f"a kernel argument of kind {a.kind!r}, and no split of K", fix=_NEWER)
+    return ctypes.c_uint64(given.workspace.parts if a.kind == "parts" else given.workspace.counters)
+
+
+_SLOTS = {
+    "tensor_map": _tensor_map,
+    "pointer": _pointer,
+    "dim": _dim,
+    "stride": _stride,
+    "scalar": _scalar,
+    "parts": _workspace,
+    "counters": _workspace,
+}

@@ -39,6 +39,8 @@ class FakeDevice:
     ordered: list[tuple[int, int]] = field(default_factory=list)
     memory: dict[int, Any] = field(default_factory=dict)
     freed: list[int] = field(default_factory=list)
+    reserved: dict[int, int] = field(default_factory=dict)
+    released: list[int] = field(default_factory=list)
     places: dict[int, Place] = field(default_factory=dict)
     run: Callable[[Recorded], None] | None = None
 
@@ -88,6 +90,16 @@ class FakeDevice:
 
     def free(self, address: int, stream: int) -> None:
         self.freed.append(address)
+        self.memory.pop(address)
+
+    def reserve(self, size: int) -> int:
+        address = self.allocate(size, 0)
+        ctypes.memset(address, 0, size)
+        self.reserved[address] = size
+        return address
+
+    def release(self, address: int) -> None:
+        self.released.append(address)
         self.memory.pop(address)
 
     def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:

@@ -99,11 +99,17 @@ def tiles(s: State, op: ir.OpView) -> None:
     by_n = tile.str_of(op.order) == "n"
     group = tile.int_of(op.group)
     inner, outer = (blocks_m, blocks_n) if by_n else (blocks_n, blocks_m)  # a group holds `group` of outer
+    split = tile.int_of(op.split)
     clusters = b.div(b.special("nctaid_x"), s.ctas)
     unit = b.variable(b.i32, b.div(b.special("ctaid_x"), s.ctas))
 
     def body() -> None:
         t = unit.get()
+        block = op.body.blocks[0]
+        if split > 1:
+            t, work = b.div(t, split), t
+            s.values[block.arguments[2]] = b.sub(work, b.mul(t, split))
+            s.values[block.arguments[3]] = b.add(b.mul(t, s.ctas), s.rank)
         per_group = b.mul(inner, group)
         index = b.div(t, per_group)
         within = b.sub(t, b.mul(index, per_group))
@@ -117,13 +123,12 @@ def tiles(s: State, op: ir.OpView) -> None:
             mb = b.add(b.mul(mb, cm), s.rank)
         if cn > 1:
             nb = b.add(b.mul(nb, cn), s.rank)
-        block = op.body.blocks[0]
         s.values[block.arguments[0]] = b.mul(mb, bm)
         s.values[block.arguments[1]] = b.mul(nb, bn)
         s.table.block(s, block)
         unit.set(b.add(unit.get(), clusters))
 
-    total = b.mul(blocks_m, blocks_n)
+    total = b.mul(b.mul(blocks_m, blocks_n), split)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
 
 
@@ -287,9 +292,24 @@ def add(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.add(*(s.get(v) for v in op.operands))
 
 
+@COMMON.lowers("arith.subi")
+def subtract(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.sub(*(s.get(v) for v in op.operands))
+
+
+@COMMON.lowers("arith.muli")
+def multiply(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.mul(*(s.get(v) for v in op.operands))
+
+
 @COMMON.lowers("arith.andi")
 def and_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.and_(*(s.get(v) for v in op.operands))
+
+
+@COMMON.lowers("arith.ori")
+def or_(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.or_(*(s.get(v) for v in op.operands))
 
 
 @COMMON.lowers("arith.divui")

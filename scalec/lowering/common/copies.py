@@ -78,6 +78,12 @@ def open_window(s: State, op: ir.OpView) -> None:
     w.at.set(b.and_(b.add(w.at.get(), w.blocks - 1), 0xFFFFFFFF ^ (w.blocks - 1)))
 
 
+@COMMON.lowers("tile.skip_blocks")
+def skip_blocks(s: State, op: ir.OpView) -> None:
+    b, w = s.b, s.get(op.window)
+    w.at.set(b.add(w.at.get(), b.and_(s.get(op.block), w.blocks - 1)))
+
+
 @COMMON.lowers("tile.next_block")
 def next_block(s: State, op: ir.OpView) -> None:
     """Four blocks are 16 bytes, the swizzle's unit: up to there an offset may be added after the XOR."""

@@ -1,0 +1,155 @@
+"""K split into parts on the emulator: right, complete, without a finding, and bit-equal whatever part comes first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.commands.run import upload
+from scalec.emulator.findings import Finding
+from scalec.errors import DeviceError
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
+
+BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+# target, program, largest diff from the float64 result, (m, n, k)
+PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int]]] = {
+    "promoted, parts of 3 and 2 blocks": ("sm_120a", f"{BLOCKS} with split=3", 3e-6, (70, 136, 1000)),
+    "promoted, windows of parts": (
+        "sm_120a", f"{BLOCKS} with split=2, tile=64x64x128, scale_path=bulk", 3e-6, (65, 72, 2560)),
+    "promoted, by threads, 1 and 2 blocks": (
+        "sm_120a", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with split=4, scale_path=thread", 1e-7, (40, 72, 784)),
+    "vectors of scales": (
+        "sm_120a", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128@col,1x128@col) with split=3", 1e-7, (64, 72, 1024)),
+    "longer blocks": ("sm_120a", "C[m,n]:f32 = A[m,k]@B[n,k] scale(16x256,128x512) with split=3", 1e-7, (40, 136, 1024)),
+    "bf16 with tails": ("sm_120a", "C[m,n] = A[m,k] @ B[n,k] with split=4, swap=0", 3e-6, (33, 77, 328)),
+    "bf16 swapped": ("sm_120a", "C[m,n] = A[m,k] @ B[n,k] with split=3, swap=1", 3e-6, (5, 100, 512)),
+    "unrolled": ("sm_120a", "C[m,n] = A[m,k] @ B[n,k] with split=2, unroll=2, tile=64x64x64", 3e-6, (40, 70, 512)),
+    "accumulated": ("sm_120a", "C[m,n]:f32 += A[m,k] @ B[n,k] with split=2, tile=64x64x64", 1e-9, (70, 70, 256)),
+    "epilogue": (
+        "sm_120a", "C[m,n] = alpha * silu(A[m,k] @ B[n,k] + bias[n]) + R[m,n] with split=2, epilogue=bulk", 5e-6,
+        (40, 72, 256)),
+    "mxfp8": ("sm_120a", "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with split=3", 3e-6, (40, 72, 640)),
+    "nvfp4": ("sm_120a", "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4 with split=3", 3e-6, (40, 72, 1024)),
+    "packed words": (
+        "sm_120a", "C[m,n] = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed, 128x128:ue8m0@blocked) with split=3", 3e-6,
+        (40, 136, 640)),
+    "Hopper, promoted": ("sm_90a", f"{BLOCKS} with split=3, tile=128x64x128", 3e-6, (140, 136, 1000)),
+    "Hopper, windows of parts": (
+        "sm_90a", f"{BLOCKS} with split=2, tile=64x64x128, scale_path=bulk, unroll=1", 3e-6, (65, 72, 2560)),
+    "Hopper, unrolled": ("sm_90a", f"{BLOCKS} with split=2, tile=128x64x128, unroll=2", 3e-6, (100, 72, 1536)),
+    "Hopper, by threads": (
+        "sm_90a", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with split=4, scale_path=thread, tile=64x32x128", 1e-7,
+        (40, 72, 784)),
+    "Hopper, bf16": ("sm_90a", "C[m,n] = gelu(A[m,k] @ B[n,k] + b[n]) with split=5, cluster=2x1", 3e-6, (150, 72, 328)),
+    "Hopper, accumulated": ("sm_90a", "C[m,n] += A[m,k] @ B[n,k] with split=2, tile=64x64x64", 3e-6, (70, 70, 256)),
+}  # fmt: skip
+
+
+@cache
+def compiled(target: str, source: str, dims: tuple[tuple[str, int], ...]) -> Kernel:
+    return scalec.compile(source, target=target, dims=dict(dims))
+
+
+def made(target: str, source: str, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], np.ndarray]:
+    """Arguments, and the exact result."""
+    with context.context():
+        program = build(source, dims)
+        values = reference.make(program, dims, seed=seed)
+        (expected,) = reference.run(program, values, dims=dims, exact=True).values()
+    return values, expected
+
+
+def outcome(
+    kernel: Kernel, values: dict[str, Any], dims: dict[str, int], seed: int, sms: int, launches: int = 1
+) -> list[np.ndarray]:
+    """The results of launches in a row, every byte of which is written by its launch."""
+    device = emulated.EmulatedDevice(kernel.spec.target)
+    device.sms, device.options = sms, replace(device.options, seed=seed, sms=sms)
+    runner = Kernel(kernel.spec, kernel.cubin, ptx=kernel.ptx, device=device)
+    found = []
+    for _ in range(launches):
+        arguments, (out,) = upload(device, kernel.spec, values, dims)
+        segment = device.memory.find(out.pointer)
+        assert segment is not None
+        if not kernel.spec.results[0].inout:
+            segment.written[:] = False
+        runner(*arguments, out=out)
+        rows = np.arange(dims["m"])[:, None] * out.strides[0] * out.itemsize
+        at = rows + np.arange(dims["n"] * out.itemsize)
+        assert segment.written[at].all(), "part of the result was not written"
+        found.append(out.numpy())
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_split(name: str) -> None:
+    """Bit-equal over seeds and over how many CTAs run at once: one of them works on all parts in turn."""
+    target, source, limit, (m, n, k) = PROGRAMS[name]
+    dims = {"m": m, "n": n, "k": k}
+    kernel = compiled(target, source, (("n", n), ("k", k)))
+    assert kernel.spec.launch.split > 1
+    values, expected = made(target, source, dims, seed=m)
+    runs = ((0, 3, 2), (1, 12, 1))
+    found = [x for seed, sms, launches in runs for x in outcome(kernel, values, dims, seed, sms, launches)]
+    assert len({x.tobytes() for x in found}) == 1, "the order of arrival shows in the result"
+    diff = reference.diff(found[0].astype(np.float64), expected)
+    assert diff < limit, f"{kernel.spec.schedule}: diff {diff:.2e}"
+
+
+FIRST: dict[str, bytes] = {}
+"""The result of the first order of arrival that was tried."""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_orders_of_arrival(seed: int) -> None:
+    target, source, limit, (m, n, k) = PROGRAMS["promoted, parts of 3 and 2 blocks"]
+    dims = {"m": m, "n": n, "k": k}
+    kernel = compiled(target, source, (("n", n), ("k", k)))
+    values, expected = made(target, source, dims, seed=7)
+    (found,) = outcome(kernel, values, dims, seed, 3 + seed)
+    assert reference.diff(found.astype(np.float64), expected) < limit
+    assert FIRST.setdefault("order", found.tobytes()) == found.tobytes()
+
+
+WRONG = "wrong"
+FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "the counter is not reset": (r"global\.inc\.u32 (%r\d+), (\[%rd\d+\]), 2;", r"global.add.u32 \1, \2, 1;", (WRONG,)),
+    "no release": (r"atom\.acq_rel", "atom.acquire", ("race",)),
+    "no acquire": (r"atom\.acq_rel", "atom.release", ("race",)),
+    "neither": (r"atom\.acq_rel", "atom.relaxed", ("race",)),
+    "the first to arrive adds": (r"setp\.eq\.u32 P, (%r\d+), 2;", r"setp.ne.u32 P, \1, 1;", ("race", WRONG)),
+    "a part in the place of another": (r"(add\.s64 \t%rd\d+, %rd\d+), 49152;", r"\1, 32768;", (WRONG,)),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_fault_is_found(what: str, seed: int) -> None:
+    old, new, kinds = FAULTS[what]
+    target, source, limit, (m, n, k) = "sm_120a", f"{BLOCKS} with split=3, tile=64x64x128", 3e-6, (70, 136, 1000)
+    dims = {"m": m, "n": n, "k": k}
+    kernel = compiled(target, source, (("n", n), ("k", k)))
+    ptx, count = re.subn(old, new, kernel.ptx)
+    assert count, "the PTX has changed: the fault fits nothing"
+    values, expected = made(target, source, dims, seed=7)
+    try:
+        results = outcome(Kernel(kernel.spec, kernel.cubin, ptx=ptx), values, dims, seed, 6, 2)
+    except DeviceError as error:
+        assert isinstance(error.__cause__, Finding), error
+        assert error.__cause__.kind in kinds, error
+        return
+    except AssertionError:
+        assert WRONG in kinds
+        return
+    assert WRONG in kinds
+    assert max(reference.diff(x.astype(np.float64), expected) for x in results) > limit
