@@ -88,8 +88,8 @@ class Schedule:
             Few rows then are the columns of a tile, which may be narrower than its rows can be few.
         tile: (M, N, K) extents of one CTA's tile, in elements.
         cluster: (M, N) CTAs of one cluster. CTAs along N share the A tile, CTAs along M the B tile, by multicast.
-        split: parts of K of one tile, each the work of a cluster of its own, dealt out in whole K blocks; above 1 where K
-            is known. The sums of the parts meet in memory, and are added in the order of the parts.
+        split: parts of K of one tile, each the work of a cluster of its own, dealt out in whole K blocks; above 1 where
+            K is known. The sums of the parts meet in memory, and are added in the order of the parts.
         stages: depth of the shared-memory ring, in K blocks.
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
             are longer, along M or N, lies in panels that wide.

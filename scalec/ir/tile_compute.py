@@ -180,9 +180,9 @@ class PromoteOp(Tile.Operation, name="promote"):
 class SumPartsOp(Tile.Operation, name="sum_parts"):
     """accumulator = the sum of those of all `split` parts of tile `number`, of which this CTA has worked on `part`.
 
-    The parts meet in memory: each CTA stores its sums in `parts`, then counts itself in the tile's counter. The one that
-    is the last adds those of parts 0, 1, ... in this order, whichever came first, and leaves the counter at 0; there the
-    result is 1. Elsewhere it is 0, and the accumulator stays.
+    The parts meet in memory: each CTA stores its sums in `parts`, then counts itself in the tile's counter. The one
+    that is the last adds those of parts 0, 1, ... in this order, whichever came first, and leaves the counter at 0;
+    there the result is 1. Elsewhere it is 0, and the accumulator stays.
     """
 
     accumulator: ext.Operand[FragmentType]

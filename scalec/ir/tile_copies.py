@@ -67,7 +67,7 @@ class OpenWindowOp(Tile.Operation, name="open_window"):
 
 
 class SkipBlocksOp(Tile.Operation, name="skip_blocks"):
-    """Moves on to the K block of an open window whose number among all K blocks is `block`: a part of K begins there."""
+    """Moves on to the block of an open window that is number `block` of all K blocks: a part of K begins there."""
 
     window: ext.Operand[WindowType]
     block: ext.Operand[I32]

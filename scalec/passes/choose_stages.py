@@ -61,8 +61,8 @@ class ChooseStages:
 
 
 def unroll_of(problem: Problem, schedule: Schedule) -> int:
-    """K blocks in one iteration: those of UNROLL, or one where K is not known, a part of K is no multiple of them, or the
-    registers do not suffice."""
+    """K blocks in one iteration: those of UNROLL, or one where K is not known, a part of K is no multiple of them, or
+    the registers do not suffice."""
     assert schedule.tile is not None
     assert schedule.warpgroups is not None
     blocks = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1

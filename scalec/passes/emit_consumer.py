@@ -62,9 +62,7 @@ class Consumer(Epilogue):
         extra = [] if unless is None else [unless]
         self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)
 
-    def promoted(
-        self, h: Handles, w: Work, at: Positions, accumulator: ir.Value, partial: ir.Value
-    ) -> None:
+    def promoted(self, h: Handles, w: Work, at: Positions, accumulator: ir.Value, partial: ir.Value) -> None:
         """Each K block's product is scaled and added into FP32 registers, wave by wave."""
         e, s, cursor = self.e, self.schedule, at.cursor
         if at.window is not None:

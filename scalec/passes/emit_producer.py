@@ -32,9 +32,7 @@ class Producer(Frame):
             with e.region("tile.warp", index=1, count=SCALE_WARPS, elected=0):
                 self.row_copies(h)
 
-    def bulk_copies(
-        self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value
-    ) -> None:
+    def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
         # barriers count what is copied, not what pads it
         total = sum(side.rows * side.operand.element.bytes(depth) for side in self.sides)
@@ -46,8 +44,7 @@ class Producer(Frame):
         e.op("tile.acquire", operands=[h.ring, cursor])
         first = None
         if window is not None:
-            within = e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1))
-            first = e.compare("eq", within, e.i32(0))
+            first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
             if w.k0 is not None:  # a part may begin within a window
                 first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
             with e.region("tile.when", [first]):
@@ -64,7 +61,7 @@ class Producer(Frame):
             with e.region("tile.when", [first]):
                 block = at = e.arith("arith.divui", k0, e.i32(depth))
                 if w.k0 is not None:
-                    block = e.arith("arith.divui", e.arith("arith.subi", k0, within), e.i32(depth))
+                    block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
                 for side in windows:
                     maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
                     operands = [maps, tiles, h.ring, cursor, window, block, row0[side.label]]

@@ -21,6 +21,6 @@ def parts(problem: Problem, schedule: Schedule) -> list[range]:
 
 
 def part_blocks(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """The fewest and the most K blocks of a part, of which they differ by one at the most; (0, 0) where K is not known."""
+    """The fewest and the most K blocks of a part: at most one apart; (0, 0) where K is not known."""
     lengths = [len(p) for p in parts(problem, schedule)]
     return min(lengths), max(lengths)

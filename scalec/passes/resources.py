@@ -93,7 +93,7 @@ def window_slots(problem: Problem, schedule: Schedule, stages: int) -> int:
     A window is copied when its first K block's stage is empty, so `stages` K blocks before it are done with. The
     windows between two that share a slot must make up for the rest; the last of a tile, or of a part, may be short.
     """
-    windows = {_windows(part) for part in parts(problem, schedule)}
+    windows = {_windows(part) for part in parts(problem, schedule) if part}
     slots = 2
     while stages > _fewest(windows, slots - 1) + 1:
         slots *= 2  # a power of two, so that a role finds its slot by masking a count

@@ -39,8 +39,8 @@ class Kernel:
     stream if a torch tensor is given, else on the legacy default stream, or on `stream`; the host does not wait.
     Without `out`, results are allocated: by torch where a torch tensor is given, else as DeviceArray.
 
-    A first call on a GPU loads the kernel; `load` does it early (before a CUDA graph is captured). A kernel that splits K
-    has a workspace for each stream (scalec.runtime.workspace): keep it as long as the graphs captured from it.
+    A first call on a GPU loads the kernel; `load` does it early (before a CUDA graph is captured). A kernel that splits
+    K has a workspace for each stream (scalec.runtime.workspace): keep it as long as the graphs captured from it.
 
     Attributes:
         spec: everything known of it.

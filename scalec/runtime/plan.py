@@ -237,9 +237,7 @@ class Plan:
             self.launchers[key] = found
         return found
 
-    def _bound(
-        self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None
-    ) -> Launcher:
+    def _bound(self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None) -> Launcher:
         forms = (*self.operands, *self.results)
         for form, address in zip(forms, addresses, strict=True):
             if form.span:

@@ -35,9 +35,9 @@ class Prediction:
 
     Attributes:
         sizes: of M, N and K, by their names in the program.
-        tiles: tiles of the result, one CTA's work each.
+        tiles: tiles of the result, or where K is split their parts: one CTA's work each.
         waves: rounds in which the SMs work on them.
-        busy: share of the waves' places, one for each SM, that have a tile.
+        busy: share of the waves' places, one for each SM, that have a tile or part.
         flop: floating-point operations of the contraction.
         bytes: that cross device memory if every tensor does once.
         l2_bytes: from L2 to the SMs.
@@ -84,16 +84,20 @@ class Prediction:
         m, n, k = (sizes[d.name] for d in (problem.m, problem.n, problem.k))
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
-        waves = _ceil(clusters, max(1, sms // prod(schedule.cluster)))
-        tiles = along_m * along_n
+        split = schedule.split or 1
+        waves = _ceil(clusters * split, max(1, sms // prod(schedule.cluster)))
+        tiles = along_m * along_n * split
+        longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
         result = problem.result.element.bytes(m * n)
         l2_bytes = (
             problem.lhs.element.bytes(m * k) * _ceil(along_n, schedule.cluster[1])
             + problem.rhs.element.bytes(n * k) * _ceil(along_m, schedule.cluster[0])
             + result
         )
+        if split > 1:  # sums of the parts, stored and loaded once each
+            l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
         moved = memory_bytes(problem, sizes)
-        in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, k).items()}
+        in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, longest).items()}
         times = {**in_sm, "L2": l2_bytes / rates.l2, rates.memory_kind: moved / rates.memory}
         busy = tiles / (waves * sms)
         slowest = max(times, key=lambda name: times[name])
@@ -113,7 +117,7 @@ class Prediction:
 
 
 def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, float]:
-    """Clocks that each part of an SM takes for one tile, whole K blocks and rows beyond the result's edge included."""
+    """Clocks that each part of an SM takes for one tile of so much K: whole K blocks, and rows beyond the result's edge."""
     assert schedule.tile is not None
     family, rates = problem.family, problem.target.rates
     bm, bn, bk = schedule.tile

@@ -36,6 +36,14 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "register pool": (text(), {"registers": (48, 232)}, "48 and 2 x 232 registers a thread are 65536 a CTA\n.*64512"),
     "huge cluster": (PLAIN, {"cluster": (200, 1)}, "a cluster of 200x1 is 200 CTAs"),
     "unroll": (text(k="?"), {"unroll": 2}, "unroll = 2 and k is not known\n.*unroll = 1"),
+    "split of unknown K": (
+        text(k="?"),
+        {"split": 2},
+        "split = 2 and k is not known\n.*split = 1.*\n  fix: give k in dims",
+    ),
+    "split of few blocks": (text(k=512), {"split": 5}, "split = 5 and k = 512 has 4 blocks of 128\n.*\n.*split=4"),
+    "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
+    "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),
     "scale blocks": (
         text(),
         {"tile": (128, 176, 128)},

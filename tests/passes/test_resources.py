@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -56,7 +57,7 @@ def test_no_window_is_overwritten_while_it_is_read(
     problem_of: Callable[[str], Problem], blocks: int, stages: int
 ) -> None:
     """A window is copied once the stage of its first K block is empty: every block `stages` before it is done with."""
-    slots = window_slots(problem_of(text(k=blocks * 128)), stages)
+    slots = window_slots(problem_of(text(k=blocks * 128)), SCHEDULE, stages)
     assert slots & (slots - 1) == 0
     windows = []  # (first K block, last K block) of each window, over a few tiles of a persistent kernel
     for tile in range(20):
@@ -65,6 +66,26 @@ def test_no_window_is_overwritten_while_it_is_read(
     for index in range(slots, len(windows)):
         last_read = windows[index - slots][1]
         assert last_read <= windows[index][0] - stages
+
+
+@pytest.mark.parametrize("split", [2, 3, 5, 16])
+@pytest.mark.parametrize("stages", [2, 4, 8, 20])
+def test_no_window_of_a_part_is_overwritten_while_it_is_read(
+    problem_of: Callable[[str], Problem], split: int, stages: int
+) -> None:
+    """Likewise where K is split, for parts in any order, each of which takes up the window that it begins in."""
+    blocks = 28
+    slots = window_slots(problem_of(text(k=blocks * 128)), SCHEDULE.with_fields(split=split), stages)
+    draw, windows, at = random.Random(split * stages), [], 0  # (first, last block) in the order of a CTA's work
+    for _ in range(300):
+        part = draw.randrange(split)
+        low, high = part * blocks // split, (part + 1) * blocks // split
+        for start in range(low // 8 * 8, high, 8):
+            count = min(start + 8, high) - max(start, low)
+            windows.append((at, at + count - 1))
+            at += count
+    for index in range(slots, len(windows)):
+        assert windows[index - slots][1] <= windows[index][0] - stages
 
 
 def test_scales_of_both_sides_are_rounded_to_the_copys_alignment(problem_of: Callable[[str], Problem]) -> None:

@@ -1,0 +1,62 @@
+// RUN: %invalid none %s
+
+// sum_parts: sums
+// EXPECT: parts are memref<?xbf16>, expected a memref of f32
+func.func @p(%sums: memref<?xbf16>, %counters: memref<?xi32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %last = "tile.sum_parts"(%t, %sums, %counters, %i, %i) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xbf16>, memref<?xi32>, i32, i32) -> i1
+  return
+}
+
+// -----
+
+// sum_parts: counters
+// EXPECT: counters are memref<?xf32>, expected a memref of i32
+func.func @p(%sums: memref<?xf32>, %counters: memref<?xf32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %last = "tile.sum_parts"(%t, %sums, %counters, %i, %i) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, memref<?xf32>, i32, i32) -> i1
+  return
+}
+
+// -----
+
+// sum_parts: split
+// EXPECT: split is 1, expected at least 2
+func.func @p(%sums: memref<?xf32>, %counters: memref<?xi32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %last = "tile.sum_parts"(%t, %sums, %counters, %i, %i) {split = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, memref<?xi32>, i32, i32) -> i1
+  return
+}
+
+// -----
+
+// tiles: split
+// EXPECT: split is 0, expected at least 1
+func.func @p(%m: i32, %n: i32) {
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32):
+    "tile.drain"() : () -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 0 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// tiles: body of parts
+// EXPECT: body takes (i32, i32), expected (i32, i32, i32, i32)
+func.func @p(%m: i32, %n: i32) {
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32):
+    "tile.drain"() : () -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 2 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// skip_blocks: window
+// EXPECT: expected base type 'tile.window' but got
+func.func @p(%i: i32) {
+  "tile.skip_blocks"(%i, %i) : (i32, i32) -> ()
+  return
+}

@@ -1,0 +1,22 @@
+// Parts of K round-trip through the printer.
+// RUN: %roundtrip %s | filecheck %s
+
+// CHECK-LABEL: func.func @parts
+func.func @parts(%m: i32, %n: i32, %sums: memref<?xf32>, %counters: memref<?xi32>) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
+  // CHECK: "tile.tiles"
+  // CHECK-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32):
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
+    // CHECK-NEXT: "tile.skip_blocks"(%{{.*}}, %{{.*}}) : (!tile.window, i32) -> ()
+    "tile.skip_blocks"(%w, %part) : (!tile.window, i32) -> ()
+    // CHECK-NEXT: "tile.sum_parts"({{.*}}) {split = 4 : i64} : ({{.*}}, memref<?xf32>, memref<?xi32>, i32, i32) -> i1
+    %last = "tile.sum_parts"(%t, %sums, %counters, %part, %number) {split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, memref<?xi32>, i32, i32) -> i1
+    "tile.when"(%last) ({
+      "tile.drain"() : () -> ()
+    }) : (i1) -> ()
+  // CHECK: }) {{{.*}}split = 4 : i64
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 4 : i64, tile = array<i64: 64, 64>} : (i32, i32) -> ()
+  return
+}

@@ -1,0 +1,60 @@
+"""`split`: the largest power of two whose parts all run at once and are long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.choose_split import split_of
+from scalec.passes.parts import part_blocks, parts
+from scalec.passes.problem import Problem
+from scalec.targets import get_target
+from tests.passes.scale_programs import text
+
+TILE = Schedule(tile=(64, 128, 128), cluster=(1, 1))
+
+
+def seen(problem: Problem) -> Problem:
+    """The problem as a target sees it whose tensor core takes operands from registers, of 188 SMs."""
+    family = replace(problem.family, operands_in="registers")
+    return replace(problem, family=family, target=get_target("sm_120a"))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "split"),
+    [
+        (64, 4096, 7168, 4),  # 32 tiles: 128 parts of 14 blocks; 256 would not run at once
+        (64, 2048, 7168, 8),  # 16 tiles: 128 parts of 7 blocks
+        (64, 256, 7168, 8),  # 2 tiles: parts of 7 blocks; of 16, some would have 3
+        (64, 128, 65536, 32),  # no more than 32
+        (64, 12032, 7168, 2),  # 94 tiles: just twice
+        (64, 12160, 7168, 1),  # 95 tiles
+        (64, 4096, 896, 1),  # parts of 3 and 4 blocks
+        ("?", 4096, 7168, 1),
+        (64, 4096, "?", 1),
+    ],
+)
+def test_split(problem_of: Callable[[str], Problem], m: int | str, n: int, k: int | str, split: int) -> None:
+    assert split_of(seen(problem_of(text(m=m, n=n, k=k))), TILE) == split
+
+
+def test_a_cluster_counts_as_one(problem_of: Callable[[str], Problem]) -> None:
+    problem = seen(problem_of(text(m=64, n=4096, k=7168)))
+    assert split_of(problem, TILE.with_fields(cluster=(1, 4))) == 4
+
+
+def test_where_the_tensor_core_reads_shared_memory_k_is_not_split(problem_of: Callable[[str], Problem]) -> None:
+    assert split_of(problem_of(text(m=64, n=256, k=7168)), TILE) == 1
+
+
+@pytest.mark.parametrize("split", [1, 2, 3, 7, 16])
+def test_parts_are_all_of_k(problem_of: Callable[[str], Problem], split: int) -> None:
+    problem, schedule = problem_of(text(k=2048)), TILE.with_fields(split=split)
+    dealt = parts(problem, schedule)
+    assert [block for part in dealt for block in part] == list(range(16))
+    fewest, most = part_blocks(problem, schedule)
+    assert {len(p) for p in dealt} <= {fewest, most}
+    assert most - fewest <= 1

@@ -1,0 +1,96 @@
+"""The memory in which parts of K meet: how much, for whom, how long; and its way into the launch."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+import pytest
+
+from scalec.abi import Argument, KernelSpec
+from scalec.errors import UnsupportedError
+from scalec.runtime import bundle
+from scalec.runtime.kernel import Kernel
+from tests.runtime.fake import FakeDevice, gemm_spec, gemm_tensors
+
+PART = 128 * 128 * 4
+
+
+@pytest.fixture
+def device():
+    return FakeDevice()
+
+
+def split_spec(split: int = 4) -> KernelSpec:
+    spec = gemm_spec()
+    arguments = (*spec.arguments, Argument("parts"), Argument("counters"))
+    return replace(spec, arguments=arguments, launch=replace(spec.launch, split=split, part_bytes=PART))
+
+
+def test_bytes_and_grid():
+    launch = split_spec().launch
+    dims = {"m": 256, "n": 512}
+    assert launch.units(dims) == 4 * 1 * 4
+    assert launch.workspace(dims) == (4 * 8 * PART, 8 * 4)
+    assert launch.grid(dims, 66) == 16 * 2
+    assert launch.grid(dims, 5) == 5 * 2
+    assert gemm_spec().launch.workspace(dims) == (0, 0)
+
+
+def test_it_travels():
+    spec = split_spec()
+    assert KernelSpec.from_json(spec.to_json()) == spec
+
+
+def test_a_launch_has_zeros_of_its_own(device):
+    kernel = Kernel(split_spec(), b"", device=device)
+    kernel(*gemm_tensors().values())
+    parts, counters = device.launches[-1].parameters[-2:]
+    assert (device.reserved[parts], device.reserved[counters]) == (4 * 8 * PART, 32)
+    assert device.download(counters, 32, 0) == bytes(32)
+
+
+def test_no_split_no_workspace(device):
+    Kernel(gemm_spec(), b"", device=device)(*gemm_tensors().values())
+    assert not device.reserved
+
+
+def test_it_is_kept_for_a_stream_and_grows(device):
+    kernel = Kernel(split_spec(), b"", device=device)
+    used = []
+    for m, stream in ((256, 0), (256, 0), (128, 0), (256, 7), (512, 0), (256, 0)):
+        kernel(*gemm_tensors(m=m).values(), stream=stream)
+        used.append(tuple(device.launches[-1].parameters[-2:]))
+    assert used[0] == used[1] == used[2]
+    assert used[3] != used[0]
+    assert used[4] != used[0]
+    assert used[5] == used[4]
+    assert device.reserved[used[4][0]] == 2 * device.reserved[used[0][0]]
+    assert not device.released  # a CUDA graph may hold the address of the first
+
+
+def test_two_kernels_share_nothing(device):
+    kernels = [Kernel(split_spec(), b"", device=device) for _ in range(2)]
+    for kernel in kernels:
+        kernel(*gemm_tensors().values())
+    assert device.launches[0].parameters[-2:] != device.launches[1].parameters[-2:]
+
+
+def test_it_goes_with_the_kernel(device):
+    kernel = Kernel(split_spec(), b"", device=device)
+    kernel(*gemm_tensors().values())
+    del kernel
+    gc.collect()
+    assert sorted(device.released) == sorted(device.reserved)
+
+
+def test_a_bundle_has_it(device, tmp_path):
+    bundle.write(tmp_path, [Kernel(split_spec(), b"cubin")])
+    bundle.load(tmp_path, device=device)(*gemm_tensors().values())
+    assert len(device.reserved) == 2
+
+
+def test_an_argument_without_a_split_is_refused(device):
+    spec = replace(split_spec(), launch=gemm_spec().launch)
+    with pytest.raises(UnsupportedError, match="kind 'parts', and no split of K"):
+        Kernel(spec, b"", device=device)(*gemm_tensors().values())
