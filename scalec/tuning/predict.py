@@ -117,7 +117,7 @@ class Prediction:
 
 
 def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, float]:
-    """Clocks that each part of an SM takes for one tile of so much K: whole K blocks, and rows beyond the result's edge."""
+    """Clocks that each part of an SM takes for one tile of so much K: whole K blocks, and rows beyond the edge."""
     assert schedule.tile is not None
     family, rates = problem.family, problem.target.rates
     bm, bn, bk = schedule.tile
