@@ -197,7 +197,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("1x128", "tile=64x64x64", "promote = 128 with tile K = 64"),
     ("1x128", "scale_path=bulk", r"scale_path=bulk is not possible\n  got: a row of A_scale is 12 bytes \(k = 272\)"),
     ("mxfp8", "cluster=1x2", "a cluster of 1x2 is 2 CTAs\n  expected: at most 1"),
-    ("mxfp8", "warps=3x2", "3 warps cannot share"),
+    ("mxfp8", "warps=3x2", "3x2 warps, of 2 warpgroups that have 8"),
     ("mxfp8", "tile=128x64x128, warps=3x2", "tile M = 128 is not a multiple of 48|warps = 3x2 are 6 warps"),
     ("mxfp8", "tile=128x24x128", "tile N = 24 is not a multiple of 16"),
     ("mxfp8", "tile=512x64x128", "do not fit into shared memory\n  got: A 131072"),
