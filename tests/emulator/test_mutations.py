@@ -7,7 +7,7 @@ list, and what escapes, is in docs/emulator.md.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,38 +24,17 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator import sm120_faults
+from tests.emulator.faults import EARLY, WRONG, Fault
 
-WRONG = "wrong"
 SEEDS = range(3)
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with tile=128x128x128, cluster=1x2, stages=4, scale_path=bulk"
 THREAD = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with tile=128x64x128, cluster=1x1, stages=3, scale_path=thread"
 BF16 = "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=128x64x64, cluster=2x1, stages=4, warpgroups=2"
-SIZES = {FP8: (140, 264, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320)}
+SIZES_90 = {FP8: (140, 264, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320)}
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One fault.
-
-    Attributes:
-        what: for people.
-        program: whose PTX it is put into.
-        old: a regular expression; its match number `at` (all where None) becomes `new`.
-        kinds: the findings that fit.
-    """
-
-    what: str
-    program: str
-    old: str
-    new: str
-    kinds: tuple[str, ...]
-    at: int | None = 0
-
-
-EARLY = ("in-flight", "race", "uninitialised")
-STUCK = ("deadlock", "barrier")
-
-FAULTS = [
+FAULTS_90 = [
     Fault("the fence of mbarrier.init dropped", FP8, r"\tfence\.mbarrier_init[^\n]*\n", "", ("proxy",)),
     Fault("the cluster barrier at the start dropped", FP8,
           r"\tbarrier\.cluster\.arrive\.aligned;\n\tbarrier\.cluster\.wait\.aligned;\n", "",
@@ -152,6 +131,10 @@ FAULTS = [
           ("in-flight", "wgmma", "race")),
 ]  # fmt: skip
 
+FAULTS = [*FAULTS_90, *sm120_faults.FAULTS]
+SIZES = {**SIZES_90, **sm120_faults.SIZES}
+TARGETS = {**dict.fromkeys(SIZES_90, "sm_90a"), **dict.fromkeys(sm120_faults.SIZES, "sm_120a")}
+
 # what runs clean, with right numbers: see docs/emulator.md
 ESCAPES: set[str] = set()
 
@@ -160,7 +143,7 @@ ESCAPES: set[str] = set()
 def compiled(program: str) -> tuple[Kernel, Any, Any]:
     m, n, k = SIZES[program]
     dims = {"m": m, "n": n, "k": k}
-    kernel = scalec.compile(program, target="sm_90a", dims={"n": n, "k": k})
+    kernel = scalec.compile(program, target=TARGETS[program], dims={"n": n, "k": k})
     with context.context():
         module = build(program, dims)
         values = reference.make(module, dims, seed=5)
@@ -172,7 +155,7 @@ def outcome(program: str, ptx: str, seed: int) -> str:
     """The kind of the finding, WRONG, or "" for a clean and right run."""
     kernel, values, expected = compiled(program)
     m, n, k = SIZES[program]
-    device = emulated.EmulatedDevice("sm_90a")
+    device = emulated.EmulatedDevice(TARGETS[program])
     device.options = replace(device.options, seed=seed, max_instructions=300_000)
     changed = Kernel(kernel.spec, b"", ptx=ptx, device=device)
     arguments, (out,) = upload(device, changed.spec, values, {"m": m, "n": n, "k": k})
@@ -194,13 +177,13 @@ def faulty(fault: Fault) -> str:
     ptx = compiled(fault.program)[0].ptx
     found = list(re.finditer(fault.old, ptx))
     assert found, f"no match of {fault.old!r}"
-    match = found[fault.at or 0]
+    match = found[fault.at]
     changed = ptx[: match.start()] + match.expand(fault.new) + ptx[match.end() :]
     assert changed != ptx
     return changed
 
 
-@pytest.mark.parametrize("program", SIZES, ids=["FP8", "thread", "bf16"])
+@pytest.mark.parametrize("program", SIZES, ids=["FP8", "thread", "bf16", "mxfp8", "nvfp4", "padded", "promoted"])
 def test_without_a_fault_there_is_no_finding(program):
     for seed in SEEDS:
         assert outcome(program, compiled(program)[0].ptx, seed) == ""
