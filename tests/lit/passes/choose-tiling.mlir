@@ -49,9 +49,9 @@ func.func @waves(%A: tensor<4096x1536xf8E4M3FN>, %B: tensor<24576x1536xf8E4M3FN>
   return %r : tensor<4096x24576xbf16>
 }
 
-// One row of tiles; narrow ones keep more SMs busy.
+// Few rows are columns of the transposed result.
 // CHECK-LABEL: func.func @few_rows
-// CHECK-SAME: tile = array<i64: 64, 64, 128>
+// CHECK-SAME: swap = 1 : i64, tile = array<i64: 64, 16, 128>
 func.func @few_rows(%A: tensor<16x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<16x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<16x7168xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"]} {
