@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
+from scalec.formats import ElementType
 
 WARPGROUP = 128
 """Threads of a warpgroup (PTX ISA 9.7.15: four contiguous warps)."""
@@ -53,6 +54,7 @@ class MmaShape:
             where the program has none.
         short_sums: whether it sums in fewer bits than FP32 has, so that sums must leave it every so often.
         container_bits: bits that an element takes in shared memory, whatever its type; 0: as many as its type.
+        transposed_bits: likewise of an operand stored with M or N contiguous; 0: as many as otherwise.
     """
 
     m: int
@@ -66,6 +68,11 @@ class MmaShape:
     scales: tuple[BlockScale, ...] = ()
     short_sums: bool = False
     container_bits: int = 0
+    transposed_bits: int = 0
+
+    def shared_bits(self, element: ElementType, mn_major: bool) -> int:
+        """Bits that an element takes in shared memory."""
+        return max(element.bits, self.container_bits, self.transposed_bits if mn_major else 0)
 
     def scale_block(self, type: str) -> int:
         """Elements of K that one scale of element type `type` covers, 0 where the instruction applies none of it."""
@@ -182,10 +189,10 @@ def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> Mm
 # .kind::mxf4 and mxf4nvf4 (e2m1 packed) and .kind::mxf8f6f4 (a byte an element: ibid. and 9.7.14.5.15, ldmatrix
 # b4x16_p64 and b6x16_p32). .kind::f8f6f4 has no scales: FP8 without scales takes .kind::mxf8f6f4 with
 # ones, which has twice the rate on this chip. Registers hold the operands, so they may be transposed on
-# the way there: ldmatrix .trans is for elements of 16 bits and of a byte, tf32 is loaded word by word; packed 4-bit
-# elements, two to a byte, cannot be.
+# the way there: ldmatrix .trans is for elements of 16 bits and of a byte, tf32 is loaded word by word, and packed 4-bit
+# elements come a byte each and are packed after.
 _SM120_MMA = (
-    _warp_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16))),
+    _warp_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), transposed_bits=8, mn_major=True),
     _warp_mma(
         32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", scales=(BlockScale("ue8m0", 32),), container_bits=8, mn_major=True
     ),

@@ -51,7 +51,8 @@ class LoadOp(Tile.Operation, name="load"):
     """Brings a warp's rows of the cursor's stage, over the `step`-th slice of K, into registers.
 
     The tile is [rows, K], or with `transpose` 1 [K, rows]. Elements of less than 8 bits lie in tiles of bytes: packed,
-    or one to a byte, where a slice is only as deep as it has bytes; transposed only so.
+    or one to a byte. A slice of the latter is only as deep as it has bytes; transposed, 4-bit ones may be packed on the
+    way, and it is then twice as deep.
     """
 
     target: ext.Operand[MultiplicandType]
@@ -64,7 +65,7 @@ class LoadOp(Tile.Operation, name="load"):
     def verify_invariants(op: ir.OpView) -> bool:
         if not (at_least(op, 0, "step") and flag(op, "transpose") and in_step(op, None, op.source)):
             return False
-        (rows, _), tile = shape_of(op.target.type), shape_of(op.source.type)
+        (rows, depth), tile = shape_of(op.target.type), shape_of(op.source.type)
         tile_rows, tile_k = tile[::-1] if int_of(op.transpose) else tile
         if tile_rows % rows:
             return fail(op, f"{rows} rows for each warp of a tile of {tile_rows} rows")
@@ -74,9 +75,14 @@ class LoadOp(Tile.Operation, name="load"):
         bits = bits_of(stored)
         if int_of(op.transpose) and rows % 16:
             return fail(op, f"transposes {rows} rows, expected rows by 16")
-        if int_of(op.transpose) and bits * shape_of(op.target.type)[1] != 8 * STEP_BYTES:
-            return fail(op, f"transposes slices of {shape_of(op.target.type)[1]} elements of K, packed to {stored}")
-        if (int_of(op.step) + 1) * 8 * STEP_BYTES > tile_k * bits:
+        if int_of(op.transpose):
+            packs = bits_of(element) == 4 and depth == 2 * STEP_BYTES
+            if not packs and bits * depth != 8 * STEP_BYTES:
+                what = f"{depth} elements of K, of {bits_of(element)} bits, from {stored}"
+                return fail(op, f"transposes slices of {what}")
+            if (int_of(op.step) + 1) * depth > tile_k:
+                return fail(op, f"step {int_of(op.step)} of {depth} elements of K is outside {tile_k}")
+        elif (int_of(op.step) + 1) * 8 * STEP_BYTES > tile_k * bits:
             return fail(op, f"step {int_of(op.step)} of {STEP_BYTES} bytes is outside rows of {tile_k * bits // 8}")
         return True
 

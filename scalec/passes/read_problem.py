@@ -205,7 +205,7 @@ class Reader:
         scales = tuple(self.scale(op, b, name, rows, k, side, family) for op, b in zip(levels, blocks, strict=True))
         if transposed:
             scales = tuple(self.transposed(s, name, rows, k) for s in scales)
-        bits = max(element.bits, family.container_bits if family is not None else 0)
+        bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         return Operand(index, name, element, rows.name, rows.name if transposed else "k", scales, bits, align)
 

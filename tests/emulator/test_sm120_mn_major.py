@@ -84,6 +84,32 @@ def test_padded(stored: str, a: str, b: str) -> None:
     run(f"C[m,n]:f32 = {product(stored, a, b)}", (256, 128, 384), 7, 1e-9)
 
 
+PACKED = {
+    "A": ("A[k,m]:e2m1 @ B[n,k]:e2m1", (0,)),
+    "B": ("A[m,k]:e2m1 @ B[k,n]:e2m1", (1,)),
+    "both": ("A[k,m]:e2m1 @ B[k,n]:e2m1", (0, 1)),
+}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("stored", PACKED)
+@pytest.mark.parametrize(("block", "kind"), [(32, "ue8m0"), (16, "ue4m3"), (64, "ue4m3"), (128, "ue8m0")])
+def test_4_bit_elements_are_packed_on_the_way(stored: str, block: int, kind: str, seed: int) -> None:
+    """A wrong order of K within a scale block changes no sum of MN-major operands alone: the other is K-major too."""
+    product, turned = PACKED[stored]
+    layout = "@col" if seed % 2 else ""
+    sides = [f"{block}x1:{kind}{layout}" if i in turned else f"1x{block}:{kind}" for i in range(2)]
+    m, n, k = (128, 256, 416 + 64 * (seed % 3)) if seed < 6 else (256, 128, 128)
+    fixed = ("n", "k") if seed else ()
+    run(f"C[m,n]:f32 = {product} scale({', '.join(sides)})", (m, n, k), seed, 1e-9, fixed)
+
+
+@pytest.mark.parametrize("schedule", ["warps=4x2", "stages=2", "unroll=1"])
+@pytest.mark.parametrize("stored", PACKED)
+def test_schedules_of_4_bit_elements(stored: str, schedule: str) -> None:
+    run(f"C[m,n] = {PACKED[stored][0]} with {schedule}", (256, 256, 352), 3, 3e-6)
+
+
 def test_fused() -> None:
     run("C[m,n] += relu(A[k,m] @ B[k,n] + bias[n]) * 0.5", (72, 264, 336), 8, 5e-6)
     run("C[m,n] = alpha * gelu(A[m,k] @ B[k,n]) + R[m,n]", (72, 264, 336), 9, 5e-6)

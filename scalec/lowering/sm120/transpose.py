@@ -1,7 +1,8 @@
 """Operands with K outermost: tiles [K, rows] in shared memory, transposed on the way to registers.
 
 A tile is panels as wide as its swizzle (tile.buffer). Elements of 16 bits and of a byte are transposed by ldmatrix (PTX
-ISA 9.7.14.5.15); tf32, for which there is none, is loaded word by word. Both are free of bank conflicts.
+ISA 9.7.14.5.15), and 4-bit ones that the product takes packed are packed after; tf32, for which there is none, is
+loaded word by word. All are free of bank conflicts.
 """
 
 from __future__ import annotations
@@ -83,8 +84,10 @@ def load_transposed(s: State, op: ir.OpView, registers: Sequence[Sequence[Variab
     """`tile.load` with `transpose`, into the registers of 16 rows of A or 8 columns of B each."""
     x = _Load.of(s, op)
     flat = [r for group in registers for r in group]
+    packs = x.bits * tile.shape_of(op.target.type)[1] > 8 * tile.STEP_BYTES
+    move = _nibbles if packs else {8: _bytes, 16: _halves, 32: _words}[x.bits]
     for first in range(0, x.rows, 16):
-        {8: _bytes, 16: _halves, 32: _words}[x.bits](x, first, flat[first // 4 : first // 4 + 4])
+        move(x, first, flat[first // 4 : first // 4 + 4])
 
 
 def _halves(x: _Load, first: int, registers: list[Variable]) -> None:
@@ -108,6 +111,32 @@ def _bytes(x: _Load, first: int, registers: list[Variable]) -> None:
     text = f"ldmatrix.sync.aligned.m16n16.x2.trans.shared.{form} {{$0, $1, $2, $3}}, [$4 + {beyond}];"
     for v, value in zip(_by_k(registers, x.side), b.asm(text, [b.i32] * 4, [at]), strict=True):
         v.set(b.shl(value, 2) if element == 4 else value)  # mxf8f6f4 takes e2m1 in bits 2 to 5: 9.7.14.5.10
+
+
+def _nibbles(x: _Load, first: int, registers: list[Variable]) -> None:
+    """Two adjacent elements of K to a byte, out of two matrices: one has the even elements, the other the odd.
+
+    Even elements alone would meet each other in the banks: 8 rows, every other one, have 4 places for their chunks. So
+    the matrices exchange every other four of their rows, which is what a lane's register holds of them: odd lanes find
+    their odd elements in the first matrix. Each is shifted to its place by a product, by 1 or 16.
+    """
+    s, b = x.s, x.s.b
+
+    def element() -> ir.Value:
+        i, odd = b.and_(s.lane, 15), b.and_(b.xor(b.shr(s.lane, 4), b.shr(s.lane, 2)), 1)
+        return b.add(b.shl(i, 1), odd)
+
+    places = [s.once(("nibble", i), lambda i=i: b.add(b.mul(b.xor(b.and_(s.lane, 1), i), 15), 1)) for i in range(2)]
+    at, beyond = x.place(first, s.once("element of 32", element), 0, "nibbles")
+    by_k = _by_k(registers, x.side)
+    for half in range(2):
+        text = (
+            "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b4x16_p64 {$0, $1, $2, $3}, "
+            f"[$4 + {beyond + half * 32 * x.pitch}];"
+        )
+        loaded = b.asm(text, [b.i32] * 4, [at])
+        for v, one, other in zip(by_k[2 * half : 2 * half + 2], loaded[:2], loaded[2:], strict=True):
+            v.set(b.add(b.mul(one, places[0]), b.mul(other, places[1])))
 
 
 def _words(x: _Load, first: int, registers: list[Variable]) -> None:

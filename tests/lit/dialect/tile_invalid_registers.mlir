@@ -18,17 +18,17 @@
 
 // -----
 
-// load: packed elements transposed
-// EXPECT: transposes slices of 64 elements of K, packed to i8
+// load: more transposed elements than an instruction takes
+// EXPECT: transposes slices of 128 elements of K, of 4 bits, from i8
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, i8, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-%s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 64>, f4E2M1FN, "b">
-"tile.load"(%s, %a, %c) {step = 0 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 16, 64>, f4E2M1FN, "b">, !tile.buffer<array<i64: 64, 64>, i8, 128 : i64, 4 : i64>, !tile.position) -> ()
+%s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 128>, f4E2M1FN, "b">
+"tile.load"(%s, %a, %c) {step = 0 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 16, 128>, f4E2M1FN, "b">, !tile.buffer<array<i64: 64, 64>, i8, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
 // load: a slice beyond the K of a tile
-// EXPECT: step 0 of 32 bytes is outside rows of 16
+// EXPECT: step 0 of 16 elements of K is outside 8
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 8, 128>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 16>, bf16, "a">
@@ -124,7 +124,7 @@
 // -----
 
 // load: past the row of a tile with K outermost
-// EXPECT: step 4 of 32 bytes is outside rows of 128
+// EXPECT: step 4 of 16 elements of K is outside 64
 %a = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 16>, bf16, "a">
 %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position

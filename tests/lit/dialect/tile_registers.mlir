@@ -22,6 +22,7 @@ func.func @registers(%scales: memref<?x?xi8>, %s: i64, %x: i32) {
   %x0 = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">
   // CHECK-NEXT: "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f4E2M1FN, "b">
   %y0 = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 32>, f4E2M1FN, "b">
+  %p0 = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 64>, f4E2M1FN, "b">
   %z0 = "tile.multiplicand"() : () -> !tile.slice<array<i64: 32, 16>, bf16, "b">
   // CHECK: "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "a">
   %words = "tile.words"() : () -> !tile.scale_words<array<i64: 1, 32>, "a">
@@ -36,6 +37,9 @@ func.func @registers(%scales: memref<?x?xi8>, %s: i64, %x: i32) {
   "tile.load"(%y0, %b, %at) {step = 0 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f4E2M1FN, "b">, !b, !tile.position) -> ()
   // CHECK-NEXT: "tile.load"({{.*}}) {step = 1 : i64, transpose = 1 : i64}
   "tile.load"(%z0, %t, %at) {step = 1 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 32, 16>, bf16, "b">, !b_mn, !tile.position) -> ()
+  // 4-bit elements of bytes with K outermost, packed on the way
+  // CHECK-NEXT: "tile.load"({{.*}}) {step = 0 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 32, 64>, f4E2M1FN, "b">, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position) -> ()
+  "tile.load"(%p0, %b, %at) {step = 0 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 32, 64>, f4E2M1FN, "b">, !b, !tile.position) -> ()
   // CHECK-NEXT: "tile.multiply"({{.*}}) {a_byte = 3 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = "ue8m0"}
   "tile.multiply"(%sum, %x0, %y0, %words) {a_byte = 3 : i64, accumulate = 1 : i64, b_byte = -1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = "ue8m0"}
     : (!sums, !tile.slice<array<i64: 32, 32>, f8E4M3FN, "a">, !tile.slice<array<i64: 32, 32>, f4E2M1FN, "b">, !tile.scale_words<array<i64: 1, 32>, "a">) -> ()

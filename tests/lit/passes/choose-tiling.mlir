@@ -96,24 +96,24 @@ func.func @unknown(%A: tensor<?x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, 
 // One tile along N has no neighbour to share A with.
 // CHECK-LABEL: func.func @one_column
 // CHECK-SAME: cluster = array<i64: 1, 1>
-// CHECK-SAME: tile = array<i64: 64, 32, 128>
-func.func @one_column(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<32x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<1x16xf32>)
-  -> (tensor<4096x32xbf16> {scale.name = "C"})
+// CHECK-SAME: tile = array<i64: 64, 16, 128>
+func.func @one_column(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<16x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<1x16xf32>)
+  -> (tensor<4096x16xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"]} {
   %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
     : (tensor<4096x2048xf8E4M3FN>, tensor<4096x16xf32>) -> tensor<4096x2048xf32>
   %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 128, 128>, "f32", "row">}
-    : (tensor<32x2048xf8E4M3FN>, tensor<1x16xf32>) -> tensor<32x2048xf32>
+    : (tensor<16x2048xf8E4M3FN>, tensor<1x16xf32>) -> tensor<16x2048xf32>
   %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
     roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
-    : (tensor<4096x2048xf32>, tensor<32x2048xf32>) -> tensor<4096x32xf32>
-  %v = "scale.read"(%c) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<4096x32xf32>) -> !scale.view
+    : (tensor<4096x2048xf32>, tensor<16x2048xf32>) -> tensor<4096x16xf32>
+  %v = "scale.read"(%c) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<4096x16xf32>) -> !scale.view
   %r = "scale.map"(%v) ({
   ^bb0(%x: f32):
     %y = arith.truncf %x : f32 to bf16
     "scale.yield"(%y) : (bf16) -> ()
-  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = #mn} : (!scale.view) -> tensor<4096x32xbf16>
-  return %r : tensor<4096x32xbf16>
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = #mn} : (!scale.view) -> tensor<4096x16xbf16>
+  return %r : tensor<4096x16xbf16>
 }
 
 // What is decided stays.
