@@ -1,4 +1,4 @@
-"""`split`: the largest power of two whose parts all run at once and are long enough."""
+"""`split`: a power of two whose parts all run at once and are long enough, and that moves the fewest bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def seen(problem: Problem) -> Problem:
         (64, 4096, 7168, 4),  # 32 tiles: 128 parts of 14 blocks; 256 would not run at once
         (64, 2048, 7168, 8),  # 16 tiles: 128 parts of 7 blocks
         (64, 256, 7168, 8),  # 2 tiles: parts of 7 blocks; of 16, some would have 3
-        (64, 128, 65536, 32),  # no more than 32
+        (64, 128, 1 << 20, 32),  # no more than 32
+        (64, 128, 65536, 16),  # 786 KB of A and B and 17 * 32 KB of sums; of 32 parts 393 KB and 33 * 32 KB
         (64, 12032, 7168, 2),  # 94 tiles: just twice
         (64, 12160, 7168, 1),  # 95 tiles
         (64, 4096, 896, 1),  # parts of 3 and 4 blocks
@@ -46,8 +47,14 @@ def test_a_cluster_counts_as_one(problem_of: Callable[[str], Problem]) -> None:
     assert split_of(problem, TILE.with_fields(cluster=(1, 4))) == 4
 
 
-def test_where_the_tensor_core_reads_shared_memory_k_is_not_split(problem_of: Callable[[str], Problem]) -> None:
-    assert split_of(problem_of(text(m=64, n=256, k=7168)), TILE) == 1
+def test_sums_of_large_tiles_cost_more_than_copies(problem_of: Callable[[str], Problem]) -> None:
+    problem = seen(problem_of(text(m=64, n=256, k=2048)))
+    assert [split_of(problem, TILE.with_fields(tile=(m, n, 128))) for m, n in ((64, 64), (128, 256))] == [4, 1]
+
+
+def test_where_the_tensor_core_reads_shared_memory(problem_of: Callable[[str], Problem]) -> None:
+    """On 132 SMs."""
+    assert [split_of(problem_of(text(m=64, n=n, k=7168)), TILE) for n in (256, 4096, 16384)] == [8, 4, 1]
 
 
 @pytest.mark.parametrize("split", [1, 2, 3, 7, 16])

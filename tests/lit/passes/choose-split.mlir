@@ -1,15 +1,13 @@
 // RUN: scalec opt --target sm_120a --passes=choose-split %s | filecheck %s
-// RUN: scalec opt --target sm_90a --passes=choose-split %s | filecheck %s --check-prefix=SHARED
+// RUN: scalec opt --target sm_90a --passes=choose-split %s | filecheck %s
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 
-// 16 tiles: 128 parts of 7 K blocks run at once on 188 SMs. Where the tensor core reads shared memory, K stays whole.
+// 16 tiles: 128 parts of 7 K blocks run at once on 188 SMs, and on 132.
 // CHECK-LABEL: func.func @few_tiles
 // CHECK-SAME: split = 8 : i64
-// SHARED-LABEL: func.func @few_tiles
-// SHARED-SAME: split = 1 : i64
 func.func @few_tiles(%A: tensor<64x7168xf8E4M3FN>, %B: tensor<2048x7168xf8E4M3FN>, %s: tensor<64x56xf32>, %t: tensor<16x56xf32>)
   -> (tensor<64x2048xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],
@@ -56,8 +54,6 @@ func.func @many_tiles(%A: tensor<64x7168xf8E4M3FN>, %B: tensor<16384x7168xf8E4M3
 // What is decided stays.
 // CHECK-LABEL: func.func @decided
 // CHECK-SAME: split = 3 : i64
-// SHARED-LABEL: func.func @decided
-// SHARED-SAME: split = 3 : i64
 func.func @decided(%A: tensor<64x7168xf8E4M3FN>, %B: tensor<2048x7168xf8E4M3FN>, %s: tensor<64x56xf32>, %t: tensor<16x56xf32>)
   -> (tensor<64x2048xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],
