@@ -197,9 +197,9 @@ def test_fault(fault):
             "it is found now: take it off the list"
         )
         return
-    found = {outcome(fault.program, changed, seed) for seed in SEEDS}
-    assert found - {""}, "not found"
-    assert found <= {*fault.kinds}, found
+    found = next(filter(None, (outcome(fault.program, changed, seed) for seed in SEEDS)), "")
+    assert found, "not found"
+    assert found in fault.kinds
 
 
 def test_how_many_escape():
