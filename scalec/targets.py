@@ -50,6 +50,7 @@ class MmaShape:
         transposes: whether there is a kernel for operands stored so.
         warps: the warps that execute one instruction together: a warpgroup's four, or one.
         operands_in: where A and B are when it multiplies: "shared" or "registers".
+        sums_in: where it leaves its sums: "registers" or "tensor" (memory), where warps come for them.
         scales: the block scales that it applies itself, of one type for both sides. It then always applies some: ones
             where the program has none.
         short_sums: whether it sums in fewer bits than FP32 has, so that sums must leave it every so often.
@@ -65,10 +66,21 @@ class MmaShape:
     transposes: bool = False
     warps: int = 4
     operands_in: str = "shared"
+    sums_in: str = "registers"
     scales: tuple[BlockScale, ...] = ()
     short_sums: bool = False
     container_bits: int = 0
     transposed_bits: int = 0
+
+    @property
+    def kernel(self) -> str:
+        """The kind of kernel it is for, by where its operands and its sums are: "shared", "registers" or "tensor"."""
+        return "tensor" if self.sums_in == "tensor" else self.operands_in
+
+    @property
+    def wave(self) -> int:
+        """Rows of a wave of sums in registers, of the warpgroup or warp that has them."""
+        return WAVES["warp"] if self.sums_in == "tensor" else self.m
 
     def shared_bits(self, element: ElementType, mn_major: bool) -> int:
         """Bits that an element takes in shared memory."""
@@ -201,6 +213,23 @@ _SM120_MMA = (
     _warp_mma(8, "tf32", mn_major=True),
 )
 
+
+def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
+    return replace(
+        MmaShape(WAVES["tensor"], range(16, 257, 16), k, frozenset(operands), True, sums_in="tensor"), **more
+    )
+
+
+# tcgen05.mma of one CTA, M = 128: N in 16..256 by 16, K is 32 bytes of a byte's elements (PTX ISA 9.7.16.2, table of
+# shapes); .kind::f8f6f4 takes 4 and 6 bits padded to a byte (9.7.16.10.4).
+_SM100_MMA = (
+    _tensor_mma(32, "e4m3", "e5m2"),
+    _tensor_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", container_bits=8),
+    _tensor_mma(16, "bf16"),
+    _tensor_mma(16, "f16"),
+    _tensor_mma(8, "tf32"),
+)
+
 _LAUNCH = 0.5e-6
 """A kernel of 2.9 us takes 3.4 us in a graph (NVIDIA's blog, "Getting Started with CUDA Graphs")."""
 
@@ -221,6 +250,24 @@ _H200 = Rates(
         (frozenset({"e4m3", "e5m2", "i8"}), 8192),
         (frozenset({"bf16", "f16"}), 4096),
         (frozenset({"tf32"}), 2048),
+    ),
+    fp32=_LANES,
+    shared=_BANKS,
+    launch=_LAUNCH,
+)
+
+_B200 = Rates(
+    # DGX B200 datasheet, a GPU's eighth of it: 4.5, 2.25 and 1.1 PFLOP/s of 8-, 16- and 32-bit operands, dense; 9 of
+    # 4-bit ones; 8 TB/s. 148 SMs * 16384 * 1.85 GHz = 4.49 PFLOP/s. L2: as _H200's, NVIDIA states none.
+    source="B200: DGX B200 datasheet; L2 of the A100 whitepaper",
+    clock=1.85e9,
+    memory=8e12,
+    memory_kind="HBM",
+    l2=5120 * 1.85e9,
+    tensor=(
+        (frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8"}), 16384),
+        (frozenset({"bf16", "f16"}), 8192),
+        (frozenset({"tf32"}), 4096),
     ),
     fp32=_LANES,
     shared=_BANKS,
@@ -267,6 +314,20 @@ TARGETS: dict[str, Target] = {
             rates=_H200,
             devices=("H100", "H200", "GH200"),
             no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
+        ),
+        Target(
+            "sm_100a",
+            (10, 0),
+            88,
+            232448,
+            65536,
+            255,
+            _SM100_MMA,
+            sms=148,
+            max_cluster=1,  # of the kernels there are
+            rates=_B200,
+            devices=("B200", "GB200"),
+            no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
         ),
         Target(
             "sm_120a",

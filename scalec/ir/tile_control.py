@@ -54,10 +54,12 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
 
 
 def _end(op: ir.OpView) -> int:
-    """First byte after a buffer or ring, 0 for other ops."""
+    """First byte after a buffer, a ring or an address of tensor memory, 0 for other ops."""
     o = op.operation
     if o.name == "tile.shared":
         return int_of(o.attributes["offset"]) + shared_bytes(o.results[0].type)
+    if o.name == "tile.sums":
+        return int_of(o.attributes["offset"]) + 4
     if o.name == "tile.ring":
         return int_of(o.attributes["offset"]) + 16 * int_of(o.attributes["depth"])
     return 0

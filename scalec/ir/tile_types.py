@@ -69,6 +69,13 @@ class ByteScalesType(Tile.Type, name="scale_bytes"):
     """Scale bytes of a tile's rows on their way from memory to a stage, in registers."""
 
 
+class SumsType(Tile.Type, name="tensor_memory"):
+    """A ring of `slots` FP32 accumulators in tensor memory: shape (rows, columns) of one."""
+
+    shape: Any
+    slots: Any
+
+
 class RingType(Tile.Type, name="stages"):
     """The full and empty barriers of a ring of stages."""
 

@@ -72,6 +72,12 @@ def _tile_rows(problem: Problem, schedule: Any) -> None:
     family = problem.family
     who, count = ("warpgroups", schedule.warpgroups) if family.warps > 1 else ("warps", schedule.warps[0])
     rows, step = schedule.tile[0], family.m * count
+    if family.sums_in == "tensor" and (rows, count) != (family.m, 1):
+        raise ScheduleError(
+            f"tile M = {rows} of {count} warpgroups, and one instruction sums {family.m} rows in tensor memory",
+            expected=f"tile M = {family.m} and warpgroups = 1",
+            fix=f"tile M = {family.m}, warpgroups=1",
+        )
     if rows % step:
         raise ScheduleError(
             f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {count} {who})",
@@ -181,6 +187,10 @@ def _cluster(problem: Problem, schedule: Any) -> None:
 
 def _split(problem: Problem, schedule: Any) -> None:
     split, k = schedule.split, problem.k
+    if split > 1 and problem.family.sums_in == "tensor":
+        raise ScheduleError(
+            f"split = {split}, and sums in tensor memory are not exchanged between CTAs yet", fix="split=1"
+        )
     if split > 1 and k.size is None:
         raise ScheduleError(
             f"split = {split} and {k.name} is not known",
@@ -265,7 +275,7 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
     reason = no_bulk_epilogue(problem, schedule)
     if reason:
         raise ScheduleError("epilogue=bulk is not possible", got=reason, fix="epilogue=direct")
-    waves = schedule.tile[0] // (problem.family.m * units(problem.family, schedule)[0])
+    waves = schedule.tile[0] // (problem.family.wave * units(problem.family, schedule)[0])
     if schedule.staged and waves % schedule.staged:
         who = "warp" if problem.family.warps == 1 else "warpgroup"
         raise ScheduleError(

@@ -6,7 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import path_of_scales, stages_that_fit
+from scalec.passes.resources import path_of_scales, staged_columns, stages_that_fit
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
 from scalec.targets import PADDED_ROW, Target
 
@@ -90,7 +90,8 @@ def staged_row(problem: Problem, schedule: Schedule) -> int:
     tile, family = schedule.tile, problem.family
     warpgroups = schedule.warpgroups or warpgroups_for(family, tile)
     warps = schedule.warps or warps_for(family, tile, warpgroups)
-    return problem.result.element.bytes(tile[1] // (warps[1] if family.warps == 1 else 1))
+    columns = staged_columns(problem, schedule)
+    return problem.result.element.bytes(columns // (warps[1] if family.warps == 1 else 1))
 
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:

@@ -65,8 +65,18 @@ _REGISTERS = (
     Candidate(64, 16, 0.20),
 )
 
-CANDIDATES = {"shared": _SHARED, "registers": _REGISTERS}
-"""By where the tensor core's operands are (MmaShape.operands_in)."""
+# Predicted: by bytes of shared memory that the tensor core reads for a product.
+_TENSOR = (
+    Candidate(128, 256, 1.00),
+    Candidate(128, 192, 0.97),
+    Candidate(128, 128, 0.90),
+    Candidate(128, 64, 0.70),
+    Candidate(128, 32, 0.40),
+    Candidate(128, 16, 0.25),
+)
+
+CANDIDATES = {"shared": _SHARED, "registers": _REGISTERS, "tensor": _TENSOR}
+"""By MmaShape.kernel."""
 
 
 ROWS = (64, 128, 192, 256)
@@ -179,10 +189,10 @@ def no_swap(problem: Problem) -> str:
 def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int) -> list[Candidate]:
     """The candidates that fit; those made for the scale blocks of B where no other does."""
     refused: dict[str, list[str]] = {}
-    for candidates in (CANDIDATES[problem.family.operands_in], _cut_to_blocks(problem, schedule)):
+    for candidates in (CANDIDATES[problem.family.kernel], _cut_to_blocks(problem, schedule)):
         found = []
         for c in candidates:
-            if problem.m.size is not None and problem.m.size <= WAVES["registers"] < c.m:
+            if problem.m.size is not None and problem.m.size <= max(WAVES["registers"], problem.family.m) < c.m:
                 continue
             reason = _misfit(problem, schedule, (c.m, c.n, tile_k), promote, spare)
             if reason:
@@ -234,7 +244,7 @@ def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, in
 def _cut_to_blocks(problem: Problem, schedule: Schedule) -> Iterator[Candidate]:
     """Tiles whose columns are whole scale blocks of B, or a part of one that divides it; none without such blocks."""
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    known = {(c.m, c.n) for c in CANDIDATES[problem.family.operands_in]}
+    known = {(c.m, c.n) for c in CANDIDATES[problem.family.kernel]}
     for m in ROWS if blocks else ():
         for n in widths(problem.family):
             if (m, n) not in known and cuts_scales(problem, schedule, (m, n, TILE_K_BYTES)):

@@ -116,6 +116,10 @@ class Emitter:
         """`!tile.accumulator`."""
         return tile.FragmentType.get(attribute((rows, columns)), attribute(space))
 
+    def sums(self, shape: tuple[int, int], slots: int) -> ir.Type:
+        """`!tile.tensor_memory`."""
+        return tile.SumsType.get(attribute(tuple(shape)), attribute(slots))
+
     def multiplicand(self, side: str, rows: int, depth: int, element: ir.Type) -> ir.Type:
         """`!tile.slice`."""
         return tile.MultiplicandType.get(attribute((rows, depth)), element, attribute(side))

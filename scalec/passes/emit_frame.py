@@ -13,7 +13,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.parts import k_blocks, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
-from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_rows, units
+from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_columns, staged_rows, units
 from scalec.passes.words import WordPlan
 
 SCALE_WARPS = 3  # the producer warpgroup's warps beside the one that issues bulk copies
@@ -51,6 +51,8 @@ class Handles:
     tiles: dict[str, ir.Value] = field(default_factory=dict)
     maps: dict[str, ir.Value] = field(default_factory=dict)
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
+    sums: ir.Value | None = None
+    sums_ring: ir.Value | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Frame:
             Side("B", problem.rhs, s.tile[1], s.swizzle_b, cm > 1),
         )
         self.family = problem.family
-        self.wave = self.family.m
+        self.wave = self.family.wave
         self.units = units(self.family, s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
@@ -147,7 +149,7 @@ class Frame:
                 h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
-            shape = (staged_rows(self.problem, s), s.tile[1])
+            shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
             h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, 1)
         threads = 32 * SCALE_WARPS if any(self.threaded(side) for side in self.sides) else 0
         ctas = s.cluster[0] * s.cluster[1]
@@ -157,9 +159,16 @@ class Frame:
             offset=self.plan["barriers"].offset,
             depth=s.stages,
             full=1 + threads,
-            empty=ctas * self.consumers,
+            empty=self.handers(ctas),
         ).result
         return h
+
+    def handers(self, ctas: int) -> int:
+        """Arrivals that hand a stage back: one of each consumer warp that reads it."""
+        return ctas * self.consumers
+
+    def give_back(self, h: Handles) -> None:
+        """What the kernel does when all roles are done."""
 
     def shared(self, name: str, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int) -> ir.Value:
         return self.e.op(

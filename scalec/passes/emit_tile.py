@@ -22,6 +22,7 @@ from scalec.passes.base import decided, problem_of, programs
 from scalec.passes.emit_consumer import Consumer
 from scalec.passes.emit_producer import Producer
 from scalec.passes.emit_registers import RegisterConsumer
+from scalec.passes.emit_tensor import TensorConsumer
 from scalec.passes.resources import SharedPlan, threads
 from scalec.targets import Target
 
@@ -50,7 +51,7 @@ class EmitTile:
             schedule = decided(function, FIELDS)
             problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):
-                kernel = KERNELS[problem.family.operands_in]
+                kernel = KERNELS[problem.family.kernel]
                 kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
             function.operation.erase()
 
@@ -81,6 +82,7 @@ class Kernel(Producer, Consumer):
             with e.region("tile.role", label="producer", warps=(low, low + 4), registers=s.registers[0]):
                 self.producer(h)
             e.op("tile.sync", scope="cluster")
+            self.give_back(h)
         made.attributes["arguments"] = e.arguments_attribute()
 
 
@@ -90,5 +92,9 @@ class RegisterKernel(Kernel, RegisterConsumer):
     consumer = RegisterConsumer.consumer
 
 
-KERNELS: dict[str, type[Kernel]] = {"shared": Kernel, "registers": RegisterKernel}
-"""The kernel for each place that MmaShape.operands_in names."""
+class TensorKernel(TensorConsumer, Kernel):
+    """A kernel whose tensor core reads shared memory and sums in tensor memory: one more warp issues its products."""
+
+
+KERNELS: dict[str, type[Kernel]] = {"shared": Kernel, "registers": RegisterKernel, "tensor": TensorKernel}
+"""By MmaShape.kernel."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -165,8 +166,8 @@ class SharedPlan:
             Buffer("B", bn * rhs.shared_bytes(bk), stages, TILE_ALIGN),
         ]
         if schedule.epilogue == "bulk":
-            rows = staged_rows(problem, schedule)
-            wanted.append(Buffer("C", rows * problem.result.element.bytes(bn), 1, TILE_ALIGN))
+            row = problem.result.element.bytes(staged_columns(problem, schedule))
+            wanted.append(Buffer("C", staged_rows(problem, schedule) * row, 1, TILE_ALIGN))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:
@@ -178,6 +179,9 @@ class SharedPlan:
                 elif scale.rows == 1:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
         wanted.append(Buffer("barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
+        if problem.family.sums_in == "tensor":
+            wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(schedule), BARRIER_BYTES))
+            wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
         placed, offset = [], 0
         for buffer in wanted:
             offset = round_up(offset, buffer.align)
@@ -191,7 +195,31 @@ def staged_rows(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     if not schedule.staged:
         return schedule.tile[0]
-    return schedule.staged * problem.family.m * units(problem.family, schedule)[0]
+    return schedule.staged * problem.family.wave * units(problem.family, schedule)[0]
+
+
+def staged_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of a tile that are staged at once: all, or those that a warp takes out of tensor memory at a time."""
+    assert schedule.tile is not None
+    return taken_columns(schedule.tile[1]) if problem.family.sums_in == "tensor" else schedule.tile[1]
+
+
+TENSOR_COLUMNS = 512
+"""Columns of an SM's tensor memory, each 32 bits of 128 rows (PTX ISA 9.7.16.1)."""
+
+TAKEN_COLUMNS = 32
+"""Sums of a row that a warp takes out of tensor memory at once: 32 registers of a thread for its 32 rows."""
+
+
+def taken_columns(columns: int) -> int:
+    """Columns that a warp takes at once of a tile of so many."""
+    return math.gcd(columns, TAKEN_COLUMNS)
+
+
+def sums_slots(schedule: Schedule) -> int:
+    """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed."""
+    assert schedule.tile is not None
+    return min(2, TENSOR_COLUMNS // schedule.tile[1])
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:
@@ -231,6 +259,8 @@ class Registers:
         A warpgroup promotes wave by wave; a warp all its sums, and it holds two slices of A and of B.
         """
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
+        if family.sums_in == "tensor":
+            return Registers(taken_columns(tile[1]), 0)
         if family.operands_in == "shared":
             return Registers(sums, tile[1] * family.m // (32 * family.warps) if promote else 0)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
@@ -282,6 +312,8 @@ def units(family: MmaShape, schedule: Schedule) -> tuple[int, int]:
     """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
     assert schedule.tile is not None
     warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
+    if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
+        return WARPGROUP // 32 * warpgroups, 1
     return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(family, schedule.tile, warpgroups)
 
 

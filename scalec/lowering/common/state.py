@@ -39,6 +39,8 @@ class Geometry:
         fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles")
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
         wave = tile.wave_rows(fragment.result.type)
+        if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's, which has all of them
+            columns = tile_n
         return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave)
 
 

@@ -1,0 +1,127 @@
+"""Ops of `tile` that sum in tensor memory: who allocates it, the products that one thread issues, and who reads it."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, in_step, maker
+from scalec.ir.tile_types import (
+    I1,
+    CursorType,
+    FragmentType,
+    RingType,
+    SharedType,
+    SumsType,
+    Tile,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    str_of,
+)
+from scalec.ir.verify import fail, verifier
+from scalec.targets import WAVES
+
+COLUMNS = 512
+"""Columns of tensor memory, each 32 bits of 128 rows (PTX ISA 9.7.16.1)."""
+
+
+class SumsOp(Tile.Operation, name="sums"):
+    """A ring of accumulators in tensor memory; a word of shared memory at byte `offset` keeps its address."""
+
+    result: ext.Result[SumsType]
+    offset: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        shape, slots = shape_of(op.result.type), int_of(op.result.type.slots)
+        if len(shape) != 2 or shape[0] != WAVES["tensor"] or shape[1] < 16 or shape[1] % 16:
+            return fail(op, f"accumulators of {list(shape)}, expected {WAVES['tensor']} rows and columns by 16")
+        if slots < 1 or slots * shape[1] > COLUMNS:
+            return fail(op, f"{slots} accumulators of {shape[1]} columns, tensor memory has {COLUMNS}")
+        if int_of(op.offset) % 4:
+            return fail(op, f"offset {int_of(op.offset)} is not a multiple of 4, the size of an address")
+        return at_least(op, 0, "offset")
+
+
+class FreeSumsOp(Tile.Operation, name="free_sums"):
+    """Gives the tensor memory back; stands after the roles, and what syncs their threads."""
+
+    sums: ext.Operand[SumsType]
+
+
+class MmaSumsOp(Tile.Operation, name="mma_sums"):
+    """sums[slot] (+)= A * B^T over the K of the cursor's stage, issued by one thread; asynchronous.
+
+    `slot` is a position in the ring of accumulators. Where `accumulate` is false, the first product overwrites.
+    """
+
+    sums: ext.Operand[SumsType]
+    slot: ext.Operand[CursorType]
+    a: ext.Operand[SharedType]
+    b: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    accumulate: ext.Operand[I1]
+    a_element: ir.TypeAttr
+    b_element: ir.TypeAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        a, b, sums = (shape_of(v.type) for v in (op.a, op.b, op.sums))
+        if (a[0], b[0]) != sums:
+            return fail(op, f"accumulators of {list(sums)} for {a[0]} rows of A and {b[0]} of B")
+        depths = [x[1] * bits_of(element_of(v.type)) for x, v in ((a, op.a), (b, op.b))]
+        if depths[0] != depths[1]:
+            return fail(op, f"rows of A are {depths[0] // 8} bytes, those of B {depths[1] // 8}")
+        for side, named in (("a", op.a_element), ("b", op.b_element)):
+            stored, element = element_of((op.a if side == "a" else op.b).type), ir.TypeAttr(named).value
+            if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):
+                return fail(op, f"{side}_element is {element}, in a tile of {stored}")
+        return _in_slot(op) and in_step(op, None, op.a, op.b)
+
+
+class HandOverOp(Tile.Operation, name="hand_over"):
+    """When all products that this thread has issued are done, the tensor core arrives at a barrier of the stage.
+
+    side "empty": their operands may be overwritten; "full": their sums may be read.
+    """
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    side: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.side) not in ("empty", "full"):
+            return fail(op, f"side is {op.side}, expected empty or full")
+        return in_step(op, op.ring)
+
+
+class TakeOp(Tile.Operation, name="take"):
+    """Brings a warp's rows of the accumulator at `slot`, from `column` on, into registers.
+
+    The warps of a warpgroup have 32 rows each, in their order. The last columns of an accumulator end its reading.
+    """
+
+    target: ext.Operand[FragmentType]
+    sums: ext.Operand[SumsType]
+    slot: ext.Operand[CursorType]
+    column: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (rows, columns), (_, all_columns) = shape_of(op.target.type), shape_of(op.sums.type)
+        if str_of(op.target.type.space) != "warp" or rows != WAVES["tensor"] // 4 or columns not in (16, 32, 64):
+            return fail(
+                op, f"takes {rows} by {columns} into {str_of(op.target.type.space)}, expected 32 by 16, 32 or 64"
+            )
+        if int_of(op.column) % columns or int_of(op.column) + columns > all_columns:
+            return fail(op, f"columns from {int_of(op.column)} on, {columns} at once, of {all_columns}")
+        return at_least(op, 0, "column") and _in_slot(op)
+
+
+def _in_slot(op: ir.OpView) -> bool:
+    """Refuses a position of another depth than the ring of accumulators."""
+    cursor, slots = maker(op.slot, "tile.cursor"), int_of(op.sums.type.slots)
+    if cursor is not None and int_of(cursor.depth) != slots:
+        return fail(op, f"the slot goes through {int_of(cursor.depth)} accumulators of {slots}")
+    return True

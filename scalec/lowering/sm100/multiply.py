@@ -1,0 +1,69 @@
+"""tcgen05.mma, issued by one thread, and tcgen05.commit (PTX ISA 9.7.16.10.9 and 9.7.16.12)."""
+
+from __future__ import annotations
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.common.state import State
+from scalec.lowering.sm100.table import TABLE
+from scalec.targets import WAVES
+
+# kind of the instruction and code of the operand in its descriptor, by element (9.7.16.4.2, instruction descriptor)
+_KINDS = {
+    "f8E4M3FN": ("f8f6f4", 0),
+    "f8E5M2": ("f8f6f4", 1),
+    "f6E2M3FN": ("f8f6f4", 3),
+    "f6E3M2FN": ("f8f6f4", 4),
+    "f4E2M1FN": ("f8f6f4", 5),
+    "f16": ("f16", 0),
+    "bf16": ("f16", 1),
+    "tf32": ("tf32", 2),
+}
+_STEP = 32  # bytes of a row of A or B that one instruction takes
+# shared-memory descriptor (9.7.16.4.1): bits 32-45 the distance of 8-row groups in units of 16 bytes, bits 46-48 its
+# version, bits 61-63 the swizzle; bits 16-29 are not used for swizzled K-major tiles
+_VERSION = 1 << 46
+_SWIZZLE_MODE = {128: 2, 64: 4, 32: 6}
+_F32 = 1  # type of D
+
+
+def _descriptor(s: State, start: ir.Value, swizzle: int) -> ir.Value:
+    """`start` is the shared address divided by 16."""
+    constant = _SWIZZLE_MODE[swizzle] << 61 | _VERSION | (8 * swizzle >> 4) << 32
+    return s.b.or_(s.b.widen(start), s.b.constant(constant, s.b.i64))
+
+
+def _instruction(a: int, b: int, columns: int) -> int:
+    """Instruction descriptor: types of D, A and B, N / 8 and M / 16."""
+    return _F32 << 4 | a << 7 | b << 10 | columns // 8 << 17 | WAVES["tensor"] // 16 << 24
+
+
+@TABLE.lowers("tile.mma_sums")
+def mma_sums(s: State, op: ir.OpView) -> None:
+    b, cursor, made = s.b, s.get(op.cursor), s.get(op.sums)
+    sides = [s.get(op.a), s.get(op.b)]
+    (kind, a), (other, bb) = (_KINDS[str(ir.TypeAttr(e).value)] for e in (op.a_element, op.b_element))
+    assert kind == other  # of one family (scalec.targets)
+    swizzles = [tile.int_of(x.type.swizzle) for x in sides]
+    starts = [
+        x.at(b, cursor, s.once(("start", v), lambda x=x: b.shr(x.base, 4)), 16)
+        for x, v in zip(sides, (op.a, op.b), strict=True)
+    ]
+    b.asm("tcgen05.fence::after_thread_sync;")
+    into, instruction = made.at(s, s.get(op.slot)), b.constant(_instruction(a, bb, made.columns))
+    rows, depth = tile.shape_of(sides[0].type)
+    for step in range(depth * tile.bits_of(tile.element_of(sides[0].type)) // (8 * _STEP)):
+        descriptors = [_descriptor(s, b.add(x, 2 * step), w) for x, w in zip(starts, swizzles, strict=True)]
+        text = "{{\n.reg .pred p;\nsetp.ne.b32 p, {0}, 0;\ntcgen05.mma.cta_group::1.kind::{1} [$0], $1, $2, $3, p;\n}}"
+        if step:
+            b.asm(text.format(1, kind), [], [into, *descriptors, instruction])
+        else:
+            flag = b.select(s.get(op.accumulate), b.constant(1), 0)
+            b.asm(text.format("$4", kind), [], [into, *descriptors, instruction, flag])
+
+
+@TABLE.lowers("tile.hand_over")
+def hand_over(s: State, op: ir.OpView) -> None:
+    b, cursor, ring = s.b, s.get(op.cursor), s.get(op.ring)
+    barrier = b.add(getattr(ring, tile.str_of(op.side)), b.shl(cursor.stage.get(), 3))
+    b.asm("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0];", [], [barrier])

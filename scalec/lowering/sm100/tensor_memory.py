@@ -1,0 +1,84 @@
+"""Tensor memory: its allocation, and the way from it to registers (PTX ISA 9.7.16.7 and 9.7.16.8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.common.state import Cursor, State
+from scalec.lowering.sm100.table import TABLE
+
+_LEAST = 32  # columns of the smallest allocation; all are powers of two (9.7.16.7.1)
+_HALF = 16  # lanes of a warp's 32 that one tcgen05.ld of shape .16x256b reads (9.7.16.8.1)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A ring of accumulators: the shared address of the word that keeps their address, and the columns of each."""
+
+    kept: ir.Value | int
+    columns: int
+    slots: int
+
+    @property
+    def allocated(self) -> int:
+        """Columns to ask for."""
+        return max(_LEAST, 1 << (self.columns * self.slots - 1).bit_length())
+
+    def at(self, s: State, slot: Cursor) -> ir.Value:
+        """Address of the accumulator of a slot: lanes in the upper half, columns in the lower (9.7.16.1)."""
+        return s.b.add(self.first(s), s.b.mul(slot.stage.get(), self.columns))
+
+    def first(self, s: State) -> ir.Value:
+        """Address of the first accumulator."""
+        return s.once(("sums", self.kept), lambda: s.b.asm("ld.shared.b32 $0, [$1];", [s.b.i32], [self.kept])[0])
+
+
+@TABLE.lowers("tile.sums")
+def sums(s: State, op: ir.OpView) -> None:
+    b = s.b
+    made = Sums(
+        b.add(s.shared, tile.int_of(op.offset)), tile.shape_of(op.result.type)[1], tile.int_of(op.result.type.slots)
+    )
+    s.values[op.result] = made
+    with b.when(b.compare("eq", s.warp, 0)):
+        b.asm(
+            "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], $1;",
+            [],
+            [made.kept, b.constant(made.allocated)],
+        )
+        b.asm("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
+
+
+@TABLE.lowers("tile.free_sums")
+def free_sums(s: State, op: ir.OpView) -> None:
+    b, made = s.b, s.get(op.sums)
+    with b.when(b.compare("eq", s.warp, 0)):
+        b.asm("tcgen05.fence::after_thread_sync;")
+        address = b.asm("ld.shared.b32 $0, [$1];", [b.i32], [made.kept])[0]
+        b.asm("tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, $1;", [], [address, b.constant(made.allocated)])
+
+
+@TABLE.lowers("tile.take")
+def take(s: State, op: ir.OpView) -> None:
+    """.16x256b lies in registers as an m16n8 accumulator does, 8 columns in four of them (9.7.16.8.1, figure)."""
+    b, made, fragment = s.b, s.get(op.sums), s.get(op.target)
+    column, columns = tile.int_of(op.column), fragment.columns
+    if column == 0:
+        b.asm("tcgen05.fence::after_thread_sync;")
+    lanes = s.once("lanes", lambda: b.shl(b.and_(s.warp, 3), 21))  # 32 lanes a warp, in bits 16 and up
+    at = b.add(made.at(s, s.get(op.slot)), lanes)
+    count = columns // 2
+    names = ", ".join(f"${i}" for i in range(count))
+    taken = []
+    for wave, _ in enumerate(fragment.waves):
+        text = f"tcgen05.ld.sync.aligned.16x256b.x{columns // 8}.b32 {{{names}}}, [${count}];"
+        taken += b.asm(text, [b.f32] * count, [b.add(at, (wave * _HALF << 16) + column)])
+    # the loads are asynchronous: what uses their registers must stand after the wait
+    taken = b.asm("tcgen05.wait::ld.sync.aligned;", [b.f32] * len(taken), taken, tied=len(taken))
+    if column + columns == made.columns:
+        b.asm("tcgen05.fence::before_thread_sync;")
+    registers = [v for wave in fragment.waves for v in wave]
+    for v, x in zip(registers, taken, strict=True):
+        v.set(x)

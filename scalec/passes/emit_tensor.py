@@ -1,0 +1,84 @@
+"""The roles where sums are in tensor memory: one thread issues products, a warpgroup takes the sums and writes results.
+
+Accumulators are a ring of their own: while one tile's results are written, the next one's products are summed.
+"""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.passes.emit_consumer import Consumer
+from scalec.passes.emit_frame import Handles
+from scalec.passes.emit_producer import Producer
+from scalec.passes.resources import sums_slots, taken_columns
+
+
+class TensorConsumer(Producer, Consumer):
+    """Empties the stages by way of tensor memory."""
+
+    def handles(self) -> Handles:
+        """Tensor memory, too, and its ring: filled by the tensor core, emptied by each consumer warp."""
+        h, e, s = super().handles(), self.e, self.schedule
+        slots = sums_slots(s)
+        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=self.plan["sums_address"].offset).result
+        h.sums_ring = e.op(
+            "tile.ring",
+            [e.type("stages")],
+            offset=self.plan["sums_barriers"].offset,
+            depth=slots,
+            full=1,
+            empty=self.consumers,
+        ).result
+        return h
+
+    def handers(self, ctas: int) -> int:
+        """The tensor core hands stages back."""
+        return ctas
+
+    def give_back(self, h: Handles) -> None:
+        self.e.op("tile.free_sums", operands=[h.sums])
+
+    def producer(self, h: Handles) -> None:
+        """One warp's thread issues bulk copies, another's products."""
+        super().producer(h)
+        with self.e.region("tile.warp", index=1, count=1, elected=1):
+            self.products(h)
+
+    def products(self, h: Handles) -> None:
+        """All products, in the order of copies."""
+        e = self.e
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        slot = self.slot(h)
+        elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
+        with self.over_tiles(h) as w:
+            e.op("tile.acquire", operands=[h.sums_ring, slot])
+            with self.over_k(w, self.schedule.unroll) as k0:
+                e.op("tile.wait", operands=[h.ring, cursor])
+                accumulate = e.compare("lt", e.i32(0), k0)
+                operands = [h.sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
+                e.op("tile.mma_sums", operands=operands, **elements)
+                e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
+                e.op("tile.advance", operands=[cursor])
+            e.op("tile.hand_over", operands=[h.sums_ring, slot], side="full")
+            e.op("tile.advance", operands=[slot])
+
+    def slot(self, h: Handles) -> ir.Value:
+        """A position in the ring of accumulators."""
+        return self.e.op("tile.cursor", [self.e.type("position")], depth=sums_slots(self.schedule)).result
+
+    def consumer(self, h: Handles) -> None:
+        """Takes the sums, some columns at a time, and writes results."""
+        e, s = self.e, self.schedule
+        columns = taken_columns(s.tile[1])
+        slot = self.slot(h)
+        taken = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, columns, "warp")]).result
+        with self.over_tiles(h) as w:
+            e.op("tile.wait", operands=[h.sums_ring, slot])
+            for column in range(0, s.tile[1], columns):
+                e.op("tile.take", operands=[taken, h.sums, slot], column=column)
+                if column + columns == s.tile[1]:
+                    e.op("tile.release", operands=[h.sums_ring, slot], segments=(1, 1, 0), lag=0)
+                n0 = e.arith("arith.addi", w.n0, e.i32(column)) if column else w.n0
+                self.epilogue(h, taken, w.m0, n0)
+            e.op("tile.advance", operands=[slot])
+        if s.epilogue == "bulk":
+            e.op("tile.drain")
