@@ -51,7 +51,7 @@ def mma_sums(s: State, op: ir.OpView) -> None:
     ]
     b.asm("tcgen05.fence::after_thread_sync;")
     into, instruction = made.at(s, s.get(op.slot)), b.constant(_instruction(a, bb, made.columns))
-    rows, depth = tile.shape_of(sides[0].type)
+    _, depth = tile.shape_of(sides[0].type)
     for step in range(depth * tile.bits_of(tile.element_of(sides[0].type)) // (8 * _STEP)):
         descriptors = [_descriptor(s, b.add(x, 2 * step), w) for x, w in zip(starts, swizzles, strict=True)]
         text = "{{\n.reg .pred p;\nsetp.ne.b32 p, {0}, 0;\ntcgen05.mma.cta_group::1.kind::{1} [$0], $1, $2, $3, p;\n}}"
