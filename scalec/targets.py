@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -165,9 +166,13 @@ class Target:
         """Registers of a thread at entry, before setmaxnreg: the register file shared out, in steps of 8."""
         return min(self.registers // threads, self.max_registers) // 8 * 8
 
-    def mma_for(self, a: str, b: str) -> MmaShape | None:
-        """The tensor-core family that multiplies element types `a` and `b`, the first of several, or None."""
-        return next((f for f in self.mma if a in f.operands and b in f.operands), None)
+    def mma_for(self, a: str, b: str, scales: Collection[str] = ()) -> MmaShape | None:
+        """The tensor-core family that multiplies element types `a` and `b`, the first of several, or None.
+
+        One that applies all of the types of block scales comes before one that does not.
+        """
+        found = [f for f in self.mma if a in f.operands and b in f.operands]
+        return next((f for f in found if all(f.scale_block(s) for s in scales)), next(iter(found), None))
 
     def operand_sets(self) -> list[frozenset[str]]:
         """The element types that mix, in sets of which none is part of another."""
@@ -220,11 +225,14 @@ def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
     )
 
 
-# tcgen05.mma of one CTA, M = 128: N in 16..256 by 16, K is 32 bytes of a byte's elements (PTX ISA 9.7.16.2, table of
-# shapes); .kind::f8f6f4 takes 4 and 6 bits padded to a byte (9.7.16.10.4).
+# tcgen05.mma of one CTA, M = 128: N in 16..256 by 16, K is 32 bytes (PTX ISA 9.7.16.2, table of shapes). The kinds of
+# 8 bits take 4 and 6 padded to a byte (9.7.16.10.4); those with block scales, mxf8f6f4 and mxf4nvf4, have rows of their
+# own: without scales there are no scale factors to bring.
 _SM100_MMA = (
     _tensor_mma(32, "e4m3", "e5m2"),
     _tensor_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", container_bits=8),
+    _tensor_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16))),
+    _tensor_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", container_bits=8, scales=(BlockScale("ue8m0", 32),)),
     _tensor_mma(16, "bf16"),
     _tensor_mma(16, "f16"),
     _tensor_mma(8, "tf32"),

@@ -76,7 +76,7 @@ from scalec.ir.tile_registers import (
     TurnOp,
     WordsOp,
 )
-from scalec.ir.tile_tensor import FreeSumsOp, HandOverOp, MmaSumsOp, SumsOp, TakeOp
+from scalec.ir.tile_tensor import WORD_ROWS, CopyWordsOp, FreeSumsOp, HandOverOp, MmaSumsOp, SumsOp, TakeOp
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -110,6 +110,7 @@ __all__ = [
     "I1",
     "I32",
     "STEP_BYTES",
+    "WORD_ROWS",
     "AcquireOp",
     "AdvanceOp",
     "AnnounceOp",
@@ -120,6 +121,7 @@ __all__ = [
     "CommitOp",
     "CopyOp",
     "CopyWindowOp",
+    "CopyWordsOp",
     "CursorOp",
     "CursorType",
     "DescriptorType",

@@ -21,23 +21,31 @@ from scalec.ir.tile_types import (
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
 
+WORD_ROWS = 128
+"""Rows whose words one tcgen05.cp brings: 32 lanes of four columns (PTX ISA 9.7.16.9.2)."""
+
 COLUMNS = 512
 """Columns of tensor memory, each 32 bits of 128 rows (PTX ISA 9.7.16.1)."""
 
 
 class SumsOp(Tile.Operation, name="sums"):
-    """A ring of accumulators in tensor memory; a word of shared memory at byte `offset` keeps its address."""
+    """A ring of accumulators in tensor memory, and `beside` more columns, for scale words.
+
+    A word of shared memory at byte `offset` keeps its address.
+    """
 
     result: ext.Result[SumsType]
     offset: ir.IntegerAttr
+    beside: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         shape, slots = shape_of(op.result.type), int_of(op.result.type.slots)
         if len(shape) != 2 or shape[0] != WAVES["tensor"] or shape[1] < 16 or shape[1] % 16:
             return fail(op, f"accumulators of {list(shape)}, expected {WAVES['tensor']} rows and columns by 16")
-        if slots < 1 or slots * shape[1] > COLUMNS:
-            return fail(op, f"{slots} accumulators of {shape[1]} columns, tensor memory has {COLUMNS}")
+        if slots < 1 or int_of(op.beside) < 0 or slots * shape[1] + int_of(op.beside) > COLUMNS:
+            what = f"{slots} accumulators of {shape[1]} columns and {int_of(op.beside)} beside them"
+            return fail(op, f"{what}, tensor memory has {COLUMNS}")
         if int_of(op.offset) % 4:
             return fail(op, f"offset {int_of(op.offset)} is not a multiple of 4, the size of an address")
         return at_least(op, 0, "offset")
@@ -49,10 +57,36 @@ class FreeSumsOp(Tile.Operation, name="free_sums"):
     sums: ext.Operand[SumsType]
 
 
+class CopyWordsOp(Tile.Operation, name="copy_words"):
+    """Brings the scale words of the cursor's stage into tensor memory, from `column` beside the accumulators on.
+
+    The products that this thread issues after it find them there. 32 rows of a word are a column.
+    """
+
+    sums: ext.Operand[SumsType]
+    source: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    column: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        words, rows = shape_of(op.source.type)
+        if bits_of(element_of(op.source.type)) != 32 or rows % WORD_ROWS:
+            return fail(
+                op, f"copies {words} by {rows} of {element_of(op.source.type)}, expected words of rows by {WORD_ROWS}"
+            )
+        made, end = maker(op.sums, "tile.sums"), int_of(op.column) + words * rows // 32
+        if made is not None and end > int_of(made.beside):
+            return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
+        return at_least(op, 0, "column") and in_step(op, None, op.source)
+
+
 class MmaSumsOp(Tile.Operation, name="mma_sums"):
     """sums[slot] (+)= A * B^T over the K of the cursor's stage, issued by one thread; asynchronous.
 
-    `slot` is a position in the ring of accumulators. Where `accumulate` is false, the first product overwrites.
+    `slot` is a position in the ring of accumulators. Where `accumulate` is false, the first product overwrites. `k` is
+    the K of one instruction. `scale` is the type of the scale bytes that it applies, "" where it applies none: those of
+    A lie from column `a_words` beside the accumulators on, a byte for `a_unit` elements of K; of B likewise.
     """
 
     sums: ext.Operand[SumsType]
@@ -63,6 +97,12 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
     accumulate: ext.Operand[I1]
     a_element: ir.TypeAttr
     b_element: ir.TypeAttr
+    k: ir.IntegerAttr
+    a_words: ir.IntegerAttr
+    b_words: ir.IntegerAttr
+    a_unit: ir.IntegerAttr
+    b_unit: ir.IntegerAttr
+    scale: ir.StringAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -72,6 +112,11 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
         depths = [x[1] * bits_of(element_of(v.type)) for x, v in ((a, op.a), (b, op.b))]
         if depths[0] != depths[1]:
             return fail(op, f"rows of A are {depths[0] // 8} bytes, those of B {depths[1] // 8}")
+        for side, words, unit in (("a", op.a_words, op.a_unit), ("b", op.b_words, op.b_unit)):
+            if (int_of(words) < 0) != (not str_of(op.scale)) or (int_of(unit) < 1) != (not str_of(op.scale)):
+                return fail(op, f"{side}_words {int_of(words)} and {side}_unit {int_of(unit)} with scale {op.scale}")
+        if not at_least(op, 1, "k"):
+            return False
         for side, named in (("a", op.a_element), ("b", op.b_element)):
             stored, element = element_of((op.a if side == "a" else op.b).type), ir.TypeAttr(named).value
             if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):

@@ -13,10 +13,8 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.parts import k_blocks, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
-from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_columns, staged_rows, units
+from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_columns, staged_rows, units, word_rows
 from scalec.passes.words import WordPlan
-
-SCALE_WARPS = 3  # the producer warpgroup's warps beside the one that issues bulk copies
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,8 @@ class Frame:
     """One kernel being built."""
 
     body: ir.Block
+    scale_warps = (1, 3)
+    """First and number of the producer warpgroup's warps that bring scales: those beside the one that issues copies."""
 
     def __init__(self, problem: Problem, schedule: schedules.Schedule, plan: SharedPlan, function: ir.OpView) -> None:
         self.problem, self.plan, self.function = problem, plan, function
@@ -131,7 +131,8 @@ class Frame:
             name, plan = f"{side.label}_scale", self.word_plan(side)
             if plan is not None:
                 word = ir.IntegerType.get_signless(32)
-                h.scale_tiles[side.label] = self.shared(name, (plan.words, side.rows), word, 0, s.stages)
+                shape = (plan.words, word_rows(self.family, side.rows))
+                h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)
                 if plan.bulk:
                     box = (side.rows, plan.words)
                     source = Source("tensor_map", plan.scale.name, box=box, align=16)
@@ -151,7 +152,7 @@ class Frame:
             element = ir.Type.parse(self.problem.result.element.mlir)
             shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
             h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, 1)
-        threads = 32 * SCALE_WARPS if any(self.threaded(side) for side in self.sides) else 0
+        threads = 32 * self.scale_warps[1] if any(self.threaded(side) for side in self.sides) else 0
         ctas = s.cluster[0] * s.cluster[1]
         h.ring = e.op(
             "tile.ring",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
-from scalec.passes.emit_frame import SCALE_WARPS, Frame, Handles, Side, Work
+from scalec.passes.emit_frame import Frame, Handles, Side, Work
 from scalec.passes.parts import part_blocks
 from scalec.passes.problem import Scale
-from scalec.passes.resources import WINDOW
+from scalec.passes.resources import WINDOW, word_rows
 from scalec.passes.words import WordPlan
 
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
@@ -29,7 +29,8 @@ class Producer(Frame):
                 with self.over_k(w) as k:
                     self.bulk_copies(h, cursor, window, w, k)
         if any(self.threaded(side) for side in self.sides):
-            with e.region("tile.warp", index=1, count=SCALE_WARPS, elected=0):
+            first, count = self.scale_warps
+            with e.region("tile.warp", index=first, count=count, elected=0):
                 self.row_copies(h)
 
     def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
@@ -114,8 +115,9 @@ class Producer(Frame):
     def room(self, side: Side, group: int) -> ir.Value:
         """Registers for the side's scales on their way."""
         e, plan = self.e, self.word_plan(side)
-        rows, warps = side.rows, SCALE_WARPS
+        rows, warps = side.rows, self.scale_warps[1]
         if plan is not None:
+            rows = word_rows(self.family, rows)
             made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=plan.words, warps=warps)
         else:
             made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=group, warps=warps)

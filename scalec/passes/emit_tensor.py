@@ -9,17 +9,25 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit_consumer import Consumer
 from scalec.passes.emit_frame import Handles
 from scalec.passes.emit_producer import Producer
-from scalec.passes.resources import sums_slots, taken_columns
+from scalec.passes.resources import sums_slots, taken_columns, word_columns
 
 
 class TensorConsumer(Producer, Consumer):
     """Empties the stages by way of tensor memory."""
 
+    scale_warps = (2, 2)
+
+    @property
+    def word_columns(self) -> dict[str, int]:
+        """Columns of tensor memory of each side's scale words; they follow the accumulators, A's first."""
+        return dict(zip(("A", "B"), word_columns(self.problem, self.schedule), strict=True))
+
     def handles(self) -> Handles:
         """Tensor memory, too, and its ring: filled by the tensor core, emptied by each consumer warp."""
         h, e, s = super().handles(), self.e, self.schedule
-        slots = sums_slots(s)
-        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=self.plan["sums_address"].offset).result
+        slots, beside = sums_slots(self.problem, s), sum(self.word_columns.values())
+        offset = self.plan["sums_address"].offset
+        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside).result
         h.sums_ring = e.op(
             "tile.ring",
             [e.type("stages")],
@@ -49,13 +57,24 @@ class TensorConsumer(Producer, Consumer):
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         slot = self.slot(h)
         elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
+        columns = self.word_columns
+        columns["B"], columns["A"] = columns["A"] if columns["B"] else -1, 0 if columns["A"] else -1
+        for side in self.sides:
+            plan = self.word_plan(side)
+            elements[f"{side.label.lower()}_words"] = columns[side.label]
+            elements[f"{side.label.lower()}_unit"] = 0 if plan is None else plan.unit
+        scaled = [side for side in self.sides if columns[side.label] >= 0]
+        scale = self.problem.scale_type if scaled else ""
         with self.over_tiles(h) as w:
             e.op("tile.acquire", operands=[h.sums_ring, slot])
             with self.over_k(w, self.schedule.unroll) as k0:
                 e.op("tile.wait", operands=[h.ring, cursor])
+                for side in scaled:
+                    operands = [h.sums, h.scale_tiles[side.label], cursor]
+                    e.op("tile.copy_words", operands=operands, column=columns[side.label])
                 accumulate = e.compare("lt", e.i32(0), k0)
                 operands = [h.sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
-                e.op("tile.mma_sums", operands=operands, **elements)
+                e.op("tile.mma_sums", operands=operands, k=self.family.k, scale=scale, **elements)
                 e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
                 e.op("tile.advance", operands=[cursor])
             e.op("tile.hand_over", operands=[h.sums_ring, slot], side="full")
@@ -63,7 +82,7 @@ class TensorConsumer(Producer, Consumer):
 
     def slot(self, h: Handles) -> ir.Value:
         """A position in the ring of accumulators."""
-        return self.e.op("tile.cursor", [self.e.type("position")], depth=sums_slots(self.schedule)).result
+        return self.e.op("tile.cursor", [self.e.type("position")], depth=sums_slots(self.problem, self.schedule)).result
 
     def consumer(self, h: Handles) -> None:
         """Takes the sums, some columns at a time, and writes results."""

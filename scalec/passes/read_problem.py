@@ -353,6 +353,16 @@ class Reader:
                     place=place_of(self.arguments[operand.scales[0].argument_index]),
                 )
         a, b = lhs.scale_in_mma, rhs.scale_in_mma
+        if family.sums_in == "tensor" and (a is None) != (b is None):
+            bare, given = (lhs, b) if a is None else (rhs, a)
+            assert given is not None
+            raise UnsupportedError(
+                f"{bare.name} has no scales and {given.name} is applied in the tensor core, which has no kernel on "
+                f"{self.target.name} yet",
+                expected="scales on both sides, or on none",
+                fix=f"give {bare.name} scales of ones in {given.type}",
+                place=place_of(self.arguments[given.argument_index]),
+            )
         if a is not None and b is not None and a.type != b.type:
             raise UnsupportedError(
                 f"{a.name} is {a.type} and {b.name} is {b.type}: the tensor core of {self.target.name} takes scales of "

@@ -171,7 +171,8 @@ class SharedPlan:
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:
-                wanted.append(Buffer(name, round_up(rows * 4 * plan.words, SCALE_ALIGN), stages, SCALE_ALIGN))
+                size = round_up(word_rows(problem.family, rows) * 4 * plan.words, SCALE_ALIGN)
+                wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
             for scale in operand.promoted:
                 if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
                     slots = window_slots(problem, schedule, stages)
@@ -180,7 +181,7 @@ class SharedPlan:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
         wanted.append(Buffer("barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
         if problem.family.sums_in == "tensor":
-            wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(schedule), BARRIER_BYTES))
+            wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
         placed, offset = [], 0
         for buffer in wanted:
@@ -216,10 +217,30 @@ def taken_columns(columns: int) -> int:
     return math.gcd(columns, TAKEN_COLUMNS)
 
 
-def sums_slots(schedule: Schedule) -> int:
-    """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed."""
+def sums_slots(problem: Problem, schedule: Schedule) -> int:
+    """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
+    one where two do not fit beside the scales."""
     assert schedule.tile is not None
-    return min(2, TENSOR_COLUMNS // schedule.tile[1])
+    return min(2, (TENSOR_COLUMNS - sum(word_columns(problem, schedule))) // schedule.tile[1])
+
+
+WORD_ROWS = 128
+"""Rows whose scale words one copy to tensor memory brings: 32 lanes of four columns (PTX ISA 9.7.16.9.2, .32x128b)."""
+
+
+def word_rows(family: MmaShape, rows: int) -> int:
+    """Rows of scale words in a stage for so many rows of a tile."""
+    return round_up(rows, WORD_ROWS) if family.sums_in == "tensor" else rows
+
+
+def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Columns of tensor memory that the scale words of A and of B in a stage take, 32 rows of a word to a column."""
+    assert schedule.tile is not None
+    columns = []
+    for operand, rows in ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1])):
+        plan = WordPlan.of(problem, operand, schedule)
+        columns.append(0 if plan is None else plan.words * round_up(rows, WORD_ROWS) // 32)
+    return columns[0], columns[1]
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:

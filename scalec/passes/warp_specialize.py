@@ -20,6 +20,10 @@ promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what
 BYTEWISE = (88, 208)
 """Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
 
+TENSOR = (152, 152)
+"""Those where sums are in tensor memory: a consumer thread holds a few columns of them, and two producer warps may
+bring the scale bytes of 384 rows."""
+
 
 def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
@@ -78,4 +82,5 @@ class WarpSpecialize:
         warps = schedule.warps or warps_for(family, schedule.tile, warpgroups)
         bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
         registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+        registers = TENSOR if family.sums_in == "tensor" else registers
         return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)

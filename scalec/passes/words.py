@@ -55,6 +55,8 @@ class WordPlan:
 
 def _no_bulk_words(problem: Problem, scale: Scale) -> str:
     """Why the words of a scale cannot come by bulk copy, "" where they can."""
+    if problem.family.sums_in == "tensor":
+        return f"{scale.name} is rearranged for tensor memory"
     dim = problem.m if scale is problem.lhs.scale_in_mma else problem.n
     align = problem.target.tma_align
     if scale.layout != "packed" or scale.rows != 1:

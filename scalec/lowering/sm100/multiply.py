@@ -19,6 +19,13 @@ _KINDS = {
     "bf16": ("f16", 1),
     "tf32": ("tf32", 2),
 }
+# with block scales: kind, and the bytes of a row's scales that it takes from a word, by K of the instruction and the
+# type of the scales (9.7.16.10.7); there e2m1 that is packed has a code of its own
+_SCALED = {(32, "ue8m0"): ("mxf8f6f4", 1), (64, "ue8m0"): ("mxf4nvf4", 2), (64, "ue4m3"): ("mxf4nvf4", 4)}
+_PACKED = 1
+_SCALE_TYPES = {"ue4m3": 0, "ue8m0": 1}
+_WORD = 4  # scale bytes in a column of a row
+_LANES = 32  # rows of a column
 _STEP = 32  # bytes of a row of A or B that one instruction takes
 # shared-memory descriptor (9.7.16.4.1): bits 32-45 the distance of 8-row groups in units of 16 bytes, bits 46-48 its
 # version, bits 61-63 the swizzle; bits 16-29 are not used for swizzled K-major tiles
@@ -27,7 +34,7 @@ _SWIZZLE_MODE = {128: 2, 64: 4, 32: 6}
 _F32 = 1  # type of D
 
 
-def _descriptor(s: State, start: ir.Value, swizzle: int) -> ir.Value:
+def _matrix(s: State, start: ir.Value, swizzle: int) -> ir.Value:
     """`start` is the shared address divided by 16."""
     constant = _SWIZZLE_MODE[swizzle] << 61 | _VERSION | (8 * swizzle >> 4) << 32
     return s.b.or_(s.b.widen(start), s.b.constant(constant, s.b.i64))
@@ -38,28 +45,54 @@ def _instruction(a: int, b: int, columns: int) -> int:
     return _F32 << 4 | a << 7 | b << 10 | columns // 8 << 17 | WAVES["tensor"] // 16 << 24
 
 
+def _scaled(scale: str, a: int, b: int, columns: int, bytes: tuple[int, int]) -> int:
+    """Likewise of a block-scaled kind, M / 128: `bytes` are those of the words where the scales of A and B begin."""
+    types = _SCALE_TYPES[scale] << 23 | bytes[0] << 29 | bytes[1] << 4
+    return a << 7 | b << 10 | columns // 8 << 17 | WAVES["tensor"] // 128 << 27 | types
+
+
 @TABLE.lowers("tile.mma_sums")
 def mma_sums(s: State, op: ir.OpView) -> None:
     b, cursor, made = s.b, s.get(op.cursor), s.get(op.sums)
     sides = [s.get(op.a), s.get(op.b)]
-    (kind, a), (other, bb) = (_KINDS[str(ir.TypeAttr(e).value)] for e in (op.a_element, op.b_element))
-    assert kind == other  # of one family (scalec.targets)
     swizzles = [tile.int_of(x.type.swizzle) for x in sides]
     starts = [
         x.at(b, cursor, s.once(("start", v), lambda x=x: b.shr(x.base, 4)), 16)
         for x, v in zip(sides, (op.a, op.b), strict=True)
     ]
     b.asm("tcgen05.fence::after_thread_sync;")
-    into, instruction = made.at(s, s.get(op.slot)), b.constant(_instruction(a, bb, made.columns))
+    into = made.at(s, s.get(op.slot))
     _, depth = tile.shape_of(sides[0].type)
     for step in range(depth * tile.bits_of(tile.element_of(sides[0].type)) // (8 * _STEP)):
-        descriptors = [_descriptor(s, b.add(x, 2 * step), w) for x, w in zip(starts, swizzles, strict=True)]
-        text = "{{\n.reg .pred p;\nsetp.ne.b32 p, {0}, 0;\ntcgen05.mma.cta_group::1.kind::{1} [$0], $1, $2, $3, p;\n}}"
-        if step:
-            b.asm(text.format(1, kind), [], [into, *descriptors, instruction])
-        else:
-            flag = b.select(s.get(op.accumulate), b.constant(1), 0)
-            b.asm(text.format("$4", kind), [], [into, *descriptors, instruction, flag])
+        kind, instruction, factors = _step(s, op, step)
+        operands = [into, *(_matrix(s, b.add(x, 2 * step), w) for x, w in zip(starts, swizzles, strict=True))]
+        operands += [b.constant(instruction), *factors]
+        at = "".join(f", [${i}]" for i in range(4, 4 + len(factors)))
+        flag = "1" if step else f"${len(operands)}"
+        if not step:
+            operands.append(b.select(s.get(op.accumulate), b.constant(1), 0))
+        text = f"tcgen05.mma.cta_group::1.kind::{kind} [$0], $1, $2, $3{at}, p;"
+        b.asm(f"{{\n.reg .pred p;\nsetp.ne.b32 p, {flag}, 0;\n{text}\n}}", [], operands)
+
+
+def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value | int]]:
+    """(kind, instruction descriptor, addresses of the scale factors) of one step along K."""
+    scale, k, columns = tile.str_of(op.scale), tile.int_of(op.k), tile.shape_of(op.sums.type)[1]
+    (kind, a), (other, b) = (_KINDS[str(ir.TypeAttr(e).value)] for e in (op.a_element, op.b_element))
+    assert kind == other  # of one family (scalec.targets)
+    if not scale:
+        return kind, _instruction(a, b, columns), []
+    kind, count = _SCALED[k, scale]
+    if kind != "mxf8f6f4":
+        a = b = _PACKED
+    addresses, bytes = [], []
+    for words, unit, rows in ((op.a_words, op.a_unit, WAVES["tensor"]), (op.b_words, op.b_unit, columns)):
+        word, byte = divmod(step * k // tile.int_of(unit), _WORD)
+        of_word = -(-rows // tile.WORD_ROWS) * tile.WORD_ROWS // _LANES
+        addresses.append(s.get(op.sums).beside(s, tile.int_of(words) + word * of_word))
+        bytes.append(byte)
+    text = f"{kind}.block_scale.scale_vec::{count}X"
+    return text, _scaled(scale, a, b, columns, (bytes[0], bytes[1])), addresses
 
 
 @TABLE.lowers("tile.hand_over")

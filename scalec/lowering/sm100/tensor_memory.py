@@ -15,20 +15,26 @@ _HALF = 16  # lanes of a warp's 32 that one tcgen05.ld of shape .16x256b reads (
 
 @dataclass(frozen=True)
 class Sums:
-    """A ring of accumulators: the shared address of the word that keeps their address, and the columns of each."""
+    """A ring of accumulators: the shared address of the word that keeps their address, the columns of each, and those
+    beside them."""
 
     kept: ir.Value | int
     columns: int
     slots: int
+    more: int
 
     @property
     def allocated(self) -> int:
         """Columns to ask for."""
-        return max(_LEAST, 1 << (self.columns * self.slots - 1).bit_length())
+        return max(_LEAST, 1 << (self.columns * self.slots + self.more - 1).bit_length())
 
     def at(self, s: State, slot: Cursor) -> ir.Value:
         """Address of the accumulator of a slot: lanes in the upper half, columns in the lower (9.7.16.1)."""
         return s.b.add(self.first(s), s.b.mul(slot.stage.get(), self.columns))
+
+    def beside(self, s: State, column: int) -> ir.Value | int:
+        """Address of a column beside the accumulators."""
+        return s.b.add(self.first(s), self.columns * self.slots + column)
 
     def first(self, s: State) -> ir.Value:
         """Address of the first accumulator."""
@@ -38,9 +44,8 @@ class Sums:
 @TABLE.lowers("tile.sums")
 def sums(s: State, op: ir.OpView) -> None:
     b = s.b
-    made = Sums(
-        b.add(s.shared, tile.int_of(op.offset)), tile.shape_of(op.result.type)[1], tile.int_of(op.result.type.slots)
-    )
+    columns, slots = tile.shape_of(op.result.type)[1], tile.int_of(op.result.type.slots)
+    made = Sums(b.add(s.shared, tile.int_of(op.offset)), columns, slots, tile.int_of(op.beside))
     s.values[op.result] = made
     with b.when(b.compare("eq", s.warp, 0)):
         b.asm(

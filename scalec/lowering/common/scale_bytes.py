@@ -7,18 +7,17 @@ from collections.abc import Callable
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.common.copies import RowScales
-from scalec.lowering.common.state import State
-from scalec.lowering.sm120.table import TABLE
+from scalec.lowering.common.state import COMMON, State
 
 
-@TABLE.lowers("tile.byte_scales")
+@COMMON.lowers("tile.byte_scales")
 def byte_scales(s: State, op: ir.OpView) -> None:
     rows, threads, count = tile.int_of(op.rows), 32 * tile.int_of(op.warps), tile.int_of(op.words)
     registers = [[s.b.variable(s.b.i32, 0) for _ in range(count)] for _ in range(-(-rows // threads))]
     s.values[op.result] = RowScales(rows, threads, registers)
 
 
-@TABLE.lowers("tile.load_bytes")
+@COMMON.lowers("tile.load_bytes")
 def load_bytes(s: State, op: ir.OpView) -> None:
     """Predicated loads; bytes of K elements that do not exist are zeros, which the zeros of the operands meet."""
     b = s.b
@@ -91,7 +90,7 @@ _PLACES: dict[str, Callable[[State, ir.OpView, ir.Value, ir.Value], ir.Value]] =
 }
 
 
-@TABLE.lowers("tile.store_bytes")
+@COMMON.lowers("tile.store_bytes")
 def store_bytes(s: State, op: ir.OpView) -> None:
     b = s.b
     base = s.get(op.target).address(b, s.get(op.cursor))

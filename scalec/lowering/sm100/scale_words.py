@@ -1,0 +1,81 @@
+"""Scale words from threads to shared memory, as tcgen05.cp reads them, and on to tensor memory (PTX ISA 9.7.16.9.2).
+
+The copy .32x128b takes 32 rows of 16 bytes: lane i of tensor memory gets the words of rows i, i + 32, i + 64 and
+i + 96, one a column, which is where the products look for them (9.7.16.10.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Variable
+from scalec.lowering.common import control
+from scalec.lowering.common import scale_bytes as common
+from scalec.lowering.common.copies import RowScales
+from scalec.lowering.common.state import State
+from scalec.lowering.sm100.table import TABLE
+
+_BYTES = 4 * tile.WORD_ROWS  # of one copy
+_COLUMNS = 4  # that it fills
+_DESCRIPTOR = 1 << 46 | (8 * 16 >> 4) << 32  # no swizzle; 8 rows of 16 bytes lie 128 bytes from the next 8
+
+
+@dataclass(frozen=True)
+class QuadRows(RowScales):
+    """Rows dealt out so that the words of a warp's lanes are adjacent in shared memory, and meet no bank conflict: of
+    each 128, lane i has row 32 (i % 4) + i / 4, in the next turn that plus 8."""
+
+    def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
+        b = s.b
+        for index, is_row, registers in super().mine(s):
+            high, turn = b.and_(index, -tile.WORD_ROWS), b.and_(b.shr(index, 5), 3)
+            row = b.add(b.shl(b.and_(index, 3), 5), b.add(b.and_(b.shr(index, 2), 7), b.shl(turn, 3)))
+            yield b.add(high, row), is_row, registers
+
+
+@TABLE.lowers("tile.byte_scales")
+def byte_scales(s: State, op: ir.OpView) -> None:
+    common.byte_scales(s, op)
+    made = s.get(op.result)
+    s.values[op.result] = QuadRows(made.rows, made.threads, made.registers)
+
+
+@TABLE.lowers("tile.store_bytes")
+def store_bytes(s: State, op: ir.OpView) -> None:
+    b = s.b
+    base = s.get(op.target).address(b, s.get(op.cursor))
+    _, rows = tile.shape_of(op.target.type)
+    for row, is_row, registers in s.get(op.source).mine(s):
+        group, within = b.shr(row, 7), b.and_(row, tile.WORD_ROWS - 1)
+        place = b.add(b.shl(b.and_(within, 31), 4), b.shl(b.shr(within, 5), 2))
+        address = b.add(base, b.add(b.mul(group, _BYTES), place))
+        for word, register in enumerate(registers):
+            operands, guard = [address, register.get()], ""
+            if is_row is not None:
+                operands.append(is_row)
+                guard = "@$2 "
+            b.asm(f"{guard}st.shared.b32 [$0 + {4 * rows * word}], $1;", [], operands)
+
+
+@TABLE.lowers("tile.commit")
+def commit(s: State, op: ir.OpView) -> None:
+    """What threads stored, the async proxy reads: tcgen05.cp (PTX ISA 9.7.13.4, fence.proxy)."""
+    s.b.asm("fence.proxy.async.shared::cta;")
+    control.commit(s, op)
+
+
+@TABLE.lowers("tile.copy_words")
+def copy_words(s: State, op: ir.OpView) -> None:
+    """No wait: products issued after it by the same thread are done after it (9.7.16.6.2, pairs that are pipelined)."""
+    b, source, made = s.b, s.get(op.source), s.get(op.sums)
+    words, rows = tile.shape_of(op.source.type)
+    start = source.at(b, s.get(op.cursor), s.once(("words", op.source), lambda: b.shr(source.base, 4)), 16)
+    if tile.int_of(op.column) == 0:
+        b.asm("tcgen05.fence::after_thread_sync;")
+    for i in range(words * rows // tile.WORD_ROWS):
+        matrix = b.or_(b.widen(b.add(start, i * _BYTES >> 4)), b.constant(_DESCRIPTOR, b.i64))
+        at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
+        b.asm("tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix])
