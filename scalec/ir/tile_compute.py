@@ -159,19 +159,25 @@ class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
 
 
 class PromoteOp(Tile.Operation, name="promote"):
-    """accumulator[wave] += partial * a_factors * b_factors, in FP32 registers."""
+    """accumulator[wave] += partial * a_factors * b_factors, in FP32 registers.
+
+    `partial` may be some columns of the accumulator's, from `column` on.
+    """
 
     accumulator: ext.Operand[FragmentType]
     partial: ext.Operand[FragmentType]
     a_factors: ext.Operand[ScalesType] | None
     b_factors: ext.Operand[ScalesType] | None
     wave: ir.IntegerAttr
+    column: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         (rows, columns), (_, partial) = shape_of(op.accumulator.type), shape_of(op.partial.type)
-        if columns != partial:
-            return fail(op, f"the accumulator has {columns} columns, the partial sums {partial}")
+        column = int_of(op.column)
+        if column < 0 or column % 8 or column + partial > columns:
+            what = f"{partial} from {column} on" if column else str(partial)
+            return fail(op, f"the accumulator has {columns} columns, the partial sums {what}")
         if not 0 <= int_of(op.wave) * wave_rows(op.accumulator.type) < rows:
             return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
         return True

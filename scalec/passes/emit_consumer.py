@@ -87,7 +87,7 @@ class Consumer(Epilogue):
                     self.hand_over(h, at)
                 sides = [f for f in factors[wave] if f is not None]
                 segments = (1, 1, *(int(f is not None) for f in factors[wave]))
-                e.op("tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave)
+                e.op("tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave, column=0)
                 if last and late:
                     self.hand_over(h, at)
 

@@ -128,7 +128,9 @@ class RegisterConsumer(Consumer):
                 sides = self.factors(h, at, p.fetched, wave)
                 present = [f for f in sides if f is not None]
                 segments = (1, 1, *(int(f is not None) for f in sides))
-                e.op("tile.promote", operands=[p.accumulator, p.target, *present], segments=segments, wave=wave)
+                e.op(
+                    "tile.promote", operands=[p.accumulator, p.target, *present], segments=segments, wave=wave, column=0
+                )
             self.release(h, p.back)
             if k0 is not None:
                 for side in self.sides:

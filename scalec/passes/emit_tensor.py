@@ -6,7 +6,7 @@ Accumulators are a ring of their own: while one tile's results are written, the 
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.passes.emit_consumer import Consumer
+from scalec.passes.emit_consumer import Consumer, Positions
 from scalec.passes.emit_frame import Handles
 from scalec.passes.emit_producer import Producer
 from scalec.passes.resources import sums_slots, taken_columns, word_columns
@@ -39,8 +39,8 @@ class TensorConsumer(Producer, Consumer):
         return h
 
     def handers(self, ctas: int) -> int:
-        """The tensor core hands stages back."""
-        return ctas
+        """The tensor core hands stages back, and consumers that read scales in them."""
+        return ctas * (1 + self.consumers if self.schedule.promote else 1)
 
     def give_back(self, h: Handles) -> None:
         self.e.op("tile.free_sums", operands=[h.sums])
@@ -65,20 +65,31 @@ class TensorConsumer(Producer, Consumer):
             elements[f"{side.label.lower()}_unit"] = 0 if plan is None else plan.unit
         scaled = [side for side in self.sides if columns[side.label] >= 0]
         scale = self.problem.scale_type if scaled else ""
+        promote = self.schedule.promote
         with self.over_tiles(h) as w:
-            e.op("tile.acquire", operands=[h.sums_ring, slot])
+            if not promote:
+                e.op("tile.acquire", operands=[h.sums_ring, slot])
             with self.over_k(w, self.schedule.unroll) as k0:
+                if promote:
+                    e.op("tile.acquire", operands=[h.sums_ring, slot])
                 e.op("tile.wait", operands=[h.ring, cursor])
                 for side in scaled:
                     operands = [h.sums, h.scale_tiles[side.label], cursor]
                     e.op("tile.copy_words", operands=operands, column=columns[side.label])
-                accumulate = e.compare("lt", e.i32(0), k0)
+                accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
                 operands = [h.sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
                 e.op("tile.mma_sums", operands=operands, k=self.family.k, scale=scale, **elements)
                 e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
                 e.op("tile.advance", operands=[cursor])
-            e.op("tile.hand_over", operands=[h.sums_ring, slot], side="full")
-            e.op("tile.advance", operands=[slot])
+                if promote:
+                    self.sums_done(h, slot)
+            if not promote:
+                self.sums_done(h, slot)
+
+    def sums_done(self, h: Handles, slot: ir.Value) -> None:
+        """The accumulator at `slot` may be read when its products are done."""
+        self.e.op("tile.hand_over", operands=[h.sums_ring, slot], side="full")
+        self.e.op("tile.advance", operands=[slot])
 
     def slot(self, h: Handles) -> ir.Value:
         """A position in the ring of accumulators."""
@@ -89,6 +100,9 @@ class TensorConsumer(Producer, Consumer):
         e, s = self.e, self.schedule
         columns = taken_columns(s.tile[1])
         slot = self.slot(h)
+        if s.promote:
+            self.promoting(h, slot)
+            return
         taken = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, columns, "warp")]).result
         with self.over_tiles(h) as w:
             e.op("tile.wait", operands=[h.sums_ring, slot])
@@ -99,5 +113,42 @@ class TensorConsumer(Producer, Consumer):
                 n0 = e.arith("arith.addi", w.n0, e.i32(column)) if column else w.n0
                 self.epilogue(h, taken, w.m0, n0)
             e.op("tile.advance", operands=[slot])
+        if s.epilogue == "bulk":
+            e.op("tile.drain")
+
+    def promoting(self, h: Handles, slot: ir.Value) -> None:
+        """Each K block's sums are taken, scaled and added into FP32 registers; then results are written."""
+        e, s = self.e, self.schedule
+        rows, columns = self.waves * self.wave, taken_columns(s.tile[1])
+        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        sums = e.op("tile.fragment", [e.accumulator(rows, s.tile[1], "warp")]).result
+        taken = e.op("tile.fragment", [e.accumulator(rows, columns, "warp")]).result
+        at = Positions(cursor, self.window())
+        with self.over_tiles(h) as w:
+            e.op("tile.clear", operands=[sums])
+            if at.window is not None:
+                self.open_window(w, at.window)
+            fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
+            for side in self.sides:
+                self.fetch(h, side, fetched, w.row0, self.at_k(w))
+            with self.over_k(w, s.unroll) as k0:
+                e.op("tile.wait", operands=[h.ring, cursor])
+                factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
+                e.op("tile.wait", operands=[h.sums_ring, slot])
+                for column in range(0, s.tile[1], columns):
+                    e.op("tile.take", operands=[taken, h.sums, slot], column=column)
+                    if column + columns == s.tile[1]:
+                        e.op("tile.release", operands=[h.sums_ring, slot], segments=(1, 1, 0), lag=0)
+                    for wave, pair in enumerate(factors):
+                        present = [f for f in pair if f is not None]
+                        segments = (1, 1, *(int(f is not None) for f in pair))
+                        operands = [sums, taken, *present]
+                        e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
+                following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
+                for side in self.sides:
+                    self.fetch(h, side, fetched, w.row0, following)
+                e.op("tile.advance", operands=[slot])
+                self.hand_over(h, at)
+            self.finish(h, w, sums)
         if s.epilogue == "bulk":
             e.op("tile.drain")

@@ -332,14 +332,6 @@ class Reader:
 
     def check_scales(self, lhs: Operand, rhs: Operand, family: MmaShape) -> None:
         """Refuses scales that the operands' instruction cannot go with."""
-        promoted = next((s for operand in (lhs, rhs) for s in operand.promoted), None)
-        if promoted is not None and family.sums_in == "tensor":
-            raise UnsupportedError(
-                f"{promoted.name} varies along k, which has no kernel on {self.target.name} yet",
-                expected="scales constant along k, or none",
-                fix="fold it into its operand before the call and pass that as bf16",
-                place=place_of(self.arguments[promoted.argument_index]),
-            )
         widest = self.target.swizzles[0] * 8 // PROMOTION_BLOCK  # a promoted block of a row is one row of the swizzle
         for operand in (lhs, rhs):
             if operand.scales and operand.element.bits > widest:

@@ -202,7 +202,8 @@ def staged_rows(problem: Problem, schedule: Schedule) -> int:
 def staged_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a tile that are staged at once: all, or those that a warp takes out of tensor memory at a time."""
     assert schedule.tile is not None
-    return taken_columns(schedule.tile[1]) if problem.family.sums_in == "tensor" else schedule.tile[1]
+    by_parts = problem.family.sums_in == "tensor" and not schedule.promote
+    return taken_columns(schedule.tile[1]) if by_parts else schedule.tile[1]
 
 
 TENSOR_COLUMNS = 512
@@ -219,9 +220,11 @@ def taken_columns(columns: int) -> int:
 
 def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
-    one where two do not fit beside the scales."""
+    one where two do not fit beside the scales. With promotion up to four, each of one K block."""
     assert schedule.tile is not None
-    return min(2, (TENSOR_COLUMNS - sum(word_columns(problem, schedule))) // schedule.tile[1])
+    return min(
+        4 if schedule.promote else 2, (TENSOR_COLUMNS - sum(word_columns(problem, schedule))) // schedule.tile[1]
+    )
 
 
 WORD_ROWS = 128
@@ -281,7 +284,7 @@ class Registers:
         """
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
         if family.sums_in == "tensor":
-            return Registers(taken_columns(tile[1]), 0)
+            return Registers(tile[1], taken_columns(tile[1])) if promote else Registers(taken_columns(tile[1]), 0)
         if family.operands_in == "shared":
             return Registers(sums, tile[1] * family.m // (32 * family.warps) if promote else 0)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]

@@ -24,6 +24,9 @@ TENSOR = (152, 152)
 """Those where sums are in tensor memory: a consumer thread holds a few columns of them, and two producer warps may
 bring the scale bytes of 384 rows."""
 
+TENSOR_PROMOTED = (88, 232)
+"""Likewise where consumer threads add K blocks up: they hold all their sums."""
+
 
 def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
@@ -82,5 +85,6 @@ class WarpSpecialize:
         warps = schedule.warps or warps_for(family, schedule.tile, warpgroups)
         bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
         registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
-        registers = TENSOR if family.sums_in == "tensor" else registers
+        if family.sums_in == "tensor":
+            registers = TENSOR_PROMOTED if schedule.promote else TENSOR
         return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)

@@ -155,8 +155,9 @@ def promote(s: State, op: ir.OpView) -> None:
     accumulator = s.get(op.accumulator).waves[tile.int_of(op.wave)]
     partial = s.get(op.partial).waves[-1 if len(s.get(op.partial).waves) == 1 else tile.int_of(op.wave)]
     product = _Product(s, [s.get(f) for f in (op.a_factors, op.b_factors) if f is not None])
-    for g in range(len(accumulator) // 4):
-        factors = product.group(g)
+    first = tile.int_of(op.column) // 8
+    for g in range(len(partial) // 4):
+        factors = product.group(first + g)
         for i in range(4):
-            target, part = accumulator[4 * g + i], partial[4 * g + i].get()
+            target, part = accumulator[4 * (first + g) + i], partial[4 * g + i].get()
             target.set(b.fadd(target.get(), part) if factors is None else b.fma(part, factors[i], target.get()))

@@ -72,11 +72,11 @@
         "tile.mma"(%part, %a, %b, %at) {a_wave = 1 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!sums, !a, !b, !tile.position) -> ()
         // CHECK-NEXT: "tile.mma_wait"(%{{.*}}) {pending = 0 : i64}
         "tile.mma_wait"(%part) {pending = 0 : i64} : (!sums) -> ()
-        // CHECK-NEXT: "tile.promote"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, wave = 0 : i64}
-        "tile.promote"(%sum, %part, %rows, %columns) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, wave = 0 : i64}
+        // CHECK-NEXT: "tile.promote"({{.*}}) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>, wave = 0 : i64}
+        "tile.promote"(%sum, %part, %rows, %columns) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>, wave = 0 : i64}
           : (!sums, !sums, !tile.factors, !tile.factors) -> ()
-        // CHECK-NEXT: "tile.promote"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 0, 1>, wave = 0 : i64}
-        "tile.promote"(%sum, %part, %uniform) {operandSegmentSizes = array<i32: 1, 1, 0, 1>, wave = 0 : i64} : (!sums, !sums, !tile.factors) -> ()
+        // CHECK-NEXT: "tile.promote"({{.*}}) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1>, wave = 0 : i64}
+        "tile.promote"(%sum, %part, %uniform) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1>, wave = 0 : i64} : (!sums, !sums, !tile.factors) -> ()
         // CHECK-NEXT: "tile.release"(%{{.*}}, %{{.*}}) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>}
         "tile.release"(%ring, %at) {lag = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!tile.stages, !tile.position) -> ()
         %first = arith.cmpi eq, %k0, %zero : i32

@@ -234,7 +234,7 @@
 // EXPECT: the accumulator has 64 columns, the partial sums 32
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 64>, "registers">
 %q = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
-"tile.promote"(%t, %q) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 0 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 32>, "registers">) -> ()
+"tile.promote"(%t, %q) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 0 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 32>, "registers">) -> ()
 
 // -----
 
@@ -242,7 +242,7 @@
 // EXPECT: wave 2 is outside an accumulator of 128 rows
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 64>, "registers">
 %q = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-"tile.promote"(%t, %q) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 2 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 64>, "registers">) -> ()
+"tile.promote"(%t, %q) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 2 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 64>, "registers">) -> ()
 
 // -----
 
