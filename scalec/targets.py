@@ -176,7 +176,8 @@ class Target:
 
     def operand_sets(self) -> list[frozenset[str]]:
         """The element types that mix, in sets of which none is part of another."""
-        return [f.operands for f in self.mma if not any(f.operands < other.operands for other in self.mma)]
+        sets = dict.fromkeys(f.operands for f in self.mma)
+        return [x for x in sets if not any(x < other for other in sets)]
 
     def scale_types(self) -> frozenset[str]:
         """The types of block scales that some family applies itself."""
