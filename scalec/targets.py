@@ -274,7 +274,8 @@ _B200 = Rates(
     memory_kind="HBM",
     l2=5120 * 1.85e9,
     tensor=(
-        (frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8"}), 16384),
+        (frozenset({"e2m1"}), 32768),
+        (frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "i8"}), 16384),
         (frozenset({"bf16", "f16"}), 8192),
         (frozenset({"tf32"}), 4096),
     ),
@@ -333,7 +334,7 @@ TARGETS: dict[str, Target] = {
             255,
             _SM100_MMA,
             sms=148,
-            max_cluster=1,  # of the kernels there are
+            max_cluster=8,
             rates=_B200,
             devices=("B200", "GB200"),
             no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)

@@ -76,7 +76,7 @@ from scalec.ir.tile_registers import (
     TurnOp,
     WordsOp,
 )
-from scalec.ir.tile_tensor import WORD_ROWS, CopyWordsOp, FreeSumsOp, HandOverOp, MmaSumsOp, SumsOp, TakeOp
+from scalec.ir.tile_tensor import WORD_ROWS, CopyWordsOp, FreeSumsOp, HandOverOp, MmaSumsOp, SumsOp, TakeOp, VacateOp
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -177,6 +177,7 @@ __all__ = [
     "TilesOp",
     "TurnOp",
     "UniformFactorsOp",
+    "VacateOp",
     "WaitOp",
     "WarpOp",
     "WhenOp",

@@ -127,7 +127,7 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
 class HandOverOp(Tile.Operation, name="hand_over"):
     """When all products that this thread has issued are done, the tensor core arrives at a barrier of the stage.
 
-    side "empty": their operands may be overwritten; "full": their sums may be read.
+    side "empty": their operands may be overwritten, by any CTA of the cluster; "full": their sums may be read.
     """
 
     ring: ext.Operand[RingType]
@@ -138,6 +138,17 @@ class HandOverOp(Tile.Operation, name="hand_over"):
     def verify_invariants(op: ir.OpView) -> bool:
         if str_of(op.side) not in ("empty", "full"):
             return fail(op, f"side is {op.side}, expected empty or full")
+        return in_step(op, op.ring)
+
+
+class VacateOp(Tile.Operation, name="vacate"):
+    """This warp has read its rows of the accumulator at the cursor: it arrives at its empty barrier, in this CTA."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
         return in_step(op, op.ring)
 
 

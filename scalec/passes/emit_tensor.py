@@ -109,7 +109,7 @@ class TensorConsumer(Producer, Consumer):
             for column in range(0, s.tile[1], columns):
                 e.op("tile.take", operands=[taken, h.sums, slot], column=column)
                 if column + columns == s.tile[1]:
-                    e.op("tile.release", operands=[h.sums_ring, slot], segments=(1, 1, 0), lag=0)
+                    e.op("tile.vacate", operands=[h.sums_ring, slot])
                 n0 = e.arith("arith.addi", w.n0, e.i32(column)) if column else w.n0
                 self.epilogue(h, taken, w.m0, n0)
             e.op("tile.advance", operands=[slot])
@@ -138,7 +138,7 @@ class TensorConsumer(Producer, Consumer):
                 for column in range(0, s.tile[1], columns):
                     e.op("tile.take", operands=[taken, h.sums, slot], column=column)
                     if column + columns == s.tile[1]:
-                        e.op("tile.release", operands=[h.sums_ring, slot], segments=(1, 1, 0), lag=0)
+                        e.op("tile.vacate", operands=[h.sums_ring, slot])
                     for wave, pair in enumerate(factors):
                         present = [f for f in pair if f is not None]
                         segments = (1, 1, *(int(f is not None) for f in pair))

@@ -125,7 +125,7 @@ def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, fl
     multiplies = bm * bn * bk * blocks
     along_m, along_n = units(family, schedule)
     instructions = multiplies / (along_m * along_n * family.m * family.n[0] * family.k)  # of one warp
-    tensor = 2 * multiplies / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
+    tensor = 2 * multiplies / rates.flop_per_clock(*(_rated(problem, x) for x in (problem.lhs, problem.rhs)))
     parts = {
         "tensor issue": max(tensor, instructions * rates.issue_cycles),
         "shared memory": blocks * shared_bytes(problem, schedule) / rates.shared,
@@ -133,6 +133,12 @@ def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, fl
     if schedule.promote:
         parts["promotion"] = bm * bn * _ceil(k, schedule.promote) * _promotion(problem) / rates.fp32
     return parts
+
+
+def _rated(problem: Problem, operand: Operand) -> str:
+    """The element type at whose rate an operand is multiplied: narrow ones that are padded to a byte, as bytes are."""
+    narrow = operand.element.bits < problem.family.container_bits
+    return "e4m3" if narrow else operand.element.name
 
 
 def shared_bytes(problem: Problem, schedule: Schedule) -> int:

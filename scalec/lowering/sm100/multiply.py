@@ -97,6 +97,11 @@ def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value |
 
 @TABLE.lowers("tile.hand_over")
 def hand_over(s: State, op: ir.OpView) -> None:
-    b, cursor, ring = s.b, s.get(op.cursor), s.get(op.ring)
-    barrier = b.add(getattr(ring, tile.str_of(op.side)), b.shl(cursor.stage.get(), 3))
-    b.asm("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0];", [], [barrier])
+    b, cursor, ring, side = s.b, s.get(op.cursor), s.get(op.ring), tile.str_of(op.side)
+    barrier = b.add(getattr(ring, side), b.shl(cursor.stage.get(), 3))
+    text = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{}.b64 [$0]{};"
+    if side == "empty" and s.ctas > 1:  # copies of every CTA fill the stage: the barrier of each learns of it
+        every = b.constant((1 << s.ctas) - 1, b.i16)
+        b.asm(text.format(".multicast::cluster", ", $1"), [], [barrier, every])
+    else:
+        b.asm(text.format("", ""), [], [barrier])

@@ -65,6 +65,13 @@ def free_sums(s: State, op: ir.OpView) -> None:
         b.asm("tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, $1;", [], [address, b.constant(made.allocated)])
 
 
+@TABLE.lowers("tile.vacate")
+def vacate(s: State, op: ir.OpView) -> None:
+    b, c = s.b, s.get(op.cursor)
+    barrier = b.add(s.get(op.ring).empty, b.shl(c.stage.get(), 3))
+    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
+
+
 @TABLE.lowers("tile.take")
 def take(s: State, op: ir.OpView) -> None:
     """.16x256b lies in registers as an m16n8 accumulator does, 8 columns in four of them (9.7.16.8.1, figure)."""
