@@ -49,6 +49,7 @@ class MmaShape:
         operands: the element types that A and B may have, freely mixed within the family.
         reads_mn_major: whether A and B may be stored with M or N contiguous in shared memory; K must be where not.
         transposes: whether there is a kernel for operands stored so.
+        k_major: those of `operands` that must be contiguous along K even where others need not.
         warps: the warps that execute one instruction together: a warpgroup's four, or one.
         operands_in: where A and B are when it multiplies: "shared" or "registers".
         sums_in: where it leaves its sums: "registers" or "tensor" (memory), where warps come for them.
@@ -72,6 +73,15 @@ class MmaShape:
     short_sums: bool = False
     container_bits: int = 0
     transposed_bits: int = 0
+    k_major: frozenset[str] = frozenset()
+
+    def reads_transposed(self, element: str) -> bool:
+        """Whether an operand of that type may be stored with M or N contiguous in shared memory."""
+        return self.reads_mn_major and element not in self.k_major
+
+    def takes_transposed(self, element: str) -> bool:
+        """Whether there is a kernel for an operand of that type stored so."""
+        return self.transposes and element not in self.k_major
 
     @property
     def kernel(self) -> str:
@@ -229,13 +239,25 @@ def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
 # tcgen05.mma of one CTA, M = 128: N in 16..256 by 16, K is 32 bytes (PTX ISA 9.7.16.2, table of shapes). The kinds of
 # 8 bits take 4 and 6 padded to a byte (9.7.16.10.4); those with block scales, mxf8f6f4 and mxf4nvf4, have rows of their
 # own: without scales there are no scale factors to bring.
+# Transposed operands (9.7.16.10.1, 9.7.16.10.3): of all kinds but mxf4 and mxf4nvf4, in the kinds of 8 bits those of 8
+# bits alone. tf32 only in the 128-byte swizzle of 32-byte atoms (9.7.16.10.1), which our bulk copies do not make.
+_NARROW = frozenset({"e3m2", "e2m3", "e2m1"})
 _SM100_MMA = (
-    _tensor_mma(32, "e4m3", "e5m2"),
-    _tensor_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", container_bits=8),
-    _tensor_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16))),
-    _tensor_mma(32, "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", container_bits=8, scales=(BlockScale("ue8m0", 32),)),
-    _tensor_mma(16, "bf16"),
-    _tensor_mma(16, "f16"),
+    _tensor_mma(32, "e4m3", "e5m2", transposes=True),
+    _tensor_mma(32, "e4m3", "e5m2", *_NARROW, container_bits=8, transposes=True, k_major=_NARROW),
+    _tensor_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), reads_mn_major=False),
+    _tensor_mma(
+        32,
+        "e4m3",
+        "e5m2",
+        *_NARROW,
+        container_bits=8,
+        scales=(BlockScale("ue8m0", 32),),
+        transposes=True,
+        k_major=_NARROW,
+    ),
+    _tensor_mma(16, "bf16", transposes=True),
+    _tensor_mma(16, "f16", transposes=True),
     _tensor_mma(8, "tf32"),
 )
 

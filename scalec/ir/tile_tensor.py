@@ -3,7 +3,7 @@
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, maker
+from scalec.ir.tile_checks import at_least, flag, in_step, maker
 from scalec.ir.tile_types import (
     I1,
     CursorType,
@@ -85,8 +85,9 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
     """sums[slot] (+)= A * B^T over the K of the cursor's stage, issued by one thread; asynchronous.
 
     `slot` is a position in the ring of accumulators. Where `accumulate` is false, the first product overwrites. `k` is
-    the K of one instruction. `scale` is the type of the scale bytes that it applies, "" where it applies none: those of
-    A lie from column `a_words` beside the accumulators on, a byte for `a_unit` elements of K; of B likewise.
+    the K of one instruction. The tile of A is [rows, K], or with `a_mn` 1 [K, rows]; of B likewise. `scale` is the type
+    of the scale bytes that it applies, "" where it applies none: those of A lie from column `a_words` beside the
+    accumulators on, a byte for `a_unit` elements of K; of B likewise.
     """
 
     sums: ext.Operand[SumsType]
@@ -102,11 +103,16 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
     b_words: ir.IntegerAttr
     a_unit: ir.IntegerAttr
     b_unit: ir.IntegerAttr
+    a_mn: ir.IntegerAttr
+    b_mn: ir.IntegerAttr
     scale: ir.StringAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        a, b, sums = (shape_of(v.type) for v in (op.a, op.b, op.sums))
+        if not flag(op, "a_mn", "b_mn"):
+            return False
+        a, b = ((shape_of(v.type)[:: -1 if int_of(mn) else 1]) for v, mn in ((op.a, op.a_mn), (op.b, op.b_mn)))
+        sums = shape_of(op.sums.type)
         if (a[0], b[0]) != sums:
             return fail(op, f"accumulators of {list(sums)} for {a[0]} rows of A and {b[0]} of B")
         depths = [x[1] * bits_of(element_of(v.type)) for x, v in ((a, op.a), (b, op.b))]
@@ -117,6 +123,9 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
                 return fail(op, f"{side}_words {int_of(words)} and {side}_unit {int_of(unit)} with scale {op.scale}")
         if not at_least(op, 1, "k"):
             return False
+        for side, mn, value in (("A", op.a_mn, op.a), ("B", op.b_mn, op.b)):
+            if int_of(mn) and not _transposable(op, side, value.type):
+                return False
         for side, named in (("a", op.a_element), ("b", op.b_element)):
             stored, element = element_of((op.a if side == "a" else op.b).type), ir.TypeAttr(named).value
             if stored != element and not (str(stored) == "i8" and bits_of(element) < 8):
@@ -173,6 +182,22 @@ class TakeOp(Tile.Operation, name="take"):
         if int_of(op.column) % columns or int_of(op.column) + columns > all_columns:
             return fail(op, f"columns from {int_of(op.column)} on, {columns} at once, of {all_columns}")
         return at_least(op, 0, "column") and _in_slot(op)
+
+
+def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
+    """Refuses a tile of [K, rows] that the tensor core cannot read so (PTX ISA 9.7.16.10.1, 9.7.16.10.3).
+
+    Elements of 4 and 6 bits lie in tiles of i8; those of 32 bits are for another swizzle.
+    """
+    (depth, rows), swizzle, element = shape_of(tile), int_of(tile.swizzle), element_of(tile)
+    bits = bits_of(element)
+    if str(element) == "i8" or bits not in (8, 16):
+        return fail(op, f"{side} is [K, rows] of {element}, expected a type of 8 or 16 bits")
+    if not swizzle or rows * bits // 8 % swizzle:
+        return fail(op, f"K of {side} has rows of {rows * bits // 8} bytes, no panels of a swizzle of {swizzle}")
+    if depth % int_of(op.k):
+        return fail(op, f"{depth} of K of {side} in steps of {int_of(op.k)}")
+    return True
 
 
 def _in_slot(op: ir.OpView) -> bool:

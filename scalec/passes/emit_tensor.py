@@ -63,6 +63,7 @@ class TensorConsumer(Producer, Consumer):
             plan = self.word_plan(side)
             elements[f"{side.label.lower()}_words"] = columns[side.label]
             elements[f"{side.label.lower()}_unit"] = 0 if plan is None else plan.unit
+            elements[f"{side.label.lower()}_mn"] = int(side.operand.mn_major)
         scaled = [side for side in self.sides if columns[side.label] >= 0]
         scale = self.problem.scale_type if scaled else ""
         promote = self.schedule.promote

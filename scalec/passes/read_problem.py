@@ -177,7 +177,7 @@ class Reader:
         transposed = order == [k.name, rows.name]
         element = element_of(value, name)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
-        if transposed and not (own is not None and own.transposes):
+        if transposed and not (own is not None and own.takes_transposed(element.name)):
             reason = self.no_mn_major(element)
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
@@ -225,7 +225,7 @@ class Reader:
     def no_mn_major(self, element: ElementType) -> str:
         """Why an operand of this type cannot be stored with K outermost."""
         family = self.target.mma_for(element.name, element.name)
-        if family is not None and family.reads_mn_major:
+        if family is not None and family.reads_transposed(element.name):
             return f"the tensor core could read {element.name} so, but there is no kernel for it yet"
         return f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
 

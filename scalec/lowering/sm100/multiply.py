@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.common.state import State
@@ -27,17 +29,47 @@ _SCALE_TYPES = {"ue4m3": 0, "ue8m0": 1}
 _WORD = 4  # scale bytes in a column of a row
 _LANES = 32  # rows of a column
 _STEP = 32  # bytes of a row of A or B that one instruction takes
-# shared-memory descriptor (9.7.16.4.1): bits 32-45 the distance of 8-row groups in units of 16 bytes, bits 46-48 its
-# version, bits 61-63 the swizzle; bits 16-29 are not used for swizzled K-major tiles
+# shared-memory descriptor (9.7.16.4.1): bits 16-29 the leading-dimension byte offset and bits 32-45 the stride byte
+# offset, both in units of 16 bytes, bits 46-48 its version, bits 61-63 the swizzle
 _VERSION = 1 << 46
 _SWIZZLE_MODE = {128: 2, 64: 4, 32: 6}
 _F32 = 1  # type of D
 
 
-def _matrix(s: State, start: ir.Value, swizzle: int) -> ir.Value:
-    """`start` is the shared address divided by 16."""
-    constant = _SWIZZLE_MODE[swizzle] << 61 | _VERSION | (8 * swizzle >> 4) << 32
-    return s.b.or_(s.b.widen(start), s.b.constant(constant, s.b.i64))
+@dataclass(frozen=True)
+class _Matrix:
+    """A tile of A or B as descriptors describe it: one for each step along K.
+
+    Swizzled, in canonical layouts (9.7.16.3.3): 8 lines of a swizzle's bytes follow each other, lines of 8 rows where K
+    is contiguous, of 8 of K where the rows are. The stride byte offset leads to the next 8. Where the rows are
+    contiguous, a line is as many rows as the swizzle is wide, and the leading-dimension byte offset leads to the next
+    panel of rows; else it is not used.
+
+    Attributes:
+        start: shared address of the stage, divided by 16.
+        panel: bytes from one panel to the next, 0 where K is contiguous.
+        step: bytes from one step along K to the next. Within a line, the swizzle of absolute addresses allows that.
+    """
+
+    start: ir.Value
+    swizzle: int
+    panel: int
+    step: int
+
+    @staticmethod
+    def of(s: State, op: ir.OpView, side: str) -> _Matrix:
+        b, value = s.b, getattr(op, side)
+        buffer, swizzle = s.get(value), tile.int_of(value.type.swizzle)
+        start = buffer.at(b, s.get(op.cursor), s.once(("start", value), lambda: b.shr(buffer.base, 4)), 16)
+        if tile.int_of(getattr(op, f"{side}_mn")):
+            return _Matrix(start, swizzle, tile.shape_of(value.type)[0] * swizzle, tile.int_of(op.k) * swizzle)
+        return _Matrix(start, swizzle, 0, _STEP)
+
+    def descriptor(self, s: State, step: int) -> ir.Value:
+        constant = (
+            _SWIZZLE_MODE[self.swizzle] << 61 | _VERSION | (8 * self.swizzle >> 4) << 32 | (self.panel >> 4) << 16
+        )
+        return s.b.or_(s.b.widen(s.b.add(self.start, step * self.step >> 4)), s.b.constant(constant, s.b.i64))
 
 
 def _instruction(a: int, b: int, columns: int) -> int:
@@ -53,20 +85,16 @@ def _scaled(scale: str, a: int, b: int, columns: int, bytes: tuple[int, int]) ->
 
 @TABLE.lowers("tile.mma_sums")
 def mma_sums(s: State, op: ir.OpView) -> None:
-    b, cursor, made = s.b, s.get(op.cursor), s.get(op.sums)
-    sides = [s.get(op.a), s.get(op.b)]
-    swizzles = [tile.int_of(x.type.swizzle) for x in sides]
-    starts = [
-        x.at(b, cursor, s.once(("start", v), lambda x=x: b.shr(x.base, 4)), 16)
-        for x, v in zip(sides, (op.a, op.b), strict=True)
-    ]
+    b, made = s.b, s.get(op.sums)
+    sides = [_Matrix.of(s, op, side) for side in ("a", "b")]
     b.asm("tcgen05.fence::after_thread_sync;")
+    transposed = tile.int_of(op.a_mn) << 15 | tile.int_of(op.b_mn) << 16
     into = made.at(s, s.get(op.slot))
-    _, depth = tile.shape_of(sides[0].type)
-    for step in range(depth * tile.bits_of(tile.element_of(sides[0].type)) // (8 * _STEP)):
+    depth = tile.shape_of(op.a.type)[0 if tile.int_of(op.a_mn) else 1]
+    for step in range(depth * tile.bits_of(tile.element_of(op.a.type)) // (8 * _STEP)):
         kind, instruction, factors = _step(s, op, step)
-        operands = [into, *(_matrix(s, b.add(x, 2 * step), w) for x, w in zip(starts, swizzles, strict=True))]
-        operands += [b.constant(instruction), *factors]
+        operands = [into, *(x.descriptor(s, step) for x in sides)]
+        operands += [b.constant(instruction | transposed), *factors]
         at = "".join(f", [${i}]" for i in range(4, 4 + len(factors)))
         flag = "1" if step else f"${len(operands)}"
         if not step:
