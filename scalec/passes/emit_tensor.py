@@ -48,7 +48,7 @@ class TensorConsumer(Producer, Consumer):
     def producer(self, h: Handles) -> None:
         """One warp's thread issues bulk copies, another's products."""
         super().producer(h)
-        with self.e.region("tile.warp", index=1, count=1, elected=1):
+        with self.e.region("tile.warp", index=1, count=1, elected=0):
             self.products(h)
 
     def products(self, h: Handles) -> None:

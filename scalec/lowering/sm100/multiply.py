@@ -72,6 +72,12 @@ class _Matrix:
         return s.b.or_(s.b.widen(s.b.add(self.start, step * self.step >> 4)), s.b.constant(constant, s.b.i64))
 
 
+def issuer(s: State) -> ir.Value:
+    """Whether this is the thread that issues: chosen once, and each of its instructions is predicated. The others walk
+    the loop with it, so that addresses and barriers are known to be the warp's, and stay in uniform registers."""
+    return s.once("issuer", lambda: s.b.op("nvvm.elect.sync", [s.b.i1], []))
+
+
 def _instruction(a: int, b: int, columns: int) -> int:
     """Instruction descriptor: types of D, A and B, N / 8 and M / 16."""
     return _F32 << 4 | a << 7 | b << 10 | columns // 8 << 17 | WAVES["tensor"] // 16 << 24
@@ -99,7 +105,8 @@ def mma_sums(s: State, op: ir.OpView) -> None:
         flag = "1" if step else f"${len(operands)}"
         if not step:
             operands.append(b.select(s.get(op.accumulate), b.constant(1), 0))
-        text = f"tcgen05.mma.cta_group::1.kind::{kind} [$0], $1, $2, $3{at}, p;"
+        operands.append(issuer(s))
+        text = f"@${len(operands) - 1} tcgen05.mma.cta_group::1.kind::{kind} [$0], $1, $2, $3{at}, p;"
         b.asm(f"{{\n.reg .pred p;\nsetp.ne.b32 p, {flag}, 0;\n{text}\n}}", [], operands)
 
 
@@ -127,9 +134,9 @@ def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value |
 def hand_over(s: State, op: ir.OpView) -> None:
     b, cursor, ring, side = s.b, s.get(op.cursor), s.get(op.ring), tile.str_of(op.side)
     barrier = b.add(getattr(ring, side), b.shl(cursor.stage.get(), 3))
-    text = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{}.b64 [$0]{};"
+    text = "@{} tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{}.b64 [$0]{};"
     if side == "empty" and s.ctas > 1:  # copies of every CTA fill the stage: the barrier of each learns of it
         every = b.constant((1 << s.ctas) - 1, b.i16)
-        b.asm(text.format(".multicast::cluster", ", $1"), [], [barrier, every])
+        b.asm(text.format("$2", ".multicast::cluster", ", $1"), [], [barrier, every, issuer(s)])
     else:
-        b.asm(text.format("", ""), [], [barrier])
+        b.asm(text.format("$1", "", ""), [], [barrier, issuer(s)])

@@ -16,6 +16,7 @@ from scalec.lowering.common import control
 from scalec.lowering.common import scale_bytes as common
 from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import State
+from scalec.lowering.sm100.multiply import issuer
 from scalec.lowering.sm100.table import TABLE
 
 _BYTES = 4 * tile.WORD_ROWS  # of one copy
@@ -78,4 +79,4 @@ def copy_words(s: State, op: ir.OpView) -> None:
     for i in range(words * rows // tile.WORD_ROWS):
         matrix = b.or_(b.widen(b.add(start, i * _BYTES >> 4)), b.constant(_DESCRIPTOR, b.i64))
         at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
-        b.asm("tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix])
+        b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
