@@ -76,7 +76,17 @@ from scalec.ir.tile_registers import (
     TurnOp,
     WordsOp,
 )
-from scalec.ir.tile_tensor import WORD_ROWS, CopyWordsOp, FreeSumsOp, HandOverOp, MmaSumsOp, SumsOp, TakeOp, VacateOp
+from scalec.ir.tile_tensor import (
+    WORD_ROWS,
+    CopyWordsOp,
+    FreeSumsOp,
+    HandOverOp,
+    MmaSumsOp,
+    SumsOp,
+    TakenOp,
+    TakeOp,
+    VacateOp,
+)
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -173,6 +183,7 @@ __all__ = [
     "SumsType",
     "SyncOp",
     "TakeOp",
+    "TakenOp",
     "Tile",
     "TilesOp",
     "TurnOp",

@@ -162,9 +162,9 @@ class VacateOp(Tile.Operation, name="vacate"):
 
 
 class TakeOp(Tile.Operation, name="take"):
-    """Brings a warp's rows of the accumulator at `slot`, from `column` on, into registers.
+    """Brings a warp's rows of the accumulator at `slot`, from `column` on, into registers; asynchronous, see `taken`.
 
-    The warps of a warpgroup have 32 rows each, in their order. The last columns of an accumulator end its reading.
+    The warps of a warpgroup have 32 rows each, in their order.
     """
 
     target: ext.Operand[FragmentType]
@@ -198,6 +198,12 @@ def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
     if depth % int_of(op.k):
         return fail(op, f"{depth} of K of {side} in steps of {int_of(op.k)}")
     return True
+
+
+class TakenOp(Tile.Operation, name="taken"):
+    """Waits for what this warp takes; `target` may then be read."""
+
+    target: ext.Operand[FragmentType]
 
 
 def _in_slot(op: ir.OpView) -> bool:

@@ -5,6 +5,8 @@ Accumulators are a ring of their own: while one tile's results are written, the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from scalec.ir.mlir import ir
 from scalec.passes.emit_consumer import Consumer, Positions
 from scalec.passes.emit_frame import Handles
@@ -99,32 +101,46 @@ class TensorConsumer(Producer, Consumer):
     def consumer(self, h: Handles) -> None:
         """Takes the sums, some columns at a time, and writes results."""
         e, s = self.e, self.schedule
-        columns = taken_columns(s.tile[1])
         slot = self.slot(h)
         if s.promote:
             self.promoting(h, slot)
-            return
-        taken = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, columns, "warp")]).result
-        with self.over_tiles(h) as w:
-            e.op("tile.wait", operands=[h.sums_ring, slot])
-            for column in range(0, s.tile[1], columns):
-                e.op("tile.take", operands=[taken, h.sums, slot], column=column)
-                if column + columns == s.tile[1]:
-                    e.op("tile.vacate", operands=[h.sums_ring, slot])
-                n0 = e.arith("arith.addi", w.n0, e.i32(column)) if column else w.n0
-                self.epilogue(h, taken, w.m0, n0)
-            e.op("tile.advance", operands=[slot])
+        else:
+            parts = self.parts()
+            with self.over_tiles(h) as w:
+                for column, taken in self.taking(h, slot, parts):
+                    n0 = e.arith("arith.addi", w.n0, e.i32(column)) if column else w.n0
+                    self.epilogue(h, taken, w.m0, n0)
         if s.epilogue == "bulk":
             e.op("tile.drain")
+
+    def parts(self) -> list[ir.Value]:
+        """Registers for some columns of a warp's sums, and for the next ones on their way."""
+        e, rows, columns = self.e, self.waves * self.wave, taken_columns(self.schedule.tile[1])
+        return [e.op("tile.fragment", [e.accumulator(rows, columns, "warp")]).result for _ in range(2)]
+
+    def taking(self, h: Handles, slot: ir.Value, parts: list[ir.Value]) -> Iterator[tuple[int, ir.Value]]:
+        """The accumulator at `slot`, part by part: (its first column, its registers). What is emitted for one part
+        stands under the loads of the next."""
+        e, columns = self.e, taken_columns(self.schedule.tile[1])
+        starts = range(0, self.schedule.tile[1], columns)
+        e.op("tile.wait", operands=[h.sums_ring, slot])
+        e.op("tile.take", operands=[parts[0], h.sums, slot], column=0)
+        for i, column in enumerate(starts):
+            part, following = parts[i % 2], parts[(i + 1) % 2]
+            e.op("tile.taken", operands=[part])
+            if column + columns in starts:
+                e.op("tile.take", operands=[following, h.sums, slot], column=column + columns)
+            else:
+                e.op("tile.vacate", operands=[h.sums_ring, slot])
+            yield column, part
+        e.op("tile.advance", operands=[slot])
 
     def promoting(self, h: Handles, slot: ir.Value) -> None:
         """Each K block's sums are taken, scaled and added into FP32 registers; then results are written."""
         e, s = self.e, self.schedule
-        rows, columns = self.waves * self.wave, taken_columns(s.tile[1])
         cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
-        sums = e.op("tile.fragment", [e.accumulator(rows, s.tile[1], "warp")]).result
-        taken = e.op("tile.fragment", [e.accumulator(rows, columns, "warp")]).result
-        at = Positions(cursor, self.window())
+        sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1], "warp")]).result
+        parts, at = self.parts(), Positions(cursor, self.window())
         with self.over_tiles(h) as w:
             e.op("tile.clear", operands=[sums])
             if at.window is not None:
@@ -135,11 +151,7 @@ class TensorConsumer(Producer, Consumer):
             with self.over_k(w, s.unroll) as k0:
                 e.op("tile.wait", operands=[h.ring, cursor])
                 factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
-                e.op("tile.wait", operands=[h.sums_ring, slot])
-                for column in range(0, s.tile[1], columns):
-                    e.op("tile.take", operands=[taken, h.sums, slot], column=column)
-                    if column + columns == s.tile[1]:
-                        e.op("tile.vacate", operands=[h.sums_ring, slot])
+                for column, taken in self.taking(h, slot, parts):
                     for wave, pair in enumerate(factors):
                         present = [f for f in pair if f is not None]
                         segments = (1, 1, *(int(f is not None) for f in pair))
@@ -148,8 +160,5 @@ class TensorConsumer(Producer, Consumer):
                 following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
                 for side in self.sides:
                     self.fetch(h, side, fetched, w.row0, following)
-                e.op("tile.advance", operands=[slot])
                 self.hand_over(h, at)
             self.finish(h, w, sums)
-        if s.epilogue == "bulk":
-            e.op("tile.drain")

@@ -284,7 +284,8 @@ class Registers:
         """
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
         if family.sums_in == "tensor":
-            return Registers(tile[1], taken_columns(tile[1])) if promote else Registers(taken_columns(tile[1]), 0)
+            taken = 2 * taken_columns(tile[1])
+            return Registers(tile[1], taken) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             return Registers(sums, tile[1] * family.m // (32 * family.warps) if promote else 0)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]

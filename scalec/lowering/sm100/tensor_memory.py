@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.state import Cursor, State
+from scalec.lowering.common.state import Cursor, Fragment, State
 from scalec.lowering.sm100.table import TABLE
 
 _LEAST = 32  # columns of the smallest allocation; all are powers of two (9.7.16.7.1)
@@ -69,6 +69,7 @@ def free_sums(s: State, op: ir.OpView) -> None:
 def vacate(s: State, op: ir.OpView) -> None:
     b, c = s.b, s.get(op.cursor)
     barrier = b.add(s.get(op.ring).empty, b.shl(c.stage.get(), 3))
+    b.asm("tcgen05.fence::before_thread_sync;")
     b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
 
 
@@ -87,10 +88,18 @@ def take(s: State, op: ir.OpView) -> None:
     for wave, _ in enumerate(fragment.waves):
         text = f"tcgen05.ld.sync.aligned.16x256b.x{columns // 8}.b32 {{{names}}}, [${count}];"
         taken += b.asm(text, [b.f32] * count, [b.add(at, (wave * _HALF << 16) + column)])
-    # the loads are asynchronous: what uses their registers must stand after the wait
-    taken = b.asm("tcgen05.wait::ld.sync.aligned;", [b.f32] * len(taken), taken, tied=len(taken))
-    if column + columns == made.columns:
-        b.asm("tcgen05.fence::before_thread_sync;")
-    registers = [v for wave in fragment.waves for v in wave]
-    for v, x in zip(registers, taken, strict=True):
+    _fill(fragment, taken)
+
+
+@TABLE.lowers("tile.taken")
+def taken(s: State, op: ir.OpView) -> None:
+    """What uses the registers must stand after the wait, so they pass through it (9.7.16.8.5)."""
+    values = [v.get() for wave in s.get(op.target).waves for v in wave]
+    _fill(
+        s.get(op.target), s.b.asm("tcgen05.wait::ld.sync.aligned;", [s.b.f32] * len(values), values, tied=len(values))
+    )
+
+
+def _fill(fragment: Fragment, values: list[ir.Value]) -> None:
+    for v, x in zip((v for wave in fragment.waves for v in wave), values, strict=True):
         v.set(x)
