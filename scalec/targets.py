@@ -240,7 +240,8 @@ def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
 # 8 bits take 4 and 6 padded to a byte (9.7.16.10.4); those with block scales, mxf8f6f4 and mxf4nvf4, have rows of their
 # own: without scales there are no scale factors to bring.
 # Transposed operands (9.7.16.10.1, 9.7.16.10.3): of all kinds but mxf4 and mxf4nvf4, in the kinds of 8 bits those of 8
-# bits alone. tf32 only in the 128-byte swizzle of 32-byte atoms (9.7.16.10.1), which our bulk copies do not make.
+# bits alone (CUTLASS transposes padded ones too; the table of 9.7.16.10.3 has no such row). tf32 only in the 128-byte
+# swizzle of 32-byte atoms (9.7.16.10.1), which our bulk copies do not make.
 _NARROW = frozenset({"e3m2", "e2m3", "e2m1"})
 _SM100_MMA = (
     _tensor_mma(32, "e4m3", "e5m2", transposes=True),
