@@ -1,0 +1,139 @@
+"""Programs for sm_100a: operands, scales and results of every kind that it has so far, and schedules to try."""
+
+from __future__ import annotations
+
+_UNSCALED = {
+    "bf16": "C[m,n] = A[m,k] @ B[n,k]",
+    "bf16 to f32": "C[m,n]:f32 = A[m,k] @ B[n,k]",
+    "f16": "C[m,n]:f16 = A[m,k]:f16 @ B[n,k]:f16",
+    "tf32": "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:tf32",
+    "e4m3": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3",
+    "e4m3 x e5m2": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e5m2",
+    "e5m2 x e4m3": "C[m,n]:f16 = A[m,k]:e5m2 @ B[n,k]:e4m3",
+    "e5m2": "C[m,n]:f32 = A[m,k]:e5m2 @ B[n,k]:e5m2",
+}
+
+# copies pad them to a byte
+_PADDED = {
+    "e2m1": "C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1",
+    "e2m3": "C[m,n] = A[m,k]:e2m3 @ B[n,k]:e2m3",
+    "e3m2 x e2m3": "C[m,n]:f32 = A[m,k]:e3m2 @ B[n,k]:e2m3",
+    "e4m3 x e2m1": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1",
+    "e2m1 x e5m2": "C[m,n]:f16 = A[m,k]:e2m1 @ B[n,k]:e5m2",
+    "e3m2 x e4m3": "C[m,n]:f32 = A[m,k]:e3m2 @ B[n,k]:e4m3",
+}
+
+# with few columns, as each of a tile's has code of its own, which ptxas takes its time for
+_SCALED = {
+    "per row": "C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)",
+    "per tensor": "C[m,n]:f32 = A[m,k]@B[n,k] scale(tensor,tensor) with tile=128x64x128",
+    "per row, per tensor": "C[m,n]:f16 = A[m,k]:e5m2@B[n,k] scale(1xk,tensor) with tile=128x96x128",
+    "blocks of rows": "C[m,n]:f32 = A[m,k]@B[n,k] scale(128xk,48xk) with tile=128x48x128",
+    "one side": "C[m,n] = A[m,k]:e5m2@B[n,k] scale(none,1xk) with tile=128x64x128",
+    "f16, per row": "C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:f16 scale(1xk,1xk) with tile=128x64x64",
+    "padded, per row": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1xk,1xk) with tile=128x80x128",
+}
+
+_EPILOGUES = {
+    "bf16, +=": "C[m,n] += A[m,k] @ B[n,k] with tile=128x96x64",
+    "per row, +=": "C[m,n]:f32 += A[m,k]@B[n,k] scale(1xk,tensor) with tile=128x64x128",
+    "bias": "C[m,n] = gelu(A[m,k]@B[n,k] + bias[n]) with tile=128x64x64",
+    "silu": "C[m,n]:f16 = alpha * silu(A[m,k]:e4m3 @ B[n,k]:e4m3) * gate[m] + R[m,n] with tile=128x48x128",
+    "activations": (
+        "C[m,n]:f32 = tanh(A[m,k]@B[n,k]) * sigmoid(x[m]:f32) + max(sqrt(abs(y[n]:f32)), 0.5) with tile=128x32x64"
+    ),
+    "residual": ("C[m,n] = relu(A[m,k]@B[n,k] scale(1xk,1xk) + bias[n]:f32) + beta*R[m/128,n] with tile=128x64x128"),
+}
+
+PROGRAMS: dict[str, str] = {**_UNSCALED, **_PADDED, **_SCALED, **_EPILOGUES}
+
+
+def k_of(source: str, bytes_: int) -> int:
+    """K of a program whose rows of A are about so many bytes (8-bit and narrower: elements), as its operands ask.
+
+    Copies that pad 4 or 6 bits to 8 bring whole boxes of 128 elements.
+    """
+    padded = any(t in source for t in ("e2m1", "e2m3", "e3m2"))
+    eight = padded or any(t in source for t in ("e4m3", "e5m2", "scale"))
+    step, wide = 128 if padded else 1, 4 if "tf32" in source else 1 if eight and ":f16 @" not in source else 2
+    return -(-bytes_ // (wide * step)) * step
+
+
+# of each family, what schedules are tried on: the program, and (m, n, k), of which n and k are known
+FAMILIES: dict[str, tuple[str, tuple[int, int, int]]] = {
+    "bf16": ("C[m,n] = A[m,k] @ B[n,k]", (300, 264, 192)),
+    "many tiles": ("C[m,n]:f32 = A[m,k] @ B[n,k]", (700, 264, 64)),
+    "e4m3": ("C[m,n] = A[m,k]@B[n,k] scale(1xk,tensor)", (300, 264, 400)),
+    "tf32": ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:tf32", (140, 136, 96)),
+    "padded": ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1", (140, 136, 384)),
+}
+
+SCHEDULES: dict[str, list[str]] = {
+    "bf16": [
+        "tile=128x256x64",
+        "tile=128x240x64",
+        "tile=128x128x64",
+        "tile=128x64x64, stages=2",
+        "tile=128x32x64, stages=3, unroll=3",
+        "tile=128x16x64",
+        "tile=128x48x64, epilogue=direct",
+        "tile=128x64x32, swizzle_a=64, swizzle_b=64",
+        "tile=128x64x16, swizzle_a=32, swizzle_b=32",
+        "tile=128x64x64, staged=1",
+        "tile=128x64x64, staged=2",
+        "tile=128x64x64, order=m",
+        "tile=128x32x64, order=m, group=2",
+        "tile=128x64x64, warpgroups=1, registers=48x216",
+        "tile=128x128x64, swap=1",
+        "tile=128x48x64, swap=1",
+    ],
+    "many tiles": [  # 4 CTAs, so that 54 and 102 tiles go round the ring of accumulators many times
+        "tile=128x32x64",
+        "tile=128x16x64, stages=2",
+        "tile=128x16x32, stages=2, swizzle_a=64, swizzle_b=64",
+        "tile=128x256x64, stages=2",
+    ],
+    "e4m3": [
+        "tile=128x256x128",
+        "tile=128x64x128, stages=2, unroll=8",
+        "tile=128x64x64, swizzle_a=64, swizzle_b=64, stages=5, unroll=3",
+        "tile=128x64x32, swizzle_a=32, swizzle_b=32",
+        "tile=128x64x128, order=m, group=1",
+        "tile=128x64x128, swap=1, epilogue=direct",
+    ],
+    "tf32": [
+        "tile=128x128x32",
+        "tile=128x64x16, swizzle_a=64, swizzle_b=64",
+        "tile=128x16x32, stages=2",
+        "tile=128x64x32, swap=1",
+    ],
+    "padded": [
+        "tile=128x128x128, stages=2",
+        "tile=128x16x128, unroll=3",
+        "tile=128x64x128, swap=1",
+    ],
+}
+
+# schedules that are refused: what the message says
+REFUSED: list[tuple[str, str, str]] = [
+    ("bf16", "tile=64x128x64", "tile M = 64 of 1 warpgroups, and one instruction sums 128 rows in tensor memory"),
+    ("bf16", "tile=256x128x64", "tile M = 256 of 2 warpgroups, .*\n  expected: tile M = 128 and warpgroups = 1"),
+    ("bf16", "tile=128x128x64, warpgroups=2", "tile M = 128 of 2 warpgroups"),
+    ("bf16", "tile=128x24x64", "tile N = 24 is not a width .*\n  expected: a multiple of 16 from 16 to 256"),
+    ("bf16", "tile=128x272x64", "tile N = 272 is not a width"),
+    ("bf16", "tile=128x64x8", "tile K = 8 is not a multiple of 16"),
+    ("bf16", "tile=128x64x128", "a row of the tile of A is 256 bytes and swizzle_a = 128"),
+    ("bf16", "tile=128x64x64, swizzle_a=64", "a row of the tile of A is 128 bytes and swizzle_a = 64"),
+    ("bf16", "tile=128x64x64, cluster=2x1", "a cluster of 2x1 is 2 CTAs\n  expected: at most 1 on sm_100a"),
+    ("bf16", "tile=128x64x64, split=2", "split = 2, and sums in tensor memory are not exchanged between CTAs yet"),
+    ("bf16", "tile=128x64x64, promote=64", "promote = 64, and sums in tensor memory stay there until all of K"),
+    ("bf16", "tile=128x64x64, early_wait=1", "early_wait = 1 looks ahead before each promotion"),
+    ("bf16", "tile=128x64x64, warps=2x2", "warps = 2x2, and .*\n  expected: 4x1"),
+    ("bf16", "tile=128x64x64, staged=3", "staged = 3 does not divide the 2 waves"),
+    ("bf16", "tile=128x64x64, swizzle_c=128", "swizzle_c = 128 does not divide a row of the staged tile, 64 bytes"),
+    ("bf16", "tile=128x64x64, swizzle_c=0", "swizzle_c = 0 does not divide a row of the staged tile, 64 bytes"),
+    ("bf16", "tile=128x256x64, stages=5", "needs 245888 bytes of shared memory and sm_100a has 232448\n  got: A 81920"),
+    ("bf16", "swap=1, epilogue=bulk", "epilogue=bulk is not possible\n  got: swap=1 computes C by columns"),
+    ("many tiles", "epilogue=bulk", "epilogue=bulk is not possible\n  got: C is f32"),
+    ("padded", "tile=128x64x64", r"tile K = 64, and copies that pad e2m1 \(B\) to a byte bring 128 elements of a row"),
+]

@@ -1,0 +1,255 @@
+// RUN: %invalid none %s
+
+// sums: rows
+// EXPECT: accumulators of [64, 64], expected 128 rows and columns by 16
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 64, 64>, 2 : i64>
+
+// -----
+
+// sums: columns
+// EXPECT: accumulators of [128, 24], expected 128 rows and columns by 16
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 24>, 2 : i64>
+
+// -----
+
+// sums: no columns
+// EXPECT: accumulators of [128, 0], expected 128 rows and columns by 16
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 0>, 2 : i64>
+
+// -----
+
+// sums: shape
+// EXPECT: accumulators of [128], expected 128 rows and columns by 16
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128>, 2 : i64>
+
+// -----
+
+// sums: more than tensor memory has
+// EXPECT: 3 accumulators of 192 columns, tensor memory has 512
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 192>, 3 : i64>
+
+// -----
+
+// sums: none
+// EXPECT: 0 accumulators of 64 columns, tensor memory has 512
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 0 : i64>
+
+// -----
+
+// sums: alignment of the address
+// EXPECT: offset 6 is not a multiple of 4, the size of an address
+%s = "tile.sums"() {offset = 6 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+
+// -----
+
+// sums: offset
+// EXPECT: offset is -4, expected at least 0
+%s = "tile.sums"() {offset = -4 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+
+// -----
+
+// kernel: the address of tensor memory is within shared memory
+// EXPECT: buffers and rings end at byte 68, beyond the shared memory of 64 bytes
+"tile.kernel"() ({
+  %s = "tile.sums"() {offset = 64 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+}) {arguments = [], cluster = array<i64: 1, 1>, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
+
+// -----
+
+// mma_sums: rows of A
+// EXPECT: accumulators of [128, 64] for 64 rows of A and 64 of B
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = f8E4M3FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: rows of B
+// EXPECT: accumulators of [128, 64] for 128 rows of A and 32 of B
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = f8E4M3FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: K
+// EXPECT: rows of A are 128 bytes, those of B 256
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = bf16} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: type of A
+// EXPECT: a_element is f8E5M2, in a tile of f8E4M3FN
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E5M2, b_element = f8E4M3FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: type of B
+// EXPECT: b_element is f8E4M3FN, in a tile of i8
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = f8E4M3FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: stages
+// EXPECT: the cursor goes through 4 stages, the buffer has 3
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = f8E4M3FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: stages of B
+// EXPECT: the cursor goes through 3 stages, the buffer has 2
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = f8E4M3FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: accumulators
+// EXPECT: the slot goes through 3 accumulators of 2
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = f8E4M3FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// hand_over: side
+// EXPECT: side is "done", expected empty or full
+%r = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.hand_over"(%r, %c) {side = "done"} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// hand_over: stages
+// EXPECT: the cursor goes through 2 stages, the ring has 3
+%r = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%c = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.hand_over"(%r, %c) {side = "full"} : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// take: whose registers
+// EXPECT: takes 64 by 32 into registers, expected 32 by 16, 32 or 64
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: rows
+// EXPECT: takes 64 by 32 into warp, expected 32 by 16, 32 or 64
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "warp">
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: columns
+// EXPECT: takes 32 by 48 into warp, expected 32 by 16, 32 or 64
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 48>, "warp">
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 32, 48>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: where columns begin
+// EXPECT: columns from 16 on, 32 at once, of 64
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {column = 16 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: beyond the accumulator
+// EXPECT: columns from 64 on, 32 at once, of 64
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {column = 64 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: before the accumulator
+// EXPECT: column is -32, expected at least 0
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {column = -32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: accumulators
+// EXPECT: the slot goes through 3 accumulators of 2
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%s = "tile.sums"() {offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// free_sums: what it gives back
+// EXPECT: expected base type 'tile.tensor_memory' but got
+func.func @p(%i: i32) {
+  "tile.free_sums"(%i) : (i32) -> ()
+  return
+}
