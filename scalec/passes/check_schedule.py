@@ -213,10 +213,6 @@ def _promotion(problem: Problem, schedule: Any) -> None:
             f"promote = {promote} with tile K = {k}",
             expected=f"{PROMOTION_BLOCK} for both: scales change along {problem.k.name}",
         )
-    if promote and problem.family.sums_in == "tensor":
-        raise ScheduleError(
-            f"promote = {promote}, and sums in tensor memory stay there until all of K is summed", fix="promote=0"
-        )
     if promote not in (0, k):
         raise ScheduleError(
             f"promote = {promote} with tile K = {k}",

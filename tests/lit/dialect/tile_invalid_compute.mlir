@@ -231,10 +231,18 @@
 // -----
 
 // promote: columns
-// EXPECT: the accumulator has 64 columns, the partial sums 32
+// EXPECT: the accumulator has 64 columns, the partial sums 128
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 64>, "registers">
+%q = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+"tile.promote"(%t, %q) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 0 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 128>, "registers">) -> ()
+
+// -----
+
+// promote: columns from one on
+// EXPECT: the accumulator has 64 columns, the partial sums 32 from 48 on
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 64>, "registers">
 %q = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
-"tile.promote"(%t, %q) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 0 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 32>, "registers">) -> ()
+"tile.promote"(%t, %q) {column = 48 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, wave = 0 : i64} : (!tile.accumulator<array<i64: 128, 64>, "registers">, !tile.accumulator<array<i64: 64, 32>, "registers">) -> ()
 
 // -----
 

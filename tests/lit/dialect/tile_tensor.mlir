@@ -13,15 +13,15 @@ func.func @tensor(%again: i1) {
   %b = "tile.shared"() {offset = 49152 : i64} : () -> !b
   %ring = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64, offset = 73728 : i64} : () -> !tile.stages
   %done = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64, offset = 73776 : i64} : () -> !tile.stages
-  // CHECK: %[[SUMS:.*]] = "tile.sums"() {offset = 73808 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %sums = "tile.sums"() {offset = 73808 : i64} : () -> !sums
+  // CHECK: %[[SUMS:.*]] = "tile.sums"() {beside = 0 : i64, offset = 73808 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %sums = "tile.sums"() {beside = 0 : i64, offset = 73808 : i64} : () -> !sums
   // CHECK-NEXT: %[[AT:.*]] = "tile.cursor"() {depth = 3 : i64}
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   // CHECK-NEXT: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   // elements of less than a byte lie in tiles of bytes
-  // CHECK-NEXT: "tile.mma_sums"(%[[SUMS]], %[[SLOT]], %{{.*}}, %{{.*}}, %[[AT]], %{{.*}}) {a_element = f8E4M3FN, b_element = f4E2M1FN} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
-  "tile.mma_sums"(%sums, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, b_element = f4E2M1FN} : (!sums, !tile.position, !a, !b, !tile.position, i1) -> ()
+  // CHECK-NEXT: "tile.mma_sums"(%[[SUMS]], %[[SLOT]], %{{.*}}, %{{.*}}, %[[AT]], %{{.*}}) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f4E2M1FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%sums, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f4E2M1FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!sums, !tile.position, !a, !b, !tile.position, i1) -> ()
   // CHECK-NEXT: "tile.hand_over"(%{{.*}}, %[[AT]]) {side = "empty"} : (!tile.stages, !tile.position) -> ()
   "tile.hand_over"(%ring, %at) {side = "empty"} : (!tile.stages, !tile.position) -> ()
   // CHECK-NEXT: "tile.hand_over"(%{{.*}}, %[[SLOT]]) {side = "full"} : (!tile.stages, !tile.position) -> ()
@@ -30,6 +30,10 @@ func.func @tensor(%again: i1) {
   %taken = "tile.fragment"() : () -> !taken
   // CHECK-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {column = 32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
   "tile.take"(%taken, %sums, %slot) {column = 32 : i64} : (!taken, !sums, !tile.position) -> ()
+  // CHECK-NEXT: "tile.taken"(%[[TAKEN]]) : (!tile.accumulator<array<i64: 32, 32>, "warp">) -> ()
+  "tile.taken"(%taken) : (!taken) -> ()
+  // CHECK-NEXT: "tile.vacate"(%{{.*}}, %[[SLOT]]) : (!tile.stages, !tile.position) -> ()
+  "tile.vacate"(%done, %slot) : (!tile.stages, !tile.position) -> ()
   // CHECK-NEXT: "tile.free_sums"(%[[SUMS]]) : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>) -> ()
   "tile.free_sums"(%sums) : (!sums) -> ()
   return

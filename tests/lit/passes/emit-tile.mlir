@@ -208,7 +208,7 @@
 
 // Sums in tensor memory: one thread copies, another issues products, and a warpgroup takes the sums, 32 columns at a
 // time. The tensor core hands over: stages back to the copies, accumulators on to the consumers.
-// RUN: scalec compile 'C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x64x128,stages=4 --emit tile | filecheck %s --check-prefix=TENSOR
+// RUN: scalec compile 'C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x64x128,cluster=1x1,stages=4 --emit tile | filecheck %s --check-prefix=TENSOR
 // TENSOR: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 1 : i64
 // TENSOR-NEXT: %[[SUMS:.*]] = "tile.sums"(){{.*}} -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 // TENSOR-NEXT: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64
@@ -216,16 +216,18 @@
 // TENSOR: "tile.role"
 // TENSOR: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
 // TENSOR-NEXT: %[[TAKEN:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+// TENSOR-NEXT: %[[NEXT:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
 // TENSOR-NEXT: "tile.tiles"
 // TENSOR: "tile.wait"(%[[DONE]], %[[SLOT]])
 // TENSOR-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {column = 0 : i64}
+// TENSOR-NEXT: "tile.taken"(%[[TAKEN]])
+// TENSOR-NEXT: "tile.take"(%[[NEXT]], %[[SUMS]], %[[SLOT]]) {column = 32 : i64}
 // TENSOR-NEXT: "tile.store"(%[[TAKEN]]
-// TENSOR-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {column = 32 : i64}
-// the accumulator is handed back before its last columns are written
-// TENSOR-NEXT: "tile.release"(%[[DONE]], %[[SLOT]])
-// TENSOR: "tile.store"(%[[TAKEN]]
+// TENSOR-NEXT: "tile.taken"(%[[NEXT]])
+// TENSOR-NEXT: "tile.vacate"(%[[DONE]], %[[SLOT]])
+// TENSOR: "tile.store"(%[[NEXT]]
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
-// TENSOR: }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>}
+// TENSOR: }) {label = "consumer", registers = 152 : i64, warps = array<i64: 0, 4>}
 // TENSOR: "tile.warp"
 // TENSOR: "tile.acquire"(%[[RING]]
 // TENSOR: "tile.expect"{{.*}} {bytes = 24576 : i64}
@@ -239,13 +241,13 @@
 // TENSOR-NEXT: "tile.steps"
 // TENSOR: "tile.wait"(%[[RING]], %[[AT]])
 // TENSOR: %[[AGAIN:.*]] = arith.cmpi ult
-// TENSOR-NEXT: "tile.mma_sums"(%[[SUMS]], %[[SLOT]], {{.*}}, %[[AT]], %[[AGAIN]]) {a_element = f8E4M3FN, b_element = f8E4M3FN}
+// TENSOR-NEXT: "tile.mma_sums"(%[[SUMS]], %[[SLOT]], {{.*}}, %[[AT]], %[[AGAIN]]) {a_element = f8E4M3FN, a_mn = 0 : i64, {{.*}}b_element = f8E4M3FN, {{.*}}scale = ""}
 // TENSOR-NEXT: "tile.hand_over"(%[[RING]], %[[AT]]) {side = "empty"}
 // TENSOR-NEXT: "tile.advance"(%[[AT]])
 // TENSOR-NEXT: }) {start = 0 : i64, step = 128 : i64, unroll = 1 : i64}
 // TENSOR-NEXT: "tile.hand_over"(%[[DONE]], %[[SLOT]]) {side = "full"}
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
-// TENSOR: }) {count = 1 : i64, elected = 1 : i64, index = 1 : i64}
-// TENSOR: }) {label = "producer", registers = 40 : i64, warps = array<i64: 4, 8>}
+// TENSOR: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}
+// TENSOR: }) {label = "producer", registers = 152 : i64, warps = array<i64: 4, 8>}
 // TENSOR-NEXT: "tile.sync"() {scope = "cluster"}
 // TENSOR-NEXT: "tile.free_sums"(%[[SUMS]])
