@@ -7,16 +7,17 @@ from tests.emulator.faults import EARLY, WRONG, Fault
 # 15 tiles for 4 CTAs: the ring of two accumulators goes round twice, that of stages more often
 TENSOR = (
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 "
-    "with tile=128x64x128, stages=3, unroll=1, epilogue=bulk, staged=0, swap=0, order=n, group=8"
+    "with tile=128x64x128, cluster=1x1, stages=3, unroll=1, epilogue=bulk, staged=0, swap=0, order=n, group=8"
 )
-DIRECT = "C[m,n]:f32 = A[m,k] @ B[n,k] with tile=128x48x64, stages=3, unroll=1, swap=0"
-UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, stages=2, unroll=1, swap=0"
+DIRECT = "C[m,n]:f32 = A[m,k] @ B[n,k] with tile=128x48x64, cluster=1x1, stages=3, unroll=1, swap=0"
+UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, cluster=1x1, stages=2, unroll=1, swap=0"
 SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384)}
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
-_PRODUCT = r"(\t// begin inline asm\n\t\{\n\.reg[^\n]*\nsetp[^\n]* 1, 0;\ntcgen05[^\n]*\n\}\n\t// end inline asm\n)"
-_COMMIT = r"(\tadd\.s32 [^\n]*\n\t// begin inline asm\n\ttcgen05\.commit[^\n]*\n\t// end inline asm\n)"
-_BACK = r"(\tadd\.s32 [^\n]*, 16;\n\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*\n\t// end inline asm\n)"
+_PRODUCT = r"(\t// begin inline asm\n\t\{\n\.reg[^\n]*\nsetp[^\n]* 1, 0;\n@%p\d+ tcgen05[^\n]*\n\}\n\t// end inline asm\n)"
+_COMMIT = r"(\tadd\.s32 [^\n]*\n\t// begin inline asm\n\t@%p\d+ tcgen05\.commit[^\n]*\n\t// end inline asm\n)"
+_LAST = r"(\ttcgen05\.wait::ld[^\n]*\n\t// end inline asm\n)"
+_BACK = r"((?:[^\n]*\n){4}\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*\n\t// end inline asm\n)"
 _START = r"or\.b64 \t(%rd\d+), (%rd\d+), 4611756662049472512;"
 # instruction descriptor: FP32 sums, E4M3 by E4M3, N = 64, M = 128
 _WHAT, _IS = r"mov\.b32 \t(%r\d+), 135266320;", 135266320
@@ -29,8 +30,8 @@ def _descriptor(what: str, change: int, *kinds: str) -> Fault:
 
 
 FAULTS = [
-    Fault("tcgen05.commit of a stage dropped", TENSOR, r"\ttcgen05\.commit[^\n]*\n", "", ("deadlock",), at=1),
-    Fault("tcgen05.commit of the sums dropped", TENSOR, r"\ttcgen05\.commit[^\n]*\n", "", ("deadlock",)),
+    Fault("tcgen05.commit of a stage dropped", TENSOR, r"\t@%p\d+ tcgen05\.commit[^\n]*\n", "", ("deadlock",), at=1),
+    Fault("tcgen05.commit of the sums dropped", TENSOR, r"\t@%p\d+ tcgen05\.commit[^\n]*\n", "", ("deadlock",)),
     Fault("tcgen05.commit of a stage before its last product", TENSOR, _PRODUCT + _COMMIT, r"\2\1", EARLY),
     Fault("tcgen05.commit at the other accumulator's barrier", TENSOR, r"add\.s32 \t(%r\d+), (%r\d+), -16;",
           r"add.s32 \t\1, \2, -8;", ("deadlock", "barrier", "tensor-memory", *EARLY)),
@@ -39,9 +40,9 @@ FAULTS = [
     Fault("the consumers' tcgen05.fence::after_thread_sync dropped", TENSOR,
           r"\ttcgen05\.fence::after_thread_sync;\n", "", ("tensor-memory", *EARLY)),
     Fault("the products' tcgen05.fence::after_thread_sync dropped", TENSOR,
-          r"\ttcgen05\.fence::after_thread_sync;\n", "", ("tensor-memory", *EARLY), at=1),
-    Fault("the last tcgen05.fence::after_thread_sync dropped", TENSOR,
           r"\ttcgen05\.fence::after_thread_sync;\n", "", ("tensor-memory", *EARLY), at=2),
+    Fault("the last tcgen05.fence::after_thread_sync dropped", TENSOR,
+          r"\ttcgen05\.fence::after_thread_sync;\n", "", ("tensor-memory", *EARLY), at=1),
     Fault("tcgen05.fence::before_thread_sync dropped", TENSOR, r"\ttcgen05\.fence::before_thread_sync;\n", "",
           ("tensor-memory", *EARLY)),
     Fault("tcgen05.wait::ld of the first columns dropped", TENSOR, r"\ttcgen05\.wait::ld[^\n]*\n", "",
@@ -66,7 +67,7 @@ FAULTS = [
     Fault("all lanes of a warp give its accumulator back", TENSOR, r"@%p\d+ (mbarrier\.arrive\.shared::cta[^\n]*\n)",
           r"\1", ("barrier", "deadlock", "tensor-memory", *EARLY)),
     Fault("an accumulator given back before its last columns are read", TENSOR,
-          r"(\tadd\.s32 \t%r\d+, %r\d+, 32;\n\t// begin inline asm\n\ttcgen05\.ld[\s\S]*?)" + _BACK, r"\2\1",
+          r"\t// begin inline asm\n" + _LAST + _BACK, r"\2\t// begin inline asm\n\1",
           ("tensor-memory", *EARLY)),
     Fault("the column of tcgen05.ld", TENSOR, r"add\.s32 \t(%r\d+), (%r\d+), 32;(?=\n\t// begin inline asm\n\ttcgen05)",
           r"add.s32 \t\1, \2, 16;", (WRONG,)),
