@@ -20,11 +20,11 @@ promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what
 BYTEWISE = (88, 208)
 """Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
 
-TENSOR = (152, 152)
-"""Those where sums are in tensor memory: a consumer thread holds a few columns of them, and two producer warps may
-bring the scale bytes of 384 rows."""
+TENSOR = (240, 240)
+"""Those where sums are in tensor memory: two producer warps may bring the scale bytes of 384 rows, and a consumer
+thread holds a place for each column of a tile where N is not known."""
 
-TENSOR_PROMOTED = (88, 232)
+TENSOR_PROMOTED = (240, 240)
 """Likewise where consumer threads add K blocks up: they hold all their sums."""
 
 

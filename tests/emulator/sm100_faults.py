@@ -14,7 +14,9 @@ UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, cluster
 SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384)}
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
-_PRODUCT = r"(\t// begin inline asm\n\t\{\n\.reg[^\n]*\nsetp[^\n]* 1, 0;\n@%p\d+ tcgen05[^\n]*\n\}\n\t// end inline asm\n)"
+_PRODUCT = (
+    r"(\t// begin inline asm\n\t\{\n\.reg[^\n]*\nsetp[^\n]* 1, 0;\n@%p\d+ tcgen05[^\n]*\n\}\n\t// end inline asm\n)"
+)
 _COMMIT = r"(\tadd\.s32 [^\n]*\n\t// begin inline asm\n\t@%p\d+ tcgen05\.commit[^\n]*\n\t// end inline asm\n)"
 _LAST = r"(\ttcgen05\.wait::ld[^\n]*\n\t// end inline asm\n)"
 _BACK = r"((?:[^\n]*\n){4}\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*\n\t// end inline asm\n)"

@@ -34,6 +34,29 @@ _SCALED = {
     "padded, per row": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1xk,1xk) with tile=128x80x128",
 }
 
+_BLOCKS = {
+    "mxfp8": "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8_e5m2",
+    "mxfp6": "C[m,n]:f32 = A[m,k]:mxfp6 @ B[n,k]:mxfp6 with tile=128x64x128",
+    "mxfp4": "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4",
+    "nvfp4": "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4 with tile=128x64x256",
+    "mxfp8 x mxfp4": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4 with tile=128x96x128",
+    "1x128, 1x32": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128:ue8m0, 1x32:ue8m0) with tile=128x64x128",
+    "1x128, 128x128": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128:ue8m0,128x128:ue8m0)",
+    "1x32 @packed, @blocked": (
+        "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@blocked) with tile=128x256x128"
+    ),
+    "1x96 @col, 1xk": "C[m,n] = A[m,k]@B[n,k] scale(1x96:ue8m0@col,1xk:ue8m0) with tile=128x64x128",
+    "1x16 @blocked": "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x16:ue4m3@blocked,1x64:ue4m3) with tile=128x192x256",
+}
+
+# f32 along K: the sums of each K block are taken out of tensor memory, and added up
+_PROMOTED = {
+    "f32 1x128, 128x128": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)",
+    "f32 1x128, 1x128": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128@col) with tile=128x64x128",
+    "f32 by threads": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,16x256) with tile=128x96x128, scale_path=thread",
+    "f32, +=": "C[m,n]:f32 += A[m,k]:e5m2@B[n,k] scale(1x128@col,128x128) with tile=128x32x128",
+}
+
 _EPILOGUES = {
     "bf16, +=": "C[m,n] += A[m,k] @ B[n,k] with tile=128x96x64",
     "per row, +=": "C[m,n]:f32 += A[m,k]@B[n,k] scale(1xk,tensor) with tile=128x64x128",
@@ -45,17 +68,22 @@ _EPILOGUES = {
     "residual": ("C[m,n] = relu(A[m,k]@B[n,k] scale(1xk,1xk) + bias[n]:f32) + beta*R[m/128,n] with tile=128x64x128"),
 }
 
-PROGRAMS: dict[str, str] = {**_UNSCALED, **_PADDED, **_SCALED, **_EPILOGUES}
+PROGRAMS: dict[str, str] = {**_UNSCALED, **_PADDED, **_SCALED, **_BLOCKS, **_PROMOTED, **_EPILOGUES}
 
 
 def k_of(source: str, bytes_: int) -> int:
     """K of a program whose rows of A are about so many bytes (8-bit and narrower: elements), as its operands ask.
 
-    Copies that pad 4 or 6 bits to 8 bring whole boxes of 128 elements.
+    Copies that pad 4 or 6 bits to 8 bring whole boxes of 128 elements, packed ones whole bytes.
     """
-    padded = any(t in source for t in ("e2m1", "e2m3", "e3m2"))
-    eight = padded or any(t in source for t in ("e4m3", "e5m2", "scale"))
-    step, wide = 128 if padded else 1, 4 if "tf32" in source else 1 if eight and ":f16 @" not in source else 2
+    four = sum(source.count(t) for t in ("e2m1", "mxfp4", "nvfp4"))
+    packed = four == 2 and ("scale" in source or "fp4 @" in source)
+    padded = not packed and (four or any(t in source for t in ("e2m3", "e3m2", "mxfp6")))
+    eight = packed or padded or any(t in source for t in ("e4m3", "e5m2", "mxfp8", "scale"))
+    step, wide = (
+        128 if padded else 2 if packed else 1,
+        4 if "tf32" in source else 1 if eight and ":f16 @" not in source else 2,
+    )
     return -(-bytes_ // (wide * step)) * step
 
 
@@ -66,6 +94,9 @@ FAMILIES: dict[str, tuple[str, tuple[int, int, int]]] = {
     "e4m3": ("C[m,n] = A[m,k]@B[n,k] scale(1xk,tensor)", (300, 264, 400)),
     "tf32": ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:tf32", (140, 136, 96)),
     "padded": ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1", (140, 136, 384)),
+    "mxfp8": ("C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", (300, 264, 400)),
+    "nvfp4": ("C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", (140, 264, 544)),
+    "1x128": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128@col)", (300, 264, 512)),
 }
 
 SCHEDULES: dict[str, list[str]] = {
@@ -109,6 +140,23 @@ SCHEDULES: dict[str, list[str]] = {
         "tile=128x64x16, swizzle_a=64, swizzle_b=64",
         "tile=128x16x32, stages=2",
         "tile=128x64x32, swap=1",
+    ],
+    "mxfp8": [
+        "tile=128x256x128, stages=2",
+        "tile=128x128x128, cluster=1x2, stages=3",
+        "tile=128x64x128, cluster=4x1, stages=2, unroll=2",
+        "tile=128x64x64, swizzle_a=64, swizzle_b=64",
+        "tile=128x64x128, swap=1",
+    ],
+    "nvfp4": [
+        "tile=128x256x256, stages=2",
+        "tile=128x128x128, swizzle_a=64, swizzle_b=64, cluster=2x1",
+    ],
+    "1x128": [
+        "tile=128x128x128, cluster=1x2",
+        "tile=128x64x128, cluster=2x1, stages=2",
+        "tile=128x64x128, scale_path=thread, cluster=1x1",
+        "tile=128x32x128, swap=1",
     ],
     "padded": [
         "tile=128x128x128, stages=2",

@@ -60,7 +60,7 @@ class _Matrix:
     def of(s: State, op: ir.OpView, side: str) -> _Matrix:
         b, value = s.b, getattr(op, side)
         buffer, swizzle = s.get(value), tile.int_of(value.type.swizzle)
-        start = buffer.at(b, s.get(op.cursor), s.once(("start", value), lambda: b.shr(buffer.base, 4)), 16)
+        start = buffer.at(b, s.get(op.cursor), s.once(("start", value), lambda: start_of(s, buffer.base)), 16)
         if tile.int_of(getattr(op, f"{side}_mn")):
             return _Matrix(start, swizzle, tile.shape_of(value.type)[0] * swizzle, tile.int_of(op.k) * swizzle)
         return _Matrix(start, swizzle, 0, _STEP)
@@ -76,6 +76,12 @@ def issuer(s: State) -> ir.Value:
     """Whether this is the thread that issues: chosen once, and each of its instructions is predicated. The others walk
     the loop with it, so that addresses and barriers are known to be the warp's, and stay in uniform registers."""
     return s.once("issuer", lambda: s.b.op("nvvm.elect.sync", [s.b.i1], []))
+
+
+def start_of(s: State, address: ir.Value) -> ir.Value:
+    """A shared address as matrix descriptors hold it, in 14 bits. In a cluster it may have the CTA's rank above them,
+    which would change the leading-dimension byte offset."""
+    return s.b.and_(s.b.shr(address, 4), 0x3FFF)
 
 
 def _instruction(a: int, b: int, columns: int) -> int:

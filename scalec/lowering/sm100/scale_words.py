@@ -16,7 +16,7 @@ from scalec.lowering.common import control
 from scalec.lowering.common import scale_bytes as common
 from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import State
-from scalec.lowering.sm100.multiply import issuer
+from scalec.lowering.sm100.multiply import issuer, start_of
 from scalec.lowering.sm100.table import TABLE
 
 _BYTES = 4 * tile.WORD_ROWS  # of one copy
@@ -73,7 +73,7 @@ def copy_words(s: State, op: ir.OpView) -> None:
     """No wait: products issued after it by the same thread are done after it (9.7.16.6.2, pairs that are pipelined)."""
     b, source, made = s.b, s.get(op.source), s.get(op.sums)
     words, rows = tile.shape_of(op.source.type)
-    start = source.at(b, s.get(op.cursor), s.once(("words", op.source), lambda: b.shr(source.base, 4)), 16)
+    start = source.at(b, s.get(op.cursor), s.once(("words", op.source), lambda: start_of(s, source.base)), 16)
     if tile.int_of(op.column) == 0:
         b.asm("tcgen05.fence::after_thread_sync;")
     for i in range(words * rows // tile.WORD_ROWS):

@@ -227,7 +227,7 @@
 // TENSOR-NEXT: "tile.vacate"(%[[DONE]], %[[SLOT]])
 // TENSOR: "tile.store"(%[[NEXT]]
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
-// TENSOR: }) {label = "consumer", registers = 152 : i64, warps = array<i64: 0, 4>}
+// TENSOR: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
 // TENSOR: "tile.warp"
 // TENSOR: "tile.acquire"(%[[RING]]
 // TENSOR: "tile.expect"{{.*}} {bytes = 24576 : i64}
@@ -248,6 +248,6 @@
 // TENSOR-NEXT: "tile.hand_over"(%[[DONE]], %[[SLOT]]) {side = "full"}
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
 // TENSOR: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}
-// TENSOR: }) {label = "producer", registers = 152 : i64, warps = array<i64: 4, 8>}
+// TENSOR: }) {label = "producer", registers = 240 : i64, warps = array<i64: 4, 8>}
 // TENSOR-NEXT: "tile.sync"() {scope = "cluster"}
 // TENSOR-NEXT: "tile.free_sums"(%[[SUMS]])
