@@ -179,10 +179,11 @@ class Target:
     def mma_for(self, a: str, b: str, scales: Collection[str] = ()) -> MmaShape | None:
         """The tensor-core family that multiplies element types `a` and `b`, the first of several, or None.
 
-        One that applies all of the types of block scales comes before one that does not.
+        With types of block scales, one that applies all of them comes first, then one that applies some.
         """
         found = [f for f in self.mma if a in f.operands and b in f.operands]
-        return next((f for f in found if all(f.scale_block(s) for s in scales)), next(iter(found), None))
+        able = [f for f in found if all(f.scale_block(s) for s in scales)] or [f for f in found if f.scales] or found
+        return able[0] if able else None
 
     def operand_sets(self) -> list[frozenset[str]]:
         """The element types that mix, in sets of which none is part of another."""

@@ -124,6 +124,6 @@ def judge(log: str, what: str) -> None:
             f"ptxas made a slow kernel of schedule {what}",
             got="; ".join(bad),
             expected="no spill, no stack frame, no C75xx remark",
-            fix="a smaller tile, or more registers for the consumers (registers=...)",
+            fix="a smaller tile, or more registers for the producers or the consumers (registers=...)",
             spilled=max((int(m.group(2)) // 4 for m in spills), default=0),
         )

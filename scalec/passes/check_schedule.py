@@ -300,7 +300,9 @@ def _unroll(problem: Problem, schedule: Any) -> None:
     reason = no_unroll_of_parts(problem, schedule, schedule.unroll)
     if reason:
         raise ScheduleError(
-            f"unroll = {schedule.unroll} and {reason}", expected="parts of one length, a multiple of it", fix="unroll=1"
+            f"unroll = {schedule.unroll} and {reason}",
+            expected="parts of one length, a multiple of it",
+            fix="unroll=1, or split=1",
         )
 
 

@@ -68,6 +68,9 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
 
 def no_bulk_scales(problem: Problem) -> str:
     """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there)."""
+    words = next((s for x in (problem.lhs, problem.rhs) if (s := x.scale_in_mma) is not None), None)
+    if words is not None and problem.family.sums_in == "tensor":
+        return f"{words.name} is rearranged for tensor memory"
     scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
     return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
 

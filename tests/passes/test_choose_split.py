@@ -57,6 +57,17 @@ def test_where_the_tensor_core_reads_shared_memory(problem_of: Callable[[str], P
     assert [split_of(problem_of(text(m=64, n=n, k=7168)), TILE) for n in (256, 4096, 16384)] == [8, 4, 1]
 
 
+@pytest.mark.parametrize(
+    ("k", "unroll", "split"), [(7168, 2, 4), (7168, 4, 2), (7168, 8, 1), (2176, 2, 1), (2176, 1, 4)]
+)
+def test_parts_that_a_decided_unroll_divides(
+    problem_of: Callable[[str], Problem], k: int, unroll: int, split: int
+) -> None:
+    """56 blocks in 2, 4 or 8 parts; 17 blocks in parts of 4 and 5."""
+    problem = problem_of(text(m=8, n=2112, k=k))
+    assert split_of(problem, TILE.with_fields(tile=(64, 64, 128), unroll=unroll)) == split
+
+
 @pytest.mark.parametrize("split", [1, 2, 3, 7, 16])
 def test_parts_are_all_of_k(problem_of: Callable[[str], Problem], split: int) -> None:
     problem, schedule = problem_of(text(k=2048)), TILE.with_fields(split=split)
