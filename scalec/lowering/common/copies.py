@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import CLUSTER, SHARED, Variable
+from scalec.lowering.builder import CLUSTER, SHARED, Builder, Variable
 from scalec.lowering.common.state import COMMON, Buffer, State, Window
 
 
@@ -109,6 +109,10 @@ class RowScales:
             row = b.add(thread, i * self.threads)
             partly = (i + 1) * self.threads > self.rows
             yield row, b.compare("lt", row, self.rows) if partly else None, registers
+
+    def place(self, b: Builder, row: ir.Value) -> ir.Value:
+        """Byte of a row's first word in a stage of words."""
+        return b.shl(row, 2)
 
 
 @COMMON.lowers("tile.row_scales")

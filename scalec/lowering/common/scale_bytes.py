@@ -95,8 +95,9 @@ def store_bytes(s: State, op: ir.OpView) -> None:
     b = s.b
     base = s.get(op.target).address(b, s.get(op.cursor))
     _, rows = tile.shape_of(op.target.type)
-    for row, is_row, registers in s.get(op.source).mine(s):
-        address = b.add(base, b.shl(row, 2))
+    source = s.get(op.source)
+    for row, is_row, registers in source.mine(s):
+        address = b.add(base, source.place(b, row))
         for word, register in enumerate(registers):
             operands, guard = [address, register.get()], ""
             if is_row is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Variable
+from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import control
 from scalec.lowering.common import scale_bytes as common
 from scalec.lowering.common.copies import RowScales
@@ -36,29 +36,16 @@ class QuadRows(RowScales):
             row = b.add(b.shl(b.and_(index, 3), 5), b.add(b.and_(b.shr(index, 2), 7), b.shl(turn, 3)))
             yield b.add(high, row), is_row, registers
 
+    def place(self, b: Builder, row: ir.Value) -> ir.Value:
+        group, within = b.shr(row, 7), b.and_(row, tile.WORD_ROWS - 1)
+        return b.add(b.mul(group, _BYTES), b.add(b.shl(b.and_(within, 31), 4), b.shl(b.shr(within, 5), 2)))
+
 
 @TABLE.lowers("tile.byte_scales")
 def byte_scales(s: State, op: ir.OpView) -> None:
     common.byte_scales(s, op)
     made = s.get(op.result)
     s.values[op.result] = QuadRows(made.rows, made.threads, made.registers)
-
-
-@TABLE.lowers("tile.store_bytes")
-def store_bytes(s: State, op: ir.OpView) -> None:
-    b = s.b
-    base = s.get(op.target).address(b, s.get(op.cursor))
-    _, rows = tile.shape_of(op.target.type)
-    for row, is_row, registers in s.get(op.source).mine(s):
-        group, within = b.shr(row, 7), b.and_(row, tile.WORD_ROWS - 1)
-        place = b.add(b.shl(b.and_(within, 31), 4), b.shl(b.shr(within, 5), 2))
-        address = b.add(base, b.add(b.mul(group, _BYTES), place))
-        for word, register in enumerate(registers):
-            operands, guard = [address, register.get()], ""
-            if is_row is not None:
-                operands.append(is_row)
-                guard = "@$2 "
-            b.asm(f"{guard}st.shared.b32 [$0 + {4 * rows * word}], $1;", [], operands)
 
 
 @TABLE.lowers("tile.commit")
