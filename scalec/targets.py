@@ -154,6 +154,7 @@ class Target:
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
         setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
+        converts: element types of 8 bits and less that an instruction rounds f32 to (PTX ISA 9.7.9.22, cvt).
     """
 
     name: str
@@ -171,6 +172,7 @@ class Target:
     devices: tuple[str, ...] = field(default=())
     setmaxnreg: range = range(24, 257, 8)
     no_kernel: frozenset[str] = frozenset()
+    converts: frozenset[str] = frozenset({"e4m3", "e5m2"})
 
     def entry_registers(self, threads: int) -> int:
         """Registers of a thread at entry, before setmaxnreg: the register file shared out, in steps of 8."""
@@ -332,6 +334,8 @@ _RTX_PRO_6000 = Rates(
     issue_cycles=16,
 )
 
+_CONVERTS = frozenset({"e4m3", "e5m2", *_NARROW})
+
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
@@ -362,6 +366,7 @@ TARGETS: dict[str, Target] = {
             rates=_B200,
             devices=("B200", "GB200"),
             no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
+            converts=_CONVERTS,
         ),
         Target(
             "sm_120a",
@@ -376,6 +381,7 @@ TARGETS: dict[str, Target] = {
             rates=_RTX_PRO_6000,
             devices=("RTX PRO 6000", "RTX 5090", "RTX 5080"),
             no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
+            converts=_CONVERTS,
         ),
     )
 }

@@ -87,7 +87,7 @@ class Builder:
         if isinstance(argument, Scalar):
             return [(argument.name, ir.F32Type.get(), {"scale.name": ir.StringAttr.get(argument.name)})]
         if isinstance(argument, Scales):
-            return self._scales(argument.tensor)
+            return self._scales(argument.tensor)[argument.first :]
         name, shape = argument.name, argument.shape
         type = self._type(ELEMENT_TYPES[argument.element].mlir, shape)
         return [(name, type, self._described(name, shape) | {"scale.layout": ir.StringAttr.get("row")})]
@@ -110,7 +110,7 @@ class Builder:
         if statement.accumulate:
             described["scale.inout"] = ir.UnitAttr.get()
         type = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)
-        return [(type, described), *((t, d) for _, t, d in self._scales(tensor))]
+        return [(type, described), *((t, d) for _, t, d in self._scales(tensor)[:1])]
 
     def _described(self, name: str, shape: Index) -> dict[str, ir.Attribute]:
         return {"scale.name": ir.StringAttr.get(name), "scale.shape": self._attr(self._map(shape, ()))}
@@ -199,7 +199,7 @@ class Builder:
             domains = self._domains(frozenset(s.dims))
             value = scale.ScatterOp(value, symbols, domains, to, ir.ArrayAttr.get(maps)).result
         if tensor.levels:
-            return self._quantize(value, tensor, tensor.levels)
+            return self._quantize(value, tensor, tensor.levels[0])
         return [value]
 
     def _whole(self, value: Value, index: Index) -> ir.Value | None:
@@ -209,11 +209,9 @@ class Builder:
                 return self._contract(value, index)
             return self._reduce(value, index) if isinstance(value, Reduce) else None
 
-    def _quantize(self, value: ir.Value, tensor: Tensor, levels: tuple[Level, ...]) -> list[ir.Value]:
-        types = [self._scale_type(tensor, level) for level in levels]
-        second = types[1] if len(types) > 1 else None
+    def _quantize(self, value: ir.Value, tensor: Tensor, level: Level) -> list[ir.Value]:
         values = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)
-        op = scale.QuantizeOp(value, values, types[0], second, self._granularity(levels[0]))
+        op = scale.QuantizeOp(value, values, self._scale_type(tensor, level), self._granularity(level))
         return list(op.operation.results)
 
     def _granularity(self, level: Level) -> ir.Attribute:
@@ -275,6 +273,9 @@ class Builder:
         if s is not None and s.accumulate:
             accumulated = (self.values[s.tensor.name], s.index)
             self._view(accumulated, views)
+        second = self._second_scale(s) if s is not None else None
+        if second is not None:
+            self._view(second, views)
         symbols, (m,) = self._maps(index)
         dims = frozenset(s.dims) if s is not None else value.dims
         to = self._type(ELEMENT_TYPES[element].mlir, tuple(e for i in index if (e := affine.extent(i)) is not None))
@@ -289,8 +290,17 @@ class Builder:
             result = self._body(value, leaves, as_f32)
             if accumulated is not None:
                 result = elementwise.FUNCTIONS["+"](as_f32[accumulated], result)
+            if second is not None:
+                result = elementwise.FUNCTIONS["*"](result, elementwise.reciprocal(as_f32[second]))
             scale.YieldOp(elementwise.from_f32(result, element))
         return op.result
+
+    def _second_scale(self, s: Statement) -> Placed | None:
+        """The scale of the whole result, which is given and divides what is quantised; None where there is none."""
+        levels = () if s.temporary else s.tensor.levels or ()
+        if len(levels) < 2:
+            return None
+        return self.values[scale_name(s.tensor.name, 1)], (affine.constant(0),) * len(s.tensor.shape)
 
     def _leaves(self, value: Value, leaves: dict[int, Placed], views: dict[Placed, ir.Value]) -> None:
         """Builds what a body reads, in the order of the text; one view for each tensor at each index."""

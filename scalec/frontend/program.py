@@ -78,9 +78,10 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Scales:
-    """The scale tensors of a tensor, as arguments."""
+    """The scale tensors of a tensor, as arguments: those of its levels from `first` on."""
 
     tensor: Tensor
+    first: int = 0
 
 
 Argument = Tensor | Scalar | Scales

@@ -12,7 +12,7 @@ from scalec.frontend import affine, ast, scales
 from scalec.frontend.affine import LIMIT
 from scalec.frontend.diagnostics import Source, Span, did_you_mean
 from scalec.frontend.names import Names
-from scalec.frontend.program import Constant, Statement, Tensor
+from scalec.frontend.program import Constant, Scales, Statement, Tensor
 from scalec.ir import schedule
 
 PROBED = 2048  # points of each index that are tried for whether a split result index is one to one
@@ -107,6 +107,8 @@ class Targets:
             target, name = self.nodes[s.tensor.name], s.tensor.name
             if not s.temporary:
                 self.names.claim_scales(s.tensor)
+                if len(s.tensor.levels or ()) > 1:  # one for the whole tensor is known after the last block at best
+                    self.names.arguments.append(Scales(s.tensor, first=1))
                 continue
             split = next((n for n, i in zip(target.indices, s.index, strict=True) if affine.plain(i) is None), None)
             if s.accumulate or split is not None or target.type is not None or target.scale is not None:

@@ -16,7 +16,7 @@ subsets as types, where upstream dialects would take tensors of any type.
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.verify import fail, verifier
@@ -349,16 +349,16 @@ class ReduceOp(Scale.Operation, name="reduce"):
 
 
 class QuantizeOp(Scale.Operation, name="quantize"):
-    """(values, scales[, tensor_scale]) = input, quantised to blocks of `granularity`.
+    """(values, scales) = input, quantised to blocks of `granularity`.
 
-    Where `tensor_scale` is there, the format has two levels (NVFP4). The rounding of the scales is the format's:
-    f32 amax / max(element); ue8m0 by the OCP MX rule 2^(floor(log2 amax) - emax(element)).
+    A block's scale is amax / max(element), rounded to its type: ue8m0 by the OCP MX rule 2^(floor(log2 amax) -
+    emax(element)); f32 at least 2^-126, and 1 for a block of zeros. A value is rounded from the product of the input
+    and the scale's reciprocal, both f32; the reciprocal of a scale that is 0 (ue4m3) is 0.
     """
 
     input: ext.Operand[Any]
     values: ext.Result[Any]
     scales: ext.Result[Any]
-    tensor_scale: Optional[ext.Result[Any]]  # noqa: UP045
     granularity: GranularityAttr
 
     @verifier

@@ -20,7 +20,7 @@ class Builder:
 
     def __init__(self, entry: ir.Block) -> None:
         signless = ir.IntegerType.get_signless
-        self.i1, self.i16, self.i32, self.i64 = (signless(w) for w in (1, 16, 32, 64))
+        self.i1, self.i8, self.i16, self.i32, self.i64 = (signless(w) for w in (1, 8, 16, 32, 64))
         self.f32 = ir.F32Type.get()
         self.entry = entry
         self.pointer = ir.Type.parse("!llvm.ptr")

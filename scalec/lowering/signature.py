@@ -48,7 +48,7 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
     scales = {
         op.scales: ir.StringAttr(scale.GranularityAttr(op.granularity).type).value
         for op in block.operations
-        if op.operation.name == "scale.dequantize"
+        if op.operation.name in ("scale.dequantize", "scale.quantize")
     }
 
     def dtype(value: ir.Value) -> str:

@@ -11,7 +11,7 @@ from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_stages import no_unroll_of_parts
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
-from scalec.passes.choose_tiling import cuts_scales, no_swap
+from scalec.passes.choose_tiling import cuts_result, cuts_scales, no_swap
 from scalec.passes.parts import k_blocks
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
@@ -58,7 +58,7 @@ def _warps(problem: Problem, schedule: Any) -> None:
     if along_m * along_n != warps:
         raise ScheduleError(
             f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
-            fix=f"warps={'x'.join(map(str, warps_for(problem.family, schedule.tile, schedule.warpgroups)))}",
+            fix=f"warps={'x'.join(map(str, warps_for(problem, schedule.tile, schedule.warpgroups)))}",
         )
 
 
@@ -222,7 +222,7 @@ def _promotion(problem: Problem, schedule: Any) -> None:
 
 def _scale_blocks(problem: Problem, schedule: Any) -> None:
     if not cuts_scales(problem, schedule, schedule.tile):
-        scale, (columns, along_n) = problem.rhs.promoted[0], (schedule.tile[1], units(problem.family, schedule)[1])
+        scale, (columns, along_n) = problem.rhs.promoted[0], (schedule.tile[1], units(problem, schedule)[1])
         share = f" / {along_n} warps = {columns // along_n}" if along_n > 1 else ""
         raise ScheduleError(
             f"tile N = {columns}{share} straddles scale blocks: {scale.name} has one for each {scale.rows} of "
@@ -231,6 +231,16 @@ def _scale_blocks(problem: Problem, schedule: Any) -> None:
             fix=f"tile N = {-(-columns // (scale.rows * along_n)) * scale.rows * along_n}, or other warps"
             if along_n > 1
             else "",
+        )
+
+
+def _result_blocks(problem: Problem, schedule: Any) -> None:
+    reason, scale, along_n = cuts_result(problem, schedule, schedule.tile), problem.result.scale, schedule.warps[1]
+    if reason and scale is not None:
+        step = scale.block * (along_n if problem.family.warps == 1 else 1)
+        columns = -(-schedule.tile[1] // step) * step
+        raise ScheduleError(
+            f"a tile of {reason}", got=f"tile N = {schedule.tile[1]}", fix=f"tile N = {columns}, or other warps"
         )
 
 
@@ -251,7 +261,7 @@ def _registers(problem: Problem, schedule: Any) -> None:
             f"{schedule.registers[0]} and {warpgroups} x {schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {threads(warpgroups)} threads enter with {entry} each",
         )
-    need = Registers.of(problem.family, schedule.tile, schedule.warps, schedule.promote)
+    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote)
     if need.total > schedule.registers[1]:
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
@@ -275,7 +285,7 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
     reason = no_bulk_epilogue(problem, schedule)
     if reason:
         raise ScheduleError("epilogue=bulk is not possible", got=reason, fix="epilogue=direct")
-    waves = schedule.tile[0] // (problem.family.wave * units(problem.family, schedule)[0])
+    waves = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0])
     if schedule.staged and waves % schedule.staged:
         who = "warp" if problem.family.warps == 1 else "warpgroup"
         raise ScheduleError(
@@ -349,6 +359,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _split,
     _promotion,
     _scale_blocks,
+    _result_blocks,
     _registers,
     _staged_epilogue,
     _unroll,

@@ -18,8 +18,8 @@ class ChooseSwizzle:
     """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue` and `staged`.
 
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
-    are staged in shared memory and leave by bulk copy where they are 16-bit, the copy's alignment is known to hold and
-    three stages still fit; otherwise registers are stored directly and there is no `swizzle_c` (0).
+    are staged in shared memory and leave by bulk copy where they have 16 bits or less, the copy's alignment is known to
+    hold and three stages still fit; otherwise registers are stored directly and there is no `swizzle_c` (0).
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->
@@ -89,7 +89,7 @@ def staged_row(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     tile, family = schedule.tile, problem.family
     warpgroups = schedule.warpgroups or warpgroups_for(family, tile)
-    warps = schedule.warps or warps_for(family, tile, warpgroups)
+    warps = schedule.warps or warps_for(problem, tile, warpgroups)
     columns = staged_columns(problem, schedule)
     return problem.result.element.bytes(columns // (warps[1] if family.warps == 1 else 1))
 
@@ -99,8 +99,8 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     result, n, target = problem.result, problem.n, problem.target
     if problem.swapped:
         return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
-    if result.element.bits != 16:
-        return f"{result.name} is {result.element.name}: staging stores 16-bit elements"
+    if result.element.bits > 16:
+        return f"{result.name} is {result.element.name}: staging stores elements of 16 bits and less"
     if n.size is None:
         return f"{n.name} is not known at compile time: a row of {result.name} may be misaligned"
     if result.element.bytes(n.size) % target.tma_align:

@@ -12,7 +12,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_swizzle import no_panels
 from scalec.passes.problem import PROMOTION_BLOCK, Problem
-from scalec.passes.resources import Registers, free_registers, most_accumulators, stages_that_fit, units
+from scalec.passes.resources import Registers, free_registers, most_accumulators, staged_columns, stages_that_fit, units
 from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
 from scalec.targets import MAX_BOX, WAVES, MmaShape, Target
 
@@ -179,7 +179,10 @@ def _swaps(problem: Problem, schedule: Schedule) -> bool:
 
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
-    step = problem.family.m
+    step, result = problem.family.m, problem.result
+    if result.group > 1:
+        what = f"blocks of {result.block} columns" if result.scale else "whole bytes of a row"
+        return f"{result.name} is {result.element.name} in {what}, which are rows of the transposed tile"
     for scale in problem.rhs.promoted:
         if scale.rows not in (1, WHOLE) and scale.rows % step:
             return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"
@@ -231,8 +234,23 @@ def cuts_scales(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
     A unit is a warpgroup, which has all columns, or a warp.
     """
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    own = tile[1] // units(problem.family, schedule.with_fields(tile=tile))[1]
+    own = tile[1] // units(problem, schedule.with_fields(tile=tile))[1]
     return all(own % b == 0 or b % own == 0 for b in blocks)
+
+
+def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> str:
+    """Why a tile's columns do not hold whole blocks of the result's scales, "" where they do, and each unit's too."""
+    scale, along_n = problem.result.scale, units(problem, schedule.with_fields(tile=tile))[1]
+    if scale is None:
+        return ""
+    if tile[1] % scale.block:
+        return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
+    if tile[1] // along_n % scale.block:
+        return f"{tile[1]} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
+    together = staged_columns(problem, schedule.with_fields(tile=tile)) // along_n
+    if together % scale.block:
+        return f"columns converted {together} at a time: {scale.name} has one for each {scale.block}"
+    return ""
 
 
 def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, int]:
@@ -268,13 +286,16 @@ def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pr
     and scales that are cut evenly."""
     family = problem.family
     warpgroups = schedule.warpgroups or warpgroups_for(family, tile)
-    warps = schedule.warps or warps_for(family, tile, warpgroups)
+    warps = schedule.warps or warps_for(problem, tile, warpgroups)
     reason = shared_out(family, tile, warpgroups, warps)
     if reason:
         return reason
     if not cuts_scales(problem, schedule, tile):
         scale = problem.rhs.promoted[0]
         return f"columns that straddle the blocks of {scale.name}, one for each {scale.rows} of {problem.rhs.rows}"
+    reason = cuts_result(problem, schedule.with_fields(warpgroups=warpgroups, warps=warps, promote=promote), tile)
+    if reason:
+        return reason
     for operand, rows in ((problem.lhs, tile[0]), (problem.rhs, tile[1])):
         reason = no_panels(problem.target, operand, rows) if operand.mn_major else ""
         if reason:
@@ -289,7 +310,7 @@ def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pr
     )
     if free_registers(problem, plan, schedule.unroll or 1) < spare:
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
-    if Registers.of(family, tile, warps, promote).accumulators > most_accumulators(problem):
+    if Registers.of(problem, tile, warps, promote).accumulators > most_accumulators(problem):
         return "too few registers of a thread beside the sums for the elementwise expression"
     stages = schedule.stages or 2
     if stages_that_fit(problem, plan) < stages:

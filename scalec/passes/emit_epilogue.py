@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
+from scalec.ir.tile_types import shape_of
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import Frame, Handles, Work
-from scalec.passes.problem import EpilogueInput
+from scalec.passes.problem import EpilogueInput, ResultScale
+
+WORD_BLOCKS = 4
+"""Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
 
 class Epilogue(Frame):
@@ -43,21 +50,57 @@ class Epilogue(Frame):
                 self.body_of(block)
         result = p.result
         element = ir.Type.parse(result.element.mlir)
+        if result.scale is not None:
+            self.quantize(accumulator, result.scale, element, place)
         if s.epilogue == "bulk":
             columns = s.swizzle_c * 8 // self.result_bits
             box = (columns, self.wave)
-            source = Source("tensor_map", result.name, box=box, swizzle=s.swizzle_c, align=16)
+            stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, self.wave)
+            source = Source("tensor_map", result.name, box=stored, swizzle=s.swizzle_c, align=16)
             target = e.parameter(self.body, e.descriptor(box, element, s.swizzle_c), source)
             e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0])
         else:
-            pair = 0 if p.swapped else self.even_columns()
-            size = self.result_bits // 8
+            pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
+            size = max(1, self.result_bits // 8)
             memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
-            source = Source("pointer", result.name, align=size * (1 + pair))
+            source = Source("pointer", result.name, align=size * (1 + pair) if self.result_bits >= 8 else 1)
             target = e.parameter(self.body, memory, source)
             stride = e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", result.name, axis=0))
             strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
             e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair)
+
+    def quantize(self, accumulator: ir.Value, scale: ResultScale, element: ir.Type, place: list[ir.Value]) -> None:
+        """The scales of the tile's blocks, and what remains to be rounded."""
+        e, i64, n = self.e, ir.IntegerType.get_signless(64), self.problem.n
+        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[scale.index].type)
+        words = scale.layout in ("packed", "blocked")
+        padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
+        together = self.scales_together(scale, shape_of(accumulator.type)[1])
+        target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
+        outer = {"row": 0, "col": 1, "packed": 1}.get(scale.layout)  # tiles of "blocked" have no gaps
+        stride = e.i64(0) if outer is None else e.parameter(self.body, i64, Source("stride", scale.name, axis=outer))
+        e.op(
+            "tile.quantize",
+            operands=[accumulator, target, stride, *place],
+            block=scale.block,
+            element=ir.TypeAttr.get(element),
+            scale=scale.type,
+            layout=scale.layout,
+            ragged=int(n.size is None or n.size % scale.block != 0),
+            padding=padding,
+            together=together,
+        )
+
+    def scales_together(self, scale: ResultScale, columns: int) -> int:
+        """Bytes of adjacent scales that are stored at once: words of four, or as many as `columns` have and rows of
+        scales are multiples of."""
+        if ELEMENT_TYPES[scale.type].bits > 8 or scale.layout == "col":
+            return 1
+        together = math.gcd(columns // scale.block, WORD_BLOCKS)
+        if scale.layout == "row":
+            n = self.problem.n
+            together = 1 if n.size is None else math.gcd(together, n.tiles(scale.block, 0))
+        return together
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""

@@ -96,7 +96,7 @@ class Frame:
         )
         self.family = problem.family
         self.wave = self.family.wave
-        self.units = units(self.family, s)
+        self.units = units(problem, s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits

@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit_consumer import Consumer, Positions
 from scalec.passes.emit_frame import Handles
 from scalec.passes.emit_producer import Producer
-from scalec.passes.resources import sums_slots, taken_columns, word_columns
+from scalec.passes.resources import parts_taken, sums_slots, taken_columns, word_columns
 
 
 class TensorConsumer(Producer, Consumer):
@@ -114,25 +114,30 @@ class TensorConsumer(Producer, Consumer):
             e.op("tile.drain")
 
     def parts(self) -> list[ir.Value]:
-        """Registers for some columns of a warp's sums, and for the next ones on their way."""
-        e, rows, columns = self.e, self.waves * self.wave, taken_columns(self.schedule.tile[1])
-        return [e.op("tile.fragment", [e.accumulator(rows, columns, "warp")]).result for _ in range(2)]
+        """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""
+        e, p, s = self.e, self.problem, self.schedule
+        kind = e.accumulator(self.waves * self.wave, taken_columns(p, s.tile[1], s.promote), "warp")
+        return [e.op("tile.fragment", [kind]).result for _ in range(parts_taken(p, s.tile[1], s.promote))]
 
     def taking(self, h: Handles, slot: ir.Value, parts: list[ir.Value]) -> Iterator[tuple[int, ir.Value]]:
         """The accumulator at `slot`, part by part: (its first column, its registers). What is emitted for one part
         stands under the loads of the next."""
-        e, columns = self.e, taken_columns(self.schedule.tile[1])
+        e, s = self.e, self.schedule
+        columns = taken_columns(self.problem, s.tile[1], s.promote)
         starts = range(0, self.schedule.tile[1], columns)
         e.op("tile.wait", operands=[h.sums_ring, slot])
         e.op("tile.take", operands=[parts[0], h.sums, slot], column=0)
         for i, column in enumerate(starts):
-            part, following = parts[i % 2], parts[(i + 1) % 2]
+            part, following = parts[i % len(parts)], parts[(i + 1) % len(parts)]
             e.op("tile.taken", operands=[part])
-            if column + columns in starts:
+            ahead, more = part is not following, column + columns in starts
+            if more and ahead:
                 e.op("tile.take", operands=[following, h.sums, slot], column=column + columns)
-            else:
+            elif not more:
                 e.op("tile.vacate", operands=[h.sums_ring, slot])
             yield column, part
+            if more and not ahead:
+                e.op("tile.take", operands=[following, h.sums, slot], column=column + columns)
         e.op("tile.advance", operands=[slot])
 
     def promoting(self, h: Handles, slot: ir.Value) -> None:

@@ -6,6 +6,7 @@ fills them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,10 @@ PROMOTION_BLOCK = 128
 
 
 STORED = ("f32", "bf16", "f16")
-"""Element types that threads read and write: of results, and of inputs of the elementwise expression."""
+"""Element types that threads read: of inputs of the elementwise expression."""
+
+ROUNDED = (*STORED, "e4m3", "e5m2", "e2m1")
+"""Element types that threads write: of results."""
 
 
 @dataclass(frozen=True)
@@ -144,13 +148,46 @@ class EpilogueInput:
 
 
 @dataclass(frozen=True)
+class ResultScale:
+    """The scales of a quantised result, one for each `block` columns of a row.
+
+    Attributes:
+        name: what the user calls them.
+        index: position among the function's results.
+        block: columns that share one.
+        type: their element type.
+        layout: one of scalec.formats.LAYOUTS.
+    """
+
+    name: str
+    index: int
+    block: int
+    type: str
+    layout: str
+
+
+@dataclass(frozen=True)
 class Result:
-    """The tensor that the kernel writes: `dims` is (M, N) by name. `inout`: it is also read, being accumulated into."""
+    """The tensor that the kernel writes: `dims` is (M, N) by name. `inout`: it is also read, being accumulated into.
+
+    `scale`: what it is quantised by, None where it is only rounded.
+    """
 
     name: str
     element: ElementType
     dims: tuple[str, str]
     inout: bool
+    scale: ResultScale | None = None
+
+    @property
+    def block(self) -> int:
+        """Columns that share a scale, 1 where there is none."""
+        return self.scale.block if self.scale is not None else 1
+
+    @property
+    def group(self) -> int:
+        """Columns that are written together: those of a scale, and whole bytes of packed elements."""
+        return math.lcm(self.block, 8 // math.gcd(8, self.element.bits))
 
 
 @dataclass(frozen=True)

@@ -199,14 +199,14 @@ def staged_rows(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     if not schedule.staged:
         return schedule.tile[0]
-    return schedule.staged * problem.family.wave * units(problem.family, schedule)[0]
+    return schedule.staged * problem.family.wave * units(problem, schedule)[0]
 
 
 def staged_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a tile that are staged at once: all, or those that a warp takes out of tensor memory at a time."""
     assert schedule.tile is not None
     by_parts = problem.family.sums_in == "tensor" and not schedule.promote
-    return taken_columns(schedule.tile[1]) if by_parts else schedule.tile[1]
+    return taken_columns(problem, schedule.tile[1], 0) if by_parts else schedule.tile[1]
 
 
 TENSOR_COLUMNS = 512
@@ -215,10 +215,23 @@ TENSOR_COLUMNS = 512
 TAKEN_COLUMNS = 32
 """Sums of a row that a warp takes out of tensor memory at once: 32 registers of a thread for its 32 rows."""
 
+MOST_TAKEN = 64
+"""Columns of which two parts find room in a thread's registers."""
 
-def taken_columns(columns: int) -> int:
-    """Columns that a warp takes at once of a tile of so many."""
-    return math.gcd(columns, TAKEN_COLUMNS)
+
+def taken_columns(problem: Problem, columns: int, promote: int) -> int:
+    """Columns that a warp takes at once of a tile of so many. Where they are converted as they come: whole blocks of
+    the result's scales, and of packed results as many as fill the narrowest swizzle."""
+    least = TAKEN_COLUMNS
+    if not promote:
+        narrowest = min(s for s in problem.target.swizzles if s) * 8 // problem.result.element.bits
+        least = max(least, problem.result.block, narrowest if narrowest <= MOST_TAKEN else 0)
+    return math.gcd(columns, 1 << (least - 1).bit_length())
+
+
+def parts_taken(problem: Problem, columns: int, promote: int) -> int:
+    """How many of these parts have registers of their own: one is on its way while another is converted, if two fit."""
+    return 2 if taken_columns(problem, columns, promote) <= MOST_TAKEN else 1
 
 
 def sums_slots(problem: Problem, schedule: Schedule) -> int:
@@ -280,14 +293,15 @@ class Registers:
         return self.accumulators + self.partials + self.slices + OVERHEAD_REGISTERS
 
     @staticmethod
-    def of(family: MmaShape, tile: tuple[int, ...], warps: tuple[int, int], promote: int) -> Registers:
+    def of(problem: Problem, tile: tuple[int, ...], warps: tuple[int, int], promote: int) -> Registers:
         """For a tile of (M, N, K) that so many `warps` share along M and N.
 
         A warpgroup promotes wave by wave; a warp all its sums, and it holds two slices of A and of B.
         """
+        family = problem.family
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
         if family.sums_in == "tensor":
-            taken = 2 * taken_columns(tile[1])
+            taken = parts_taken(problem, tile[1], promote) * taken_columns(problem, tile[1], promote)
             return Registers(tile[1], taken) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             return Registers(sums, tile[1] * family.m // (32 * family.warps) if promote else 0)
@@ -315,8 +329,8 @@ def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     assert schedule.tile is not None
     assert schedule.warpgroups is not None
     assert schedule.registers is not None
-    warps = schedule.warps or warps_for(problem.family, schedule.tile, schedule.warpgroups)
-    need = Registers.of(problem.family, schedule.tile, warps, schedule.promote or 0)
+    warps = schedule.warps or warps_for(problem, schedule.tile, schedule.warpgroups)
+    need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0)
     return schedule.registers[1] - need.total - factor_registers(problem, schedule.tile[1], unroll)
 
 
@@ -336,13 +350,14 @@ def most_accumulators(problem: Problem) -> int:
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(own, 32)
 
 
-def units(family: MmaShape, schedule: Schedule) -> tuple[int, int]:
+def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
     assert schedule.tile is not None
+    family = problem.family
     warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
     if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
         return WARPGROUP // 32 * warpgroups, 1
-    return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(family, schedule.tile, warpgroups)
+    return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(problem, schedule.tile, warpgroups)
 
 
 def threads(warpgroups: int) -> int:

@@ -37,13 +37,15 @@ def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
     return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
 
 
-def warps_for(family: MmaShape, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
-    """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory."""
+def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
+    """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory, and
+    so that each has whole blocks of the result's scales."""
     warps = WARPS * warpgroups
-    if family.warps > 1:
+    if problem.family.warps > 1:
         return warps, 1
     ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
-    fitting = [w for w in ways if not shared_out(family, tile, warpgroups, w)]
+    fitting = [w for w in ways if not shared_out(problem.family, tile, warpgroups, w)]
+    fitting = [w for w in fitting if tile[1] // w[1] % problem.result.block == 0] or fitting
     return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
 
 
@@ -82,7 +84,7 @@ class WarpSpecialize:
         assert schedule.tile is not None
         family = problem.family
         warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
-        warps = schedule.warps or warps_for(family, schedule.tile, warpgroups)
+        warps = schedule.warps or warps_for(problem, schedule.tile, warpgroups)
         bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
         registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
         if family.sums_in == "tensor":

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalec.errors import ScalecError
-from scalec.formats import Granularity
 from scalec.ir import context as ir_context
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of
@@ -342,9 +341,7 @@ def _quantize(run: _Run, op: ir.OpView) -> None:
     x, written = source.dense(), source.written
     if written is not None:
         x = np.where(written, x, 0.0)
-    outer = getattr(op, "tensor_scale", None)
-    levels = [g] if outer is None else [g, Granularity((), "f32", tensor=True)]
-    q = quantize(x, element_name(op.values.type.element_type), levels)
+    q = quantize(x, element_name(op.values.type.element_type), [g])
     block = block_shape(g, x.shape)
     scale_written = None if written is None else block_amax(written.astype(np.float64), block) > 0
     run.values[op.values] = Tensor(q.exact if run.exact else q.values, written=written)
@@ -354,8 +351,6 @@ def _quantize(run: _Run, op: ir.OpView) -> None:
         run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout), written=scale_written)
     else:
         run.values[op.scales] = Tensor(to_layout(q.scales[0], g.layout))
-    if outer is not None:
-        run.values[outer] = Tensor(q.scales[1].reshape([1] * outer.type.rank))
 
 
 def _scatter(run: _Run, op: ir.OpView) -> None:

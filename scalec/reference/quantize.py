@@ -45,6 +45,7 @@ INTEGERS = ("i8", "i32")
 
 # Exponent of the largest normal number of a type: OCP MX 1.0, emax_elem of section 6.3.
 EMAX = {"e4m3": 8, "e5m2": 15, "e3m2": 4, "e2m3": 2, "e2m1": 2, "i8": 6, "f16": 15, "bf16": 127, "tf32": 127}
+SMALLEST = 2.0**-126  # of f32 scales: their reciprocals are finite
 E8M0_BIAS, E8M0_MAX = 127, 127  # ue8m0 stands for 2^(code - 127), code 255 for NaN (OCP MX 1.0, section 5.4.1)
 
 
@@ -197,15 +198,26 @@ def _level_scale(amax: F64, largest: float, element: str, g: Granularity, roundi
         return e8m0_scale(amax, element, rounding)
     scale = round_to(amax / largest, g.type)
     # A block of zeros: an f32 scale of 1 rather than a 0 that a later division meets. ue4m3 keeps its 0.
-    return np.where(amax == 0, 1.0, scale) if g.type == "f32" else scale
+    return np.where(amax == 0, 1.0, np.maximum(scale, SMALLEST)) if g.type == "f32" else scale
+
+
+def _divided(x: F64, scales: F64) -> F64:
+    """What values are rounded from: x and the scale's reciprocal, each in f32, and their product, in f32.
+
+    So quantisers compute it, once a block and once an element; with ue8m0 it is x / scale exactly. The reciprocal of a
+    scale that rounded to 0 (ue4m3) is 0: the block's values are zeros.
+    """
+    with np.errstate(all="ignore"):
+        reciprocal = np.where(scales == 0, 0.0, 1 / scales).astype(np.float32)
+        return (x.astype(np.float32) * reciprocal).astype(np.float64)
 
 
 def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding: str = "floor") -> Quantized:
     """Quantises a tensor with one or two levels of scales.
 
     One level: scale = amax(block) / max(element), rounded to the scale's type (ue8m0: `e8m0_scale`), and
-    value = x / scale. Two levels (NVFP4): the outer scale is amax(tensor) / (max(element) * max(inner scale)), so
-    that the inner scales amax(block) / max(element) / outer fill their type's range.
+    value = x / scale (`_divided`). Two levels (NVFP4): the outer scale is amax(tensor) / (max(element) * max(inner
+    scale)), so that the inner scales amax(block) / max(element) / outer fill their type's range.
 
     Args:
         x: the tensor, any shape and any float or integer dtype.
@@ -225,11 +237,10 @@ def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding
         amax = block_amax(v / total if i < len(levels) - 1 else v, blocks[i])
         found.insert(0, _level_scale(amax, largest * inner, element, levels[i], rounding))
         total = total * spread(found[0], blocks[i], v.shape)
-    # a ue4m3 scale that rounded to zero leaves nothing to divide by: the block's values are zero
     with np.errstate(divide="ignore", invalid="ignore"):
         exact = np.where(total == 0, 0.0, v / total)
     scales = tuple(encode_scale(s, g.type) for s, g in zip(found, levels, strict=True))
-    return Quantized(element, tuple(levels), cast(exact, element), scales, exact)
+    return Quantized(element, tuple(levels), cast(_divided(v, total), element), scales, exact)
 
 
 def dequantize(values: Array, scales: Sequence[Array], element: str, levels: Sequence[Granularity]) -> F64:

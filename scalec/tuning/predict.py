@@ -123,7 +123,7 @@ def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, fl
     bm, bn, bk = schedule.tile
     blocks = _ceil(k, bk)
     multiplies = bm * bn * bk * blocks
-    along_m, along_n = units(family, schedule)
+    along_m, along_n = units(problem, schedule)
     instructions = multiplies / (along_m * along_n * family.m * family.n[0] * family.k)  # of one warp
     tensor = 2 * multiplies / rates.flop_per_clock(*(_rated(problem, x) for x in (problem.lhs, problem.rhs)))
     parts = {
@@ -152,7 +152,7 @@ def shared_bytes(problem: Problem, schedule: Schedule) -> int:
     a, b = bm * problem.lhs.shared_bytes(bk), bn * problem.rhs.shared_bytes(bk)
     if problem.family.operands_in == "shared":  # each instruction reads its rows of A and all columns of B
         return a + b * (bm // problem.family.m)
-    along_m, along_n = units(problem.family, schedule)  # each warp loads its rows and its columns
+    along_m, along_n = units(problem, schedule)  # each warp loads its rows and its columns
     return a * along_n + b * along_m
 
 

@@ -98,9 +98,19 @@ def test_fp8_block_differs_by_side() -> None:
     assert (got["A_scale"], got["B_scale"]) == ("256x2xf32", "2x2xf32")
 
 
-def test_nvfp4_result_has_three_tensors() -> None:
-    got = shapes("D[m,n]:nvfp4 = A[m,k]@B[n,k]", m=4, n=64, k=64)
+def test_the_second_scale_of_an_nvfp4_result_is_given_and_divides_it() -> None:
+    text = "D[m,n]:nvfp4 = A[m,k]@B[n,k]"
+    got = shapes(text, m=4, n=64, k=64)
     assert (got["D"], got["D_scale"], got["D_scale2"]) == ("4x64xf4E2M1FN", "4x4xf8E4M3FN", "1x1xf32")
+    with context():
+        module = build(text)
+        assert arguments(module)[-1] == "D_scale2 tensor<1x1xf32>"
+        assert [str(op.operation.name) for op in ops(module, "scale.map")[0].body.blocks[0].operations] == [
+            "arith.constant",
+            "arith.divf",
+            "arith.mulf",
+            "scale.yield",
+        ]
 
 
 def test_a_result_with_a_granularity_and_no_type_is_e4m3() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from scalec.passes.resources import (
 from scalec.targets import TARGETS, Target
 from tests.passes.scale_programs import text
 
-WGMMA, MMA_SYNC = (next(f for f in TARGETS[t].mma if "e4m3" in f.operands) for t in ("sm_90a", "sm_120a"))
+MMA_SYNC = next(f for f in TARGETS["sm_120a"].mma if "e4m3" in f.operands)
 SCHEDULE = Schedule(tile=(256, 128, 128), stages=3, epilogue="bulk")
 
 
@@ -116,12 +117,14 @@ def test_undecided(problem_of: Callable[[str], Problem]) -> None:
         SharedPlan.of(problem_of(text()), Schedule(tile=(64, 64, 128)))
 
 
-def test_registers(target: Target) -> None:
-    assert Registers.of(WGMMA, (256, 128, 128), (8, 1), 128) == Registers(128, 64)
-    assert Registers.of(WGMMA, (256, 128, 128), (8, 1), 0) == Registers(128, 0)
-    assert Registers.of(WGMMA, (192, 128, 128), (12, 1), 128) == Registers(64, 64)
+def test_registers(problem_of: Callable[[str], Problem], target: Target) -> None:
+    wgmma = problem_of(text())
+    mma_sync = replace(wgmma, family=MMA_SYNC)
+    assert Registers.of(wgmma, (256, 128, 128), (8, 1), 128) == Registers(128, 64)
+    assert Registers.of(wgmma, (256, 128, 128), (8, 1), 0) == Registers(128, 0)
+    assert Registers.of(wgmma, (192, 128, 128), (12, 1), 128) == Registers(64, 64)
     # two slices of 64 rows (16 registers) and of 32 columns (8)
-    assert Registers.of(MMA_SYNC, (128, 128, 128), (2, 4), 128) == Registers(64, 64, 48)
-    assert Registers.of(MMA_SYNC, (64, 16, 128), (4, 1), 0) == Registers(8, 0, 16)
+    assert Registers.of(mma_sync, (128, 128, 128), (2, 4), 128) == Registers(64, 64, 48)
+    assert Registers.of(mma_sync, (64, 16, 128), (4, 1), 0) == Registers(8, 0, 16)
     assert [entry_registers(w, target) for w in (1, 2, 3)] == [248, 168, 128]
     assert register_file((48, 232), 2) == register_file((32, 160), 3) == 65536

@@ -167,7 +167,7 @@ def test_each_element_of_a_tile_lies_in_one_thread(geometry: Geometry, waves: in
         for lane in range(32):
             thread = Thread.of(geometry, warp, lane)
             for wave in range(waves):
-                for _, place in epilogue._places(thread, op, wave, waves, columns):
+                for _, place in epilogue.places(thread, op, wave, waves, columns):
                     assert all((*place.row_inside, *place.column_inside))
                     held[np.ix_([place.row, place.row + 8], [place.column, place.column + 1])] += 1
     assert (held == 1).all()

@@ -10,12 +10,8 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import SHARED
+from scalec.lowering.common import rounding
 from scalec.lowering.common.state import COMMON, State
-
-# two f32 to one register of two halves; the first operand is the upper half (PTX ISA 9.7.9.22)
-_PACK = {"bf16": "cvt.rn.bf16x2.f32 $0, $1, $2;", "f16": "cvt.rn.f16x2.f32 $0, $1, $2;"}
-_ROUND = {"bf16": "cvt.rn.bf16.f32 $0, $1;", "f16": "cvt.rn.f16.f32 $0, $1;"}
-_SIZE = {"f32": 4, "bf16": 2, "f16": 2}
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ def input_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Input(s.get(op.source), element, kind, strides, blocks, pair, scalar_value)
 
 
-def _places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
+def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
     """The groups of 8 columns of a wave, with this thread's place in each."""
     b = s.b
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
@@ -167,7 +163,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
-        for g, place in _places(s, op, wave, len(fragment.waves), fragment.columns):
+        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             inputs = [r.at(place) for r in readers]
             for i in range(4):
                 v = registers[4 * g + i]
@@ -182,21 +178,14 @@ def store(s: State, op: ir.OpView) -> None:
     """
     b, fragment = s.b, s.get(op.accumulator)
     staging, element = s.get(op.staging), str(tile.element_of(op.staging.type))
-    size = _SIZE[element]
+    bits = rounding.bits_of(element)
     width = tile.shape_of(op.target.type)[0]  # columns of one bulk store; its rows are one wave
-    pitch = width * size
+    pitch = width * bits // 8
     waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
     staged = tile.shape_of(op.staging.type)[0] // (s.geometry.units[0] * rows)
-    own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * size))
-    row_of_lane, half = b.and_(s.lane, 15), b.shr(s.lane, 4)
-    # the swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines
-    period = {
-        128: b.and_(row_of_lane, 7),
-        64: b.and_(b.shr(row_of_lane, 1), 3),
-        32: b.and_(b.shr(row_of_lane, 2), 1),
-    }[pitch]
-    at = b.add(own, b.mul(b.add(b.shl(s.warp_in_unit, 4), row_of_lane), pitch))
-    at = b.add(at, b.shl(b.xor(half, period), 4))
+    own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * bits // 8))
+    stage = _stage if bits == 16 else _stage_narrow
+    at = _of_lane(s, own, pitch, bits)
     lead = s.lead
     for first in range(0, waves, staged):
         group = range(first, min(first + staged, waves))
@@ -204,36 +193,50 @@ def store(s: State, op: ir.OpView) -> None:
             b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0), read=ir.UnitAttr.get())
         s.unit_barrier()
         for wave in group:
-            above = (wave - first) * rows * columns * size
-            _stage(s, fragment.waves[wave], element, width, at, above)
+            above = (wave - first) * rows * columns * bits // 8
+            stage(s, fragment.waves[wave], element, width, at, above)
         kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
         b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)
         s.unit_barrier()
-        x = b.add(s.get(op.n0), b.mul(s.unit(1), columns))
+        x, step = b.add(s.get(op.n0), b.mul(s.unit(1), columns)), width
+        if bits < 8:  # the copy counts bytes
+            x, step = b.div(x, 8 // bits), pitch
         with b.when(lead):
             for wave in group:
                 y = b.add(s.get(op.m0), b.add(b.mul(s.unit(0), waves * rows), wave * rows))
                 for i in range(columns // width):
-                    source = b.add(own, (wave - first) * rows * columns * size + i * rows * pitch)
+                    source = b.add(own, (wave - first) * rows * columns * bits // 8 + i * rows * pitch)
                     b.op(
                         "nvvm.cp.async.bulk.tensor.global.shared.cta",
                         [],
-                        [s.get(op.target), b.address(SHARED, source), b.add(x, i * width), y],
+                        [s.get(op.target), b.address(SHARED, source), b.add(x, i * step), y],
                         mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
                         operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
                     )
             b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 
+def _of_lane(s: State, own: ir.Value, pitch: int, bits: int) -> ir.Value:
+    """Where this lane stages its first elements: of `stmatrix`, a row of 16 bytes; of narrower ones, its own pair.
+
+    The swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines.
+    """
+    b = s.b
+    row = b.and_(s.lane, 15) if bits == 16 else b.shr(s.lane, 2)
+    period = {128: b.and_(row, 7), 64: b.and_(b.shr(row, 1), 3), 32: b.and_(b.shr(row, 2), 1)}[pitch]
+    chunk = b.xor(b.shr(s.lane, 4), period) if bits == 16 else period
+    at = b.add(own, b.mul(b.add(b.shl(s.warp_in_unit, 4), row), pitch))
+    at = b.add(at, b.shl(chunk, 4))
+    return at if bits == 16 else b.add(at, b.mul(b.and_(s.lane, 3), 2 * bits // 8))
+
+
 def _stage(s: State, registers: list[Any], element: str, width: int, at: ir.Value, above: int) -> None:
     """Rounds a wave and stores it in shared memory: boxes of `width` columns, `above` bytes after `at`, this lane's."""
-    b, rows, pitch = s.b, s.geometry.wave, width * _SIZE[element]
+    b, rows, pitch = s.b, s.geometry.wave, width * 2
     for g in range(0, len(registers) // 4, 2):
         chunk = g % (width // 8)
         packed = [
-            b.asm(_PACK[element], [b.i32], [registers[i + 1].get(), registers[i].get()], volatile=False, memory=False)[
-                0
-            ]
+            rounding.pair(s, element, registers[i].get(), registers[i + 1].get())
             for i in (4 * g, 4 * g + 2, 4 * g + 4, 4 * g + 6)
         ]
         address = b.address(SHARED, b.add(b.xor(at, chunk << 4), above + (8 * g // width) * rows * pitch))
@@ -247,6 +250,19 @@ def _stage(s: State, registers: list[Any], element: str, width: int, at: ir.Valu
         )
 
 
+def _stage_narrow(s: State, registers: list[Any], element: str, width: int, at: ir.Value, above: int) -> None:
+    """Likewise of 8 and 4 bits, pair by pair: eight columns are `bits` bytes. Rows of a warp lie in different banks."""
+    b, rows, bits = s.b, s.geometry.wave, rounding.bits_of(element)
+    pitch = width * bits // 8
+    for g in range(len(registers) // 4):
+        box, column = divmod(8 * g, width)
+        chunk, byte = divmod(column * bits // 8, 16)
+        address = b.add(b.xor(at, chunk << 4), above + box * rows * pitch + byte)
+        for half in (0, 1):
+            packed = rounding.pair(s, element, *(registers[4 * g + 2 * half + i].get() for i in (0, 1)))
+            b.asm(f"st.shared.b{2 * bits} [$0 + {8 * half * pitch}], $1;", [], [address, packed])
+
+
 @COMMON.lowers("tile.drain")
 def drain(s: State, op: ir.OpView) -> None:
     b = s.b
@@ -254,36 +270,43 @@ def drain(s: State, op: ir.OpView) -> None:
         b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0))
 
 
+def _at(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:
+    """Address of an element; narrow ones, which are no types of LLVM's, lie in bytes."""
+    b = s.b
+    return b.op(
+        "llvm.ptrtoint",
+        [b.i64],
+        [b.offset(pointer, index, b.i8 if rounding.bits_of(element) < 16 else _mlir(s, element))],
+    )
+
+
 @COMMON.lowers("tile.store_direct")
 def store_direct(s: State, op: ir.OpView) -> None:
     b, fragment = s.b, s.get(op.accumulator)
     element = str(op.target.type.element_type)
-    pair = bool(tile.int_of(op.pair))
+    pair, bits = bool(tile.int_of(op.pair)), rounding.bits_of(element)
     for wave, registers in enumerate(fragment.waves):
-        for g, place in _places(s, op, wave, len(fragment.waves), fragment.columns):
+        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             for half in (0, 1):
                 row = b.add(place.row, 8 * half)
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
                 strides = s.get(op.row_stride), s.get(op.column_stride)
-                index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(place.column), strides[1]))
-                pointer = b.offset(s.get(op.target), index, _mlir(s, element))
-                address = b.op("llvm.ptrtoint", [b.i64], [pointer])
+                column = b.div(place.column, max(1, 8 // bits))  # strides count bytes of packed elements
+                index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
+                address = _at(s, s.get(op.target), index, element)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if pair and element == "f32":
                     b.asm("@$3 st.global.v2.f32 [$0], {$1, $2};", [], [address, *values, inside[0]])
                 elif pair:
-                    packed = b.asm(_PACK[element], [b.i32], values[::-1], volatile=False, memory=False)
-                    b.asm("@$2 st.global.b32 [$0], $1;", [], [address, *packed, inside[0]])
+                    packed = rounding.pair(s, element, *values)
+                    b.asm(f"@$2 st.global.b{2 * bits} [$0], $1;", [], [address, packed, inside[0]])
                 else:
                     for i in (0, 1):
-                        step = b.mul(strides[1], i * _SIZE[element])
+                        step = b.mul(strides[1], i * bits // 8)
                         _store_one(s, b.add(address, step), element, values[i], inside[i])
 
 
 def _store_one(s: State, address: ir.Value, element: str, value: ir.Value, inside: ir.Value) -> None:
-    b = s.b
-    if element == "f32":
-        b.asm("@$2 st.global.f32 [$0], $1;", [], [address, value, inside])
-    else:
-        rounded = b.asm(_ROUND[element], [b.i16], [value], volatile=False, memory=False)
-        b.asm("@$2 st.global.b16 [$0], $1;", [], [address, *rounded, inside])
+    b, bits = s.b, rounding.bits_of(element)
+    rounded = value if element == "f32" else rounding.one(s, element, value)
+    b.asm(f"@$2 st.global.{'f32' if element == 'f32' else f'b{bits}'} [$0], $1;", [], [address, rounded, inside])

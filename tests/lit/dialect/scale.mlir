@@ -51,21 +51,20 @@ func.func @dense(%A: tensor<?x256xf8E4M3FN> {scale.name = "A", scale.layout = "r
 
 // CHECK-LABEL: func.func @others
 func.func @others(%A: tensor<?x256xbf16>, %i: tensor<?xi32>)
-    -> (tensor<?xf32>, tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>, tensor<1x1xf32>, tensor<?x256xbf16>)
+    -> (tensor<?xf32>, tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>, tensor<?x256xbf16>)
     attributes {scale.dims = ["m", "k"]} {
   // CHECK: "scale.reduce"{{.*}}kind = "max"
   %r = "scale.reduce"(%A) {operandSegmentSizes = array<i32: 1, 0, 0>, kind = "max",
     maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>]} : (tensor<?x256xbf16>) -> tensor<?xf32>
-  // CHECK: "scale.quantize"{{.*}} -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>, tensor<1x1xf32>)
-  %q:3 = "scale.quantize"(%A) {resultSegmentSizes = array<i32: 1, 1, 1>,
-    granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
-    : (tensor<?x256xbf16>) -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>, tensor<1x1xf32>)
+  // CHECK: "scale.quantize"{{.*}} -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
+  %q:2 = "scale.quantize"(%A) {granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
+    : (tensor<?x256xbf16>) -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
   %s = "scale.index"(%i) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, k) -> (m)>}
     : (tensor<?xi32>) -> !scale.symbol
   // CHECK: "scale.scatter"
   %c = "scale.scatter"(%A, %s) {operandSegmentSizes = array<i32: 1, 1, 0>,
     maps = [affine_map<(m, k)[s] -> (m, k)>, affine_map<(m, k)[s] -> (s, k)>]}
     : (tensor<?x256xbf16>, !scale.symbol) -> tensor<?x256xbf16>
-  return %r, %q#0, %q#1, %q#2, %c
-    : tensor<?xf32>, tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>, tensor<1x1xf32>, tensor<?x256xbf16>
+  return %r, %q#0, %q#1, %c
+    : tensor<?xf32>, tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>, tensor<?x256xbf16>
 }

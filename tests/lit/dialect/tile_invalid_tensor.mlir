@@ -185,7 +185,7 @@ func.func @p(%again: i1) {
 // -----
 
 // take: whose registers
-// EXPECT: takes 64 by 32 into registers, expected 32 by 16, 32 or 64
+// EXPECT: takes 64 by 32 into registers, expected 32 by 16, 32, 64 or 128
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
 %s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
@@ -194,7 +194,7 @@ func.func @p(%again: i1) {
 // -----
 
 // take: rows
-// EXPECT: takes 64 by 32 into warp, expected 32 by 16, 32 or 64
+// EXPECT: takes 64 by 32 into warp, expected 32 by 16, 32, 64 or 128
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
@@ -203,7 +203,7 @@ func.func @p(%again: i1) {
 // -----
 
 // take: columns
-// EXPECT: takes 32 by 48 into warp, expected 32 by 16, 32 or 64
+// EXPECT: takes 32 by 48 into warp, expected 32 by 16, 32, 64 or 128
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 48>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position

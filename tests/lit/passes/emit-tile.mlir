@@ -251,3 +251,11 @@
 // TENSOR: }) {label = "producer", registers = 240 : i64, warps = array<i64: 4, 8>}
 // TENSOR-NEXT: "tile.sync"() {scope = "cluster"}
 // TENSOR-NEXT: "tile.free_sums"(%[[SUMS]])
+
+// A quantised result: the scales of blocks of columns come between the elementwise body and the store.
+// RUN: scalec compile 'D[m,n]:mxfp8 = relu(A[m,k]@B[n,k])' --dim m=512,n=512,k=512 --schedule tile=128x128x64 --emit tile | filecheck %s --check-prefix=QUANTISED
+// QUANTISED: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 1 : i64>
+// QUANTISED: %[[QSUM:.*]] = "tile.fragment"
+// QUANTISED: "tile.epilogue"(%[[QSUM]]
+// QUANTISED: "tile.quantize"(%[[QSUM]], {{.*}}) {block = 32 : i64, element = f8E4M3FN, layout = "row", padding = 0 : i64, ragged = 0 : i64, scale = "ue8m0", together = 4 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">, memref<512x16xf8E8M0FNU>
+// QUANTISED-NEXT: "tile.store"(%[[QSUM]]

@@ -1,0 +1,135 @@
+"""Quantised results on Hopper: what the epilogue costs over a bf16 result, and what it saves over a second kernel.
+
+    python benchmarks/hopper_quantised.py -o result.json               compiles and measures on this machine
+    python benchmarks/hopper_quantised.py --write-bundle DIR           compiles here, needs no GPU
+    python benchmarks/hopper_quantised.py --bundle DIR -o result.json  measures there, needs no compiler
+
+At each shape three contenders, interleaved (scalec/bench/): the program with a quantised result, the same one with a
+bf16 result, and that one followed by a Triton kernel that quantises what it wrote. The quantised results of the first
+and of the last are compared. Needs torch and Triton. Runs from a checkout, whether or not scalec is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scalec.bench.suites import SUITES
+
+RESULTS = {"mxfp8": 32, "fp8_block": 128}
+"""Formats of the result, and the columns that share a scale."""
+
+OPERANDS = "{} = A[m,k]@B[n,k] scale(1x128,128x128)"
+
+
+def launches(kernel: Any, inputs: Any, outs: Any, after: Any = None) -> Any:
+    """A launch of `kernel`, and of what comes `after` it."""
+    arguments = [inputs.values[t.name] for t in kernel.spec.operands]
+
+    def launch() -> None:
+        kernel(*arguments, out=outs)
+        if after is not None:
+            after()
+
+    return launch
+
+
+def compiled(left: str, dims: Mapping[str, int]) -> Any:
+    """The kernel for these sizes alone."""
+    import scalec
+
+    return scalec.compile(OPERANDS.format(left), target="sm_90a", dims=dims)
+
+
+def bench(
+    format_: str, dims: dict[str, int], rounds: int, make: Callable[[str, Mapping[str, int]], Any]
+) -> dict[str, Any]:
+    """One shape: medians in microseconds, and how much of the quantised results agrees."""
+    import torch
+    from quantise_triton import quantise
+
+    from scalec.bench import method
+    from scalec.bench.graphs import measure
+    from scalec.bench.inputs import make_inputs
+
+    fused, plain = make(f"D[m,n]:{format_}", dims), make("D[m,n]", dims)
+    block, shape = RESULTS[format_], (dims["m"], dims["n"])
+    kind = torch.uint8 if format_.startswith("mx") else torch.float32
+
+    def outputs() -> tuple[torch.Tensor, torch.Tensor]:
+        scales = torch.zeros(shape[0], -(-shape[1] // block), dtype=kind, device="cuda")
+        return torch.zeros(shape, dtype=torch.float8_e4m3fn, device="cuda"), scales
+
+    first = make_inputs(plain.spec, dims, 7)
+    count = method.sets_in_rotation(first.input_bytes())
+    agree = scales_agree = 0.0
+    bound: dict[str, list[Any]] = {"quantised": [], "bf16": [], "bf16, then quantised": []}
+    for i in range(count):
+        inputs = first if i == 0 else make_inputs(plain.spec, dims, 7 + i)
+        one, two = outputs(), outputs()
+        wide = inputs.outputs["D"]
+        given = (one[0], one[1].view(torch.float8_e8m0fnu) if kind == torch.uint8 else one[1])
+        after = lambda wide=wide, two=two: quantise(wide, *two, block)  # noqa: E731
+        bound["quantised"].append(launches(fused, inputs, given))
+        bound["bf16"].append(launches(plain, inputs, wide))
+        bound["bf16, then quantised"].append(launches(plain, inputs, wide, after))
+        if i == 0:
+            bound["quantised"][0]()
+            bound["bf16, then quantised"][0]()
+            torch.cuda.synchronize()
+            agree = (one[0].view(torch.uint8) == two[0].view(torch.uint8)).float().mean().item()
+            scales_agree = (one[1].float() / two[1].float() - 1).abs().lt(2**-7).float().mean().item()
+    timings = {name: t.median for name, t in measure(bound, rounds).items()}
+    return {
+        "format": format_,
+        "dims": dims,
+        "us": {name: round(us, 2) for name, us in timings.items()},
+        "over_bf16": round(timings["quantised"] / timings["bf16"], 4),
+        "saves": round(timings["bf16, then quantised"] / timings["quantised"], 4),
+        "agree": {"values": round(agree, 5), "scales": round(scales_agree, 5)},
+        "schedule": fused.spec.schedule,
+        "schedule_bf16": plain.spec.schedule,
+    }
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.option("--suite", type=click.Choice(list(SUITES)), default="hopper-fp8", show_default=True, help="Its shapes.")
+@click.option("--format", "formats", multiple=True, type=click.Choice(list(RESULTS)), default=list(RESULTS))
+@click.option("--write-bundle", "written", metavar="DIR", help="Compile into this bundle and stop.")
+@click.option("--bundle", metavar="DIR", help="Measure the kernels of this bundle.")
+@click.option("--rounds", default=31, show_default=True, help="Measurements of each contender.")
+@click.option("-o", "output", metavar="PATH", help="Write JSON there.")
+def main(
+    suite: str, formats: tuple[str, ...], written: str | None, bundle: str | None, rounds: int, output: str | None
+) -> None:
+    from scalec.bench import provenance
+    from scalec.commands.bench import from_bundle
+    from scalec.runtime.bundle import write
+
+    shapes = [dict(dims) for dims in SUITES[suite].shapes]
+    if written:
+        lefts = ["D[m,n]", *(f"D[m,n]:{f}" for f in formats)]
+        write(written, [compiled(left, dims) for left in lefts for dims in shapes])
+        provenance.write(written)
+        return
+    make = (lambda left, dims: from_bundle(bundle, OPERANDS.format(left))(dims)) if bundle else compiled
+    rows = []
+    for format_ in formats:
+        for dims in shapes:
+            rows.append(bench(format_, dims, rounds, make))
+            click.echo(json.dumps(rows[-1]))
+    if output:
+        compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
+        data = {**provenance.of_machine(), **compiler, "expression": OPERANDS.format("D[m,n]:<format>"), "rows": rows}
+        Path(output).write_text(json.dumps(data, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Runs a program with a quantised result, which must be, bit for bit, the quantising of its f32 result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import scalec
+from scalec import reference
+from scalec.commands.run import upload
+from scalec.formats import ELEMENT_TYPES, FORMATS, Granularity
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.reference.packing import from_layout, unpack4
+from scalec.reference.quantize import quantize, scale_shape
+from scalec.runtime import emulated
+from scalec.runtime.kernel import Kernel
+
+SECOND = 0.25
+"""Scale of a whole result, where it has one: a power of two, so that dividing by it rounds nothing."""
+
+
+def parsed(result: str) -> tuple[str, Granularity, bool]:
+    """(element, granularity of its scales, whether a second level is given) of what stands after `D[m,n]:`."""
+    if result in FORMATS:
+        form = FORMATS[result]
+        return form.element, form.result[0], len(form.result) > 1
+    element, rest = result.split(" scale(1x")
+    body = rest.rstrip(")")
+    body, _, layout = body.partition("@")
+    block, _, kind = body.partition(":")
+    return element, Granularity((1, int(block)), kind or "f32", layout or "row"), False
+
+
+def run_quantised(
+    program: str, result: str, dims: dict[str, int], fixed: tuple[str, ...], seed: int, target: str, settings: str = ""
+) -> Kernel:
+    """Runs `program`, whose result is written `D[m,n]{}`: clean, two runs bit-equal, all bytes of the result and of its
+    scales written and no others, both those of the reference's quantiser on what the same program gives in f32.
+    """
+    element, g, second = parsed(result)
+    tail = f" with {settings}" if settings else ""
+    plain = compile_(program.format(":f32") + tail, target, dims, fixed)
+    kernel = compile_(program.format(f":{result}") + tail, target, dims, fixed)
+    with context.context():
+        values = dict(reference.make(build(program.format(":f32"), dims), dims, seed=seed))
+    spoil(values, dims)
+    (sums,), _ = launch(plain, target, values, dims, seed)
+    if second:
+        values["D_scale2"] = np.full((1, 1), SECOND, np.float32)
+        sums = (sums * np.float32(1 / SECOND)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        wanted = quantize(sums, element, [g])
+    first, bytes_ = launch(kernel, target, values, dims, seed)
+    again, _ = launch(kernel, target, values, dims, seed + 100)
+    for a, b in zip(first, again, strict=True):
+        assert a.tobytes() == b.tobytes(), f"{dims}: two runs differ"
+    got, scales = first
+    if ELEMENT_TYPES[element].bits < 8:
+        got = unpack4(got.view(np.uint8), dims["n"])
+    what = f"{program.format(':' + result)}, {dims}, {kernel.spec.schedule}"
+    blocks = scale_shape((1, g.block[-1]), (dims["m"], dims["n"]))
+    if g.layout == "packed":
+        found = from_layout(scales, "packed", blocks, g.type)
+    elif g.layout == "blocked":
+        found = from_layout(bytes_[1], "blocked", blocks, g.type)
+        padded(bytes_[1], blocks)
+    else:
+        found = scales
+    same(codes(found), codes(wanted.scales[0]), f"scales of {what}")
+    same(codes(got), codes(wanted.values), what)
+    return kernel
+
+
+def compile_(source: str, target: str, dims: dict[str, int], fixed: tuple[str, ...]) -> Kernel:
+    return scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
+
+
+def spoil(values: dict[str, Any], dims: dict[str, int]) -> None:
+    """Rows of the result that are zeros, NaN and infinite, and a block of zeros, where the operands can say so."""
+    a = values["A"]
+    if a.dtype.name not in ("bfloat16", "float32") or a.shape != (dims["m"], dims["k"]) or dims["m"] < 16:
+        return
+    a[3] = 0
+    a[5, -1] = np.nan
+    a[7] = np.abs(a[7].astype(np.float32)).astype(a.dtype)
+    a[7, 0] = np.inf
+
+
+def launch(
+    kernel: Kernel, target: str, values: dict[str, Any], dims: dict[str, int], seed: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The results of one launch, and all bytes of each one's memory; both start as 0xFF."""
+    device = kernel.fixed
+    if not isinstance(device, emulated.EmulatedDevice):
+        device = kernel.fixed = emulated.EmulatedDevice(target)
+        kernel.load(device)
+    device.options = replace(device.options, seed=seed)
+    arguments, outs = upload(device, kernel.spec, values, dims)
+    segments = [device.memory.find(o.pointer) for o in outs]
+    for s in segments:
+        s.written[:] = False
+    kernel(*arguments, out=tuple(outs) if len(outs) > 1 else outs[0])
+    for o, s, t in zip(outs, segments, kernel.spec.results, strict=True):
+        wanted = np.zeros(s.size, bool)
+        if t.layout == "blocked":
+            continue
+        order = sorted(range(len(o.shape)), key=lambda axis: o.strides[axis])
+        inner, outer = order[0], order[-1]
+        starts = np.arange(o.shape[outer])[:, None] * o.strides[outer] * o.itemsize
+        wanted[starts + np.arange(o.shape[inner] * o.itemsize)] = True
+        assert s.written[wanted].all(), f"{dims}: part of {t.name} was not written"
+        assert not s.written[~wanted].any(), f"{dims}: bytes between the rows of {t.name} were written"
+    return [o.numpy() for o in outs], [s.data.copy() for s in segments]
+
+
+def padded(memory: np.ndarray, blocks: tuple[int, ...]) -> None:
+    """Of tiles of 128 rows by 4 blocks: zeros behind the last block of a row."""
+    rows, count = blocks
+    across = -(-count // 4)
+    for row in range(rows):
+        for block in range(count, 4 * across):
+            tile = (row // 128 * across + block // 4) * 512
+            assert memory[tile + row % 32 * 16 + row % 128 // 32 * 4 + block % 4] == 0
+
+
+def codes(array: np.ndarray) -> np.ndarray:
+    """The bits of each element; one NaN of a type stands for all."""
+    if array.dtype != np.uint8:
+        array = np.where(np.isnan(array.astype(np.float32)), np.array(np.nan, array.dtype), array)
+    return np.ascontiguousarray(array).view({1: np.uint8, 2: np.uint16, 4: np.uint32}[array.dtype.itemsize])
+
+
+def same(got: np.ndarray, wanted: np.ndarray, what: str) -> None:
+    bad = np.argwhere(got.reshape(wanted.shape) != wanted)
+    where = [(tuple(map(int, i)), int(got.reshape(wanted.shape)[tuple(i)]), int(wanted[tuple(i)])) for i in bad[:4]]
+    assert not len(bad), f"{what}: {len(bad)} of {wanted.size} differ: (place, got, wanted) {where}"

@@ -1,0 +1,68 @@
+"""Quantised results on every target: what is stored is, bit for bit, the reference's quantising of the f32 result."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.emulator.quantised import run_quantised
+
+BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
+FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
+BIAS = "D[m,n]{} = gelu(A[m,k] @ B[n,k] + bias[n])"
+MXFP8 = "D[m,n]{} = A[m,k]:mxfp8 @ B[n,k]:mxfp8"
+NVFP4 = "D[m,n]{} = A[m,k]:nvfp4 @ B[n,k]:nvfp4"
+
+EVERYWHERE = {
+    "mxfp8": (FP8, "mxfp8"),
+    "mxfp8, blocked": (BF16, "e4m3 scale(1x32:ue8m0@blocked)"),
+    "mxfp8, packed": (FP8, "e4m3 scale(1x32:ue8m0@packed)"),
+    "mxfp8_e5m2": (BF16, "mxfp8_e5m2"),
+    "mxfp4": (BF16, "mxfp4"),
+    "nvfp4": (BIAS, "nvfp4"),
+    "nvfp4, blocked": (BF16, "e2m1 scale(1x16:ue4m3@blocked)"),
+    "fp8_block": (BF16, "fp8_block"),
+    "f32 by columns": (BF16, "e4m3 scale(1x64@col)"),
+    "ue8m0 by 128": (BIAS, "e5m2 scale(1x128:ue8m0)"),
+}
+BLACKWELL = {"mxfp8 of mxfp8": (MXFP8, "mxfp8"), "nvfp4 of nvfp4": (NVFP4, "nvfp4")}
+
+CASES = [
+    *((target, name) for target in ("sm_90a", "sm_100a", "sm_120a") for name in EVERYWHERE),
+    *((target, name) for target in ("sm_100a", "sm_120a") for name in BLACKWELL),
+]
+
+# whole tiles and bulk stores; tails in m, n and k, and rows of results that no bulk store takes
+SIZES = [{"m": 40, "n": 256, "k": 256}, {"m": 72, "n": 168, "k": 192}]
+
+
+@pytest.mark.parametrize("dims", SIZES, ids=["whole", "tails"])
+@pytest.mark.parametrize(("target", "name"), CASES)
+def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
+    program, result = {**EVERYWHERE, **BLACKWELL}[name]
+    if "nvfp4" in program:  # rows of whole 16-byte units
+        dims = {**dims, "k": -(-dims["k"] // 128) * 128}
+    run_quantised(program, result, dims, ("n", "k"), seed=len(name), target=target)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_sizes_that_are_not_known(target: str, seed: int) -> None:
+    dims = {"m": 1 + 23 * seed, "n": 16 * (2 + 3 * seed), "k": 64 * (1 + seed % 3)}
+    result = ["mxfp8", "e4m3 scale(1x32:ue8m0@packed)", "e4m3 scale(1x32:ue8m0@blocked)", "nvfp4"][seed % 4]
+    run_quantised(BIAS, result, dims, (), seed=seed, target=target)
+
+
+@pytest.mark.parametrize(
+    ("target", "program", "result", "settings"),
+    [
+        ("sm_90a", FP8, "mxfp8", "tile=256x128x128, cluster=2x1"),
+        ("sm_90a", BF16, "fp8_block", "tile=128x256x64, epilogue=direct"),
+        ("sm_90a", FP8, "mxfp8", "tile=64x64x128, split=2"),
+        ("sm_100a", BF16, "fp8_block", "tile=128x256x64"),
+        ("sm_100a", FP8, "fp8_block", "tile=128x128x128, epilogue=direct"),
+        ("sm_120a", BF16, "mxfp8", "tile=128x128x64, warps=4x2, staged=1"),
+        ("sm_120a", MXFP8, "nvfp4", "tile=64x64x128, split=2"),
+    ],
+)
+def test_schedules(target: str, program: str, result: str, settings: str) -> None:
+    run_quantised(program, result, {"m": 136, "n": 384, "k": 512}, ("n", "k"), 3, target, settings)

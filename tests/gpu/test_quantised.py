@@ -1,0 +1,76 @@
+"""Quantised results on a GPU: bit for bit the reference's quantising of the f32 result of the same kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec.reference.packing import from_layout
+from scalec.reference.quantize import quantize, scale_shape
+from tests.emulator.quantised import codes, parsed, same
+
+pytestmark = pytest.mark.gpu
+
+PROGRAMS = {
+    "f32": "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)",
+    "bf16": "D[m,n]{} = A[m,k] @ B[n,k]",
+}
+RESULTS = ["mxfp8", "mxfp8_e5m2", "fp8_block", "e4m3 scale(1x64@col)", "e4m3 scale(1x32:ue8m0@packed)"]
+
+
+@pytest.mark.parametrize("dims", [{"m": 333, "n": 2112, "k": 1024}, {"m": 1000, "n": 1168, "k": 640}])
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_bits(torch, guarded: Callable, program: str, result: str, dims: dict[str, int]) -> None:
+    element, g, _ = parsed(result)
+    fixed, text = {d: dims[d] for d in ("n", "k")}, PROGRAMS[program]
+    settings = " with tile=128x128x128" if program == "f32" else " with tile=128x128x64"
+    plain = scalec.compile(text.format(":f32") + settings, dims=fixed)
+    kernel = scalec.compile(text.format(f":{result}") + settings, dims=fixed)
+    torch.manual_seed(dims["m"])
+    m, n, k = (dims[d] for d in "mnk")
+    wide = [
+        torch.randn(rows, k, device="cuda") * torch.exp2(torch.randint(-6, 6, (rows, 1), device="cuda"))
+        for rows in (m, n)
+    ]
+    if program == "bf16":
+        a, b = (x.bfloat16() for x in wide)
+        a[3], a[5, 1], a[7, 0] = 0, float("nan"), float("inf")
+        arguments = [a, b]
+    else:
+        a, b = (x.clamp(-448, 448).to(torch.float8_e4m3fn) for x in wide)
+        blocks = -(-k // 128)
+        scales = [torch.rand(rows, blocks, device="cuda") + 0.1 for rows in (m, -(-n // 128))]
+        arguments = [a, b, *scales]
+    sums, intact = guarded((m, n), torch.float32)
+    plain(*arguments, out=sums)
+    kinds = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+    values = torch.full((m, n), 0x7F, dtype=torch.uint8, device="cuda").view(kinds[element])
+    count = -(-n // g.block[-1])
+    if g.layout == "packed":
+        memory = torch.full((-(-count // 4), -(-m // 4) * 4), -1, dtype=torch.int32, device="cuda").T[:m]
+    elif g.layout == "col":
+        memory = torch.full((count, -(-m // 4) * 4), -1.0, dtype=torch.float32, device="cuda").T[:m]
+    else:
+        kind = torch.float32 if g.type == "f32" else torch.uint8
+        memory = torch.full((m, count), 0xFF, dtype=torch.uint8, device="cuda").to(kind)
+        memory = memory.view(torch.float8_e8m0fnu) if kind == torch.uint8 else memory
+    results = []
+    for _ in range(2):
+        kernel(*arguments, out=(values, memory))
+        torch.cuda.synchronize()
+        stored = memory.view(torch.uint8) if g.type == "ue8m0" and g.layout == "row" else memory
+        results.append((values.view(torch.uint8).cpu().numpy().copy(), stored.cpu().numpy().copy()))
+    assert all(np.array_equal(x, y, equal_nan=x.dtype == np.float32) for x, y in zip(*results, strict=True))
+    assert intact()
+    with np.errstate(all="ignore"):
+        wanted = quantize(sums.cpu().numpy(), element, [g])
+    found = results[0][1]
+    if g.layout == "packed":
+        found = from_layout(found, "packed", scale_shape((1, g.block[-1]), (m, n)), g.type)
+    same(codes(found), codes(wanted.scales[0]), f"scales of {result}")
+    got = results[0][0].view(wanted.values.dtype)
+    same(codes(got), codes(wanted.values), result)
