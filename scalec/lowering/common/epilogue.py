@@ -282,31 +282,41 @@ def _at(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:
 
 @COMMON.lowers("tile.store_direct")
 def store_direct(s: State, op: ir.OpView) -> None:
+    """Where columns are adjacent, their distances are offsets of the instructions, not addresses in registers."""
     b, fragment = s.b, s.get(op.accumulator)
     element = str(op.target.type.element_type)
     pair, bits = bool(tile.int_of(op.pair)), rounding.bits_of(element)
+    strides = s.get(op.row_stride), s.get(op.column_stride)
+    adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
+
+    def address(row: ir.Value, column: ir.Value) -> ir.Value:
+        column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
+        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
+        return _at(s, s.get(op.target), index, element)
+
     for wave, registers in enumerate(fragment.waves):
+        first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
+            rows = [b.add(place.row, 8 * half) for half in (0, 1)]
+            if adjacent:
+                first = first or [address(row, place.column) for row in rows]
             for half in (0, 1):
-                row = b.add(place.row, 8 * half)
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-                strides = s.get(op.row_stride), s.get(op.column_stride)
-                column = b.div(place.column, max(1, 8 // bits))  # strides count bytes of packed elements
-                index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
-                address = _at(s, s.get(op.target), index, element)
+                at, offset = (first[half], g * bits) if adjacent else (address(rows[half], place.column), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if pair and element == "f32":
-                    b.asm("@$3 st.global.v2.f32 [$0], {$1, $2};", [], [address, *values, inside[0]])
+                    b.asm(f"@$3 st.global.v2.f32 [$0 + {offset}], {{$1, $2}};", [], [at, *values, inside[0]])
                 elif pair:
                     packed = rounding.pair(s, element, *values)
-                    b.asm(f"@$2 st.global.b{2 * bits} [$0], $1;", [], [address, packed, inside[0]])
+                    b.asm(f"@$2 st.global.b{2 * bits} [$0 + {offset}], $1;", [], [at, packed, inside[0]])
                 else:
                     for i in (0, 1):
                         step = b.mul(strides[1], i * bits // 8)
-                        _store_one(s, b.add(address, step), element, values[i], inside[i])
+                        _store_one(s, b.add(at, step), offset, element, values[i], inside[i])
 
 
-def _store_one(s: State, address: ir.Value, element: str, value: ir.Value, inside: ir.Value) -> None:
+def _store_one(s: State, address: ir.Value, offset: int, element: str, value: ir.Value, inside: ir.Value) -> None:
     b, bits = s.b, rounding.bits_of(element)
     rounded = value if element == "f32" else rounding.one(s, element, value)
-    b.asm(f"@$2 st.global.{'f32' if element == 'f32' else f'b{bits}'} [$0], $1;", [], [address, rounded, inside])
+    width = "f32" if element == "f32" else f"b{bits}"
+    b.asm(f"@$2 st.global.{width} [$0 + {offset}], $1;", [], [address, rounded, inside])
