@@ -264,7 +264,9 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     scalec.formats.Granularity; `stride` counts scales from row to row ("row"), from block to block ("col") or i32 from
     four blocks to the next four ("packed"). `ragged` 1: the last block may end beyond n, where values do not count.
     `padding`: the most scales that fill up the word of four in which a row's last one stands; they are 0. `together`:
-    scales of adjacent blocks that are stored at once, 1, 2 or 4 bytes.
+    scales of adjacent blocks that are stored at once, 1, 2 or 4 bytes. `exchange`: where in shared memory warps that
+    share a tile's columns exchange an f32 for each of its rows and of them, as a block is wider than a warp's columns;
+    -1 where it is not.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -281,10 +283,13 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     ragged: ir.IntegerAttr
     padding: ir.IntegerAttr
     together: ir.IntegerAttr
+    exchange: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        columns, block = shape_of(op.accumulator.type)[1], int_of(op.block)
+        columns, block, exchange = shape_of(op.accumulator.type)[1], int_of(op.block), int_of(op.exchange)
+        if exchange >= 0 and block > columns and block % columns == 0:
+            columns = block
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores scales into {op.target.type}, expected a memref")
         if block < 8 or block % 8 or columns % block:

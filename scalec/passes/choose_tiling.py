@@ -245,8 +245,11 @@ def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
         return ""
     if tile[1] % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
-    if tile[1] // along_n % scale.block:
+    own = tile[1] // along_n
+    if own % scale.block and scale.block % own:
         return f"{tile[1]} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
+    if along_n > 1 and scale.block % own == 0:  # warps find a scale together
+        return ""
     together = staged_columns(problem, schedule.with_fields(tile=tile)) // along_n
     if together % scale.block:
         return f"columns converted {together} at a time: {scale.name} has one for each {scale.block}"

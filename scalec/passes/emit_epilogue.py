@@ -12,6 +12,7 @@ from scalec.ir.tile_types import shape_of
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import Frame, Handles, Work
 from scalec.passes.problem import EpilogueInput, ResultScale
+from scalec.passes.resources import exchanges
 
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
@@ -89,6 +90,7 @@ class Epilogue(Frame):
             ragged=int(n.size is None or n.size % scale.block != 0),
             padding=padding,
             together=together,
+            exchange=self.plan["amax"].offset if exchanges(self.problem, self.schedule) else -1,
         )
 
     def scales_together(self, scale: ResultScale, columns: int) -> int:
@@ -96,7 +98,7 @@ class Epilogue(Frame):
         scales are multiples of."""
         if ELEMENT_TYPES[scale.type].bits > 8 or scale.layout == "col":
             return 1
-        together = math.gcd(columns // scale.block, WORD_BLOCKS)
+        together = math.gcd(max(1, columns // scale.block), WORD_BLOCKS)
         if scale.layout == "row":
             n = self.problem.n
             together = 1 if n.size is None else math.gcd(together, n.tiles(scale.block, 0))

@@ -182,6 +182,8 @@ class SharedPlan:
                     wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
                 elif scale.rows == 1:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
+        if exchanges(problem, schedule):
+            wanted.append(Buffer("amax", 4 * bm * units(problem, schedule)[1], 1, SCALE_ALIGN))
         wanted.append(Buffer("barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
@@ -192,6 +194,12 @@ class SharedPlan:
             placed.append(replace(buffer, offset=offset))
             offset += buffer.bytes
         return SharedPlan(tuple(placed), offset)
+
+
+def exchanges(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a block of the result's scales is wider than a warp's columns, so that warps find its scale together."""
+    assert schedule.tile is not None
+    return problem.result.block > schedule.tile[1] // units(problem, schedule)[1]
 
 
 def staged_rows(problem: Problem, schedule: Schedule) -> int:

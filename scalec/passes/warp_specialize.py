@@ -39,13 +39,15 @@ def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
 
 def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
     """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory, and
-    so that each has whole blocks of the result's scales."""
+    so that each has whole blocks of the result's scales, or a part of one."""
     warps = WARPS * warpgroups
     if problem.family.warps > 1:
         return warps, 1
     ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
     fitting = [w for w in ways if not shared_out(problem.family, tile, warpgroups, w)]
-    fitting = [w for w in fitting if tile[1] // w[1] % problem.result.block == 0] or fitting
+    block = problem.result.block
+    whole = [w for w in fitting if tile[1] // w[1] % block == 0 or block % (tile[1] // w[1]) == 0]
+    fitting = whole or fitting
     return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
 
 

@@ -62,6 +62,8 @@ def test_sizes_that_are_not_known(target: str, seed: int) -> None:
         ("sm_100a", FP8, "fp8_block", "tile=128x128x128, epilogue=direct"),
         ("sm_120a", BF16, "mxfp8", "tile=128x128x64, warps=4x2"),
         ("sm_120a", MXFP8, "nvfp4", "tile=64x64x128, split=2"),
+        ("sm_120a", FP8, "fp8_block", "tile=64x128x128, warps=2x4"),  # four warps find a scale together
+        ("sm_120a", BF16, "e4m3 scale(1x64)", "tile=128x128x64, warps=2x4"),  # two
     ],
 )
 def test_schedules(target: str, program: str, result: str, settings: str) -> None:

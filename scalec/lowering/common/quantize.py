@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, element_spelled
@@ -10,6 +12,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.epilogue import Place, places
+from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
 
 _INFINITY, _NAN = 0x7F800000, 0x7FFFFFFF
@@ -115,36 +118,106 @@ def quantize(s: State, op: ir.OpView) -> None:
     """Four lanes hold a row's columns, two of each eight: they exchange their largest, and one of them stores the
     scales of `together` blocks. Two rows of a thread, and stretches of blocks, go to different lanes."""
     b, fragment = s.b, s.get(op.accumulator)
+    size, together, exchange = (tile.int_of(x) for x in (op.block, op.together, op.exchange))
+    groups = min(size, fragment.columns) // 8
+    blocks, quad = b.ceildiv(s.get(op.n), size), b.and_(s.lane, _QUAD - 1)
+    base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
+    parts = list(_parts(fragment, waves, groups))
+    largest = {part.key: _largest(s, op, part.values) for part in parts} if exchange >= 0 else {}
+    if exchange >= 0:
+        largest = _exchanged(s, op, parts, largest)
+    codes: dict[tuple[int, int, int], ir.Value] = {}
+    for part in parts:
+        found = _scale(s, op, largest[part.key] if largest else _largest(s, op, part.values))
+        for v, _ in part.values:
+            v.set(b.fmul(v.get(), found.reciprocal))
+        codes[part.key] = found.code
+        wave, first, half = part.key
+        last = first + groups
+        if last % (groups * together):
+            continue
+        stretch, start = last // (groups * together) - 1, waves[wave][last - groups * together][1]
+        block = b.div(b.sub(start.column, b.shl(quad, 1)), size)
+        mine = b.compare("eq", quad, (2 * stretch + half) % _QUAD)
+        if exchange >= 0:
+            mine = b.and_(mine, b.compare("eq", _unit_in_block(s, op), 0))
+        inside = b.and_(b.and_(mine, b.compare("lt", block, blocks)), start.row_inside[half])
+        row = b.add(start.row, 8 * half)
+        word = [codes[wave, last - groups * (together - i), half] for i in range(together)]
+        _store(s, op, _address(s, op, base, row, block), _word(s, op, word, block, blocks), inside)
+        if tile.int_of(op.padding) and together < _WORD:
+            with b.when(b.and_(inside, b.compare("ge", b.add(block, together), blocks))):
+                _pad(s, op, base, row, block)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a thread holds of a row in a block, or in its part of one: (wave, first group of 8 columns, half), its
+    registers with whether their columns are inside, and where it is."""
+
+    key: tuple[int, int, int]
+    values: list[tuple[Any, ir.Value]]
+    place: Place
+
+
+def _parts(fragment: Any, waves: list[list[tuple[int, Place]]], groups: int) -> Iterator[_Part]:
+    """In the order of columns, both rows of each."""
+    for wave, (registers, found) in enumerate(zip(fragment.waves, waves, strict=True)):
+        for first in range(0, len(found), groups):
+            for half in (0, 1):
+                values = [
+                    (registers[4 * g + 2 * half + i], place.column_inside[i])
+                    for g, place in found[first : first + groups]
+                    for i in (0, 1)
+                ]
+                yield _Part((wave, first, half), values, found[first][1])
+
+
+def _scale(s: State, op: ir.OpView, largest: ir.Value) -> Found:
     element = element_spelled(str(ir.TypeAttr(op.element).value))
     assert element is not None
-    scale_of, base = _SCALES[tile.str_of(op.scale)], b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
-    size, together = tile.int_of(op.block), tile.int_of(op.together)
-    blocks, quad = b.ceildiv(s.get(op.n), size), b.and_(s.lane, _QUAD - 1)
-    groups = size // 8
-    for wave, registers in enumerate(fragment.waves):
-        found = list(places(s, op, wave, len(fragment.waves), fragment.columns))
-        for stretch, first in enumerate(range(0, len(found), groups * together)):
-            start: Place = found[first][1]
-            block = b.div(b.sub(start.column, b.shl(quad, 1)), size)
-            for half in (0, 1):
-                codes = []
-                for g in range(first, first + groups * together, groups):
-                    values = [
-                        (registers[4 * g + 2 * half + i], p.column_inside[i])
-                        for g, p in found[g : g + groups]
-                        for i in (0, 1)
-                    ]
-                    made = scale_of(b, _largest(s, op, values), element.name)
-                    for v, _ in values:
-                        v.set(b.fmul(v.get(), made.reciprocal))
-                    codes.append(made.code)
-                mine = b.compare("eq", quad, (2 * stretch + half) % _QUAD)
-                inside = b.and_(b.and_(mine, b.compare("lt", block, blocks)), start.row_inside[half])
-                row = b.add(start.row, 8 * half)
-                _store(s, op, _address(s, op, base, row, block), _word(s, op, codes, block, blocks), inside)
-                if tile.int_of(op.padding) and together < _WORD:
-                    with b.when(b.and_(inside, b.compare("ge", b.add(block, together), blocks))):
-                        _pad(s, op, base, row, block)
+    return _SCALES[tile.str_of(op.scale)](s.b, largest, element.name)
+
+
+def _unit_in_block(s: State, op: ir.OpView) -> ir.Value:
+    """Which of the units along N that share a block this one is."""
+    columns = tile.shape_of(op.accumulator.type)[1]
+    return s.b.and_(s.unit(1), tile.int_of(op.block) // columns - 1)
+
+
+def _exchanged(
+    s: State, op: ir.OpView, parts: list[_Part], own: dict[tuple[int, int, int], ir.Value]
+) -> dict[tuple[int, int, int], ir.Value]:
+    """The largest of blocks that units share: each stores its own, all consumers meet, and each reads the others'.
+
+    They meet before, too: what the tile before left there has then been read by all.
+    """
+    b, along_n = s.b, s.geometry.units[1]
+    sharing = tile.int_of(op.block) // tile.shape_of(op.accumulator.type)[1]
+    first = b.sub(s.unit(1), _unit_in_block(s, op))
+    meet = f"bar.sync {BARRIER}, {32 * s.geometry.warps * prod(s.geometry.units)};"
+
+    def address(part: _Part, unit: ir.Value | int) -> ir.Value:
+        row = b.add(b.sub(part.place.row, s.get(op.m0)), 8 * part.key[2])
+        return b.add(b.add(s.shared, tile.int_of(op.exchange)), b.shl(b.add(b.mul(row, along_n), unit), 2))
+
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm(meet)
+    leader = b.compare("eq", b.and_(s.lane, _QUAD - 1), 0)
+    for part in parts:
+        b.asm("@$2 st.shared.f32 [$0], $1;", [], [address(part, s.unit(1)), own[part.key], leader])
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm(meet)
+    made = {}
+    for part in parts:
+        at = address(part, first)
+        largest = b.asm("ld.shared.f32 $0, [$1];", [b.f32], [at])[0]
+        for unit in range(1, sharing):
+            other = b.asm(f"ld.shared.f32 $0, [$1 + {4 * unit}];", [b.f32], [at])[0]
+            largest = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
+        made[part.key] = largest
+    return made
 
 
 def _word(s: State, op: ir.OpView, codes: list[ir.Value], block: ir.Value, blocks: ir.Value) -> ir.Value:
