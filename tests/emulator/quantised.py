@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -35,15 +36,24 @@ def parsed(result: str) -> tuple[str, Granularity, bool]:
 
 
 def run_quantised(
-    program: str, result: str, dims: dict[str, int], fixed: tuple[str, ...], seed: int, target: str, settings: str = ""
+    program: str,
+    result: str,
+    dims: dict[str, int],
+    fixed: tuple[str, ...],
+    seed: int,
+    target: str,
+    settings: str = "",
+    change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
 ) -> Kernel:
     """Runs `program`, whose result is written `D[m,n]{}`: clean, two runs bit-equal, all bytes of the result and of its
     scales written and no others, both those of the reference's quantiser on what the same program gives in f32.
+
+    `change` may put a fault into the kernel.
     """
     element, g, second = parsed(result)
     tail = f" with {settings}" if settings else ""
     plain = compile_(program.format(":f32") + tail, target, dims, fixed)
-    kernel = compile_(program.format(f":{result}") + tail, target, dims, fixed)
+    kernel = change(compile_(program.format(f":{result}") + tail, target, dims, fixed))
     with context.context():
         values = dict(reference.make(build(program.format(":f32"), dims), dims, seed=seed))
     spoil(values, dims)

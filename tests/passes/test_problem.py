@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from scalec.errors import UnsupportedError
+from scalec import compiler
+from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import WHOLE
 from scalec.passes.problem import Index, Problem
 from tests.passes.scale_programs import MAPS, text
@@ -219,3 +220,34 @@ def test_refused(problem_of: Callable[[str], Problem], case: str) -> None:
     with pytest.raises(UnsupportedError) as refusal:
         problem_of(program)
     assert re.search(message, str(refusal.value)), str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("program", "found", "fix"),
+    [
+        ("D[m,n]:e4m3 scale(128x128) = A[m,k] @ B[n,k]", "blocks of 128x128", "say 1x32 or 1x128"),
+        ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "blocks of 1xwhole", "say 1x32 or 1x128"),
+        ("D[m,n]:e4m3 scale(1x20) = A[m,k] @ B[n,k]", "blocks of 1x20", "say 1x32 or 1x128"),
+        ("D[m,n]:mxfp6 = A[m,k] @ B[n,k]", "D is e3m2", "give D one of these types"),
+        ("C[m,n]:e2m1 = A[m,k] @ B[n,k]", "n = 511 is not a multiple of 2", "pad n to 512"),
+    ],
+)
+def test_results_without_a_kernel(program: str, found: str, fix: str) -> None:
+    with pytest.raises(UnsupportedError) as refusal:
+        compiler.compile_source(program, "sm_90a", {"n": 511, "k": 256}, until="ptx")
+    assert found in str(refusal.value)
+    assert fix in str(refusal.value)
+
+
+def test_tiles_that_cut_a_scale_of_the_result() -> None:
+    with pytest.raises(ScheduleError) as refusal:
+        compiler.compile_source(
+            "D[m,n]:fp8_block = A[m,k] @ B[n,k] with tile=128x64x64", "sm_90a", {"n": 512, "k": 256}, until="ptx"
+        )
+    assert "columns that are no multiple of 128: D_scale has one for each 128" in str(refusal.value)
+    assert "fix: tile N = 128" in str(refusal.value)
+
+
+def test_a_quantised_result_is_not_computed_transposed() -> None:
+    with pytest.raises(ScheduleError, match="blocks of 32 columns, which are rows of the transposed tile"):
+        compiler.compile_source("D[m,n]:mxfp8 = A[m,k] @ B[n,k] with swap=1", "sm_90a", {"n": 512, "k": 256})
