@@ -10,21 +10,21 @@ from scalec.passes.base import decide
 from scalec.passes.problem import Problem
 from scalec.targets import Target
 
-FEWEST_WAVES = 4
-"""Waves of tiles from which on differences between SMs are taken to add up to a tile. A guess: nothing was measured."""
+FEWEST_WAVES = 32
+"""Waves in which SMs are taken to drift apart by a tile: where they differ by 3 %. A guess, nothing was measured."""
 
 
 class ChooseScheduler:
     """Decides `scheduler`: "dynamic" where there are FEWEST_WAVES waves of tiles or more and the last is not full.
 
-    All tiles take equally long in the model, and then either takes as many waves. What the model leaves out is that SMs
-    are not equally fast and may be shared: dealt out as they are begun, the tiles of the last wave go to the SMs that
-    are free first, and those under way at a time stay neighbours in L2. Where that cannot gain a tile, the static order
-    launches less and exchanges nothing.
+    The model has all tiles take equally long, so that both take as many waves. What it leaves out is that SMs differ,
+    and may be shared with another kernel, which nobody knows at compile time. Over many waves SMs drift apart; dealt
+    out as they are begun, the tiles of the last wave go to those that are free first, and the tiles under way at a time
+    stay neighbours in L2. In few waves there is nothing to gain, and the static order exchanges nothing.
 
         #scale.schedule<{tile = array<i64: 128, 256, 128>, cluster = array<i64: 1, 1>, split = 1 : i64, ...}>
     -->
-        #scale.schedule<{..., scheduler = "dynamic"}>    (m = 4096, n = 7168: 896 tiles for 148 SMs with launch control)
+        #scale.schedule<{..., scheduler = "dynamic"}>    (m = n = 16384: 8192 tiles for 148 SMs with launch control)
     """
 
     name = "choose-scheduler"
@@ -54,7 +54,7 @@ def choice(problem: Problem, schedule: Schedule) -> tuple[str, str]:
     at_once = max(1, target.sms // prod(schedule.cluster))
     waves = f"{units / at_once:.1f} waves"
     if units < FEWEST_WAVES * at_once:
-        return "static", f"{waves} are too few for differences between SMs to add up to a tile"
+        return "static", f"in {waves} SMs drift apart by less than a tile (a guess, nothing measured)"
     if units % at_once == 0:
         return "static", f"{waves} leave no SM without a tile in the last"
     return "dynamic", f"of {waves}, the last one's tiles go to the SMs that are free first (a guess, nothing measured)"
