@@ -83,6 +83,10 @@ class Agent(View):
         to.join(self)
         self.seen[self.index] += 1
 
+    def fence(self) -> None:
+        super().fence()
+        self.seen[self.index] += 1  # what comes later is not fenced
+
     @property
     def epoch(self) -> int:
         return self.order.epoch(self.index, int(self.seen[self.index]))
