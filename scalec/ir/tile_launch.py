@@ -36,8 +36,10 @@ class TryCancelOp(Tile.Operation, name="try_cancel"):
 
 
 class QueryCancelOp(Tile.Operation, name="query_cancel"):
-    """Reads the response of the stage, which is full, and hands the stage back to the cluster's first CTA: the number of
-    the cluster whose work this one takes over, all ones where there is none. `tile.tiles` then goes on with it, or ends.
+    """Reads the response of the stage, which is full, and hands the stage back to the cluster's first CTA.
+
+    Its result is the number of the cluster whose work this one takes over, all ones where there is none: `tile.tiles`
+    then goes on with that cluster's tile, or ends.
     """
 
     following: ext.Result[I32]

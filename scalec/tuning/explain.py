@@ -135,7 +135,7 @@ def _reasons(problem: Problem, given: Schedule, chosen: Schedule, typical: Predi
         "promote": _promote(problem, chosen),
         "scale_path": _scale_path(problem, chosen),
         "epilogue": _epilogue(problem, chosen),
-        "scheduler": choice(problem, chosen)[1],
+        "scheduler": _scheduler(problem, chosen),
         "order": _order(problem, chosen),
     }
     decided = given.decided()
@@ -193,6 +193,11 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
     if chosen.epilogue == "bulk":
         return f"{problem.result.name} leaves through shared memory by tensor copies"
     return f"{problem.result.name} leaves from registers: a staged tile would cost stages, or has no tensor copy"
+
+
+def _scheduler(problem: Problem, chosen: Schedule) -> str:
+    scheduler, reason = choice(problem, chosen)
+    return reason if scheduler == chosen.scheduler else f"{scheduler} would be chosen: {reason}"
 
 
 def _order(problem: Problem, chosen: Schedule) -> str:

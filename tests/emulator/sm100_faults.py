@@ -11,8 +11,8 @@ TENSOR = (
 )
 DIRECT = "C[m,n]:f32 = A[m,k] @ B[n,k] with tile=128x48x64, cluster=1x1, stages=3, unroll=1, swap=0"
 UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, cluster=1x1, stages=2, unroll=1, swap=0"
-# 27 clusters of two, of which two run at once: the ring of three responses goes round four times; one K block a tile, so
-# that copies run ahead of those who read the responses
+# 27 clusters of two, of which two run at once: the ring of three responses goes round often; one K block a tile,
+# so that copies run ahead of those who read the responses
 CONTROL = (
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 with tile=128x32x128, cluster=1x2, stages=8, unroll=1, epilogue=bulk, "
     "staged=0, swap=0, order=n, group=8, scheduler=dynamic"
@@ -161,8 +161,9 @@ FAULTS = [
           ("deadlock",)),
     Fault("no request for a next tile", CONTROL, _REQUEST, "", ("deadlock",)),
     Fault("the response to the asking CTA alone", CONTROL, r"\.multicast::cluster::all", "", ("deadlock",)),
-    Fault("every CTA of a cluster asks", CONTROL, r"setp\.ne\.b32 \t(%p\d+), (%r\d+), 0;(?=\n\tmov\.b32 \t%r\d+, %r\d+;)",
-          r"setp.ne.b32 \t\1, \2, \2;", ("deadlock", "barrier", "illegal", WRONG, *EARLY)),
+    Fault("every CTA of a cluster asks", CONTROL,
+          r"setp\.ne\.b32 \t(%p\d+), (%r\d+), 0;(?=\n\tmov\.b32 \t%r\d+, %r\d+;)", r"setp.ne.b32 \t\1, \2, \2;",
+          ("deadlock", "barrier", "illegal", WRONG, *EARLY)),
     Fault("a request does not wait for the slot of its response", CONTROL,
           r"@P1 bra DONE;\nbra WAIT;(?=\nDONE:\n\}\n[^\n]*\n[^\n]*\n\tclusterlaunchcontrol\.try_cancel)", "bra DONE;",
           ("barrier", "proxy", "deadlock", *EARLY)),
@@ -196,11 +197,12 @@ FAULTS = [
           r"shr\.u32 \t(%r\d+), (%r\d+), 1;(?=\n\tselp\.b32 \t%r\d+, -1,)", r"mov.b32 \t\1, \2;", (WRONG,), at=1),
     Fault("the consumers take a CTA's number for its cluster's", CONTROL,
           r"shr\.u32 \t(%r\d+), (%r\d+), 1;(?=\n\tselp\.b32 \t%r\d+, -1,)", r"mov.b32 \t\1, \2;", (WRONG, *EARLY)),
-    Fault("the copies ask again after a failure", CONTROL, r"setp\.ne\.b32 \t(%p\d+), (%r\d+), -1;",
-          r"setp.ne.b32 \t\1, \2, -2;", ("illegal", "deadlock"), at=1),
+    Fault("the copies ask again after a failure", CONTROL,
+          r"setp\.eq\.b32 \t(%p\d+), (%r\d+), -1;(?=\n\t@%p\d+ bra)", r"setp.eq.b32 \t\1, \2, -2;",
+          ("illegal", "deadlock"), at=-1),
     Fault("the ring of responses has one more for the copies", CONTROL,
-          r"setp\.eq\.b32 \t(%p\d+), (%r\d+), 3;(?=(?:\n[^\n]*){3}\n\t@%p\d+ bra[^\n]*\n\tbra)", r"setp.eq.b32 \t\1, \2, 4;",
-          ("barrier", "deadlock", "bounds", "alignment", *EARLY), at=1),
+          r"setp\.eq\.b32 \t(%p\d+), (%r\d+), 3;(?=(?:\n[^\n]*){3}\n\$L)", r"setp.eq.b32 \t\1, \2, 4;",
+          ("barrier", "deadlock", "bounds", "alignment", *EARLY), at=-1),
     Fault("the copies' stride of responses halved", CONTROL, _SLOT, r"shl.b32 \t\1, \2, 3;",
           ("alignment", "deadlock", "in-flight", "race", "uninitialised", "proxy"), at=2),
 ]  # fmt: skip

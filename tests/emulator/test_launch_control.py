@@ -1,6 +1,6 @@
 """Tiles dealt out by cluster launch control, on the emulator: each once, whoever works on it, and to the last bit.
 
-A request may fail there although clusters are left, by the seed: those then begin by themselves, after others have ended.
+A request may fail there although clusters are left, by the seed: those then begin by themselves when others end.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import scalec
+from scalec.abi import KernelSpec
 from scalec.errors import ScheduleError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.running import run_on
@@ -28,7 +29,8 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "mxfp8, warps bring scales": (
         TENSOR, "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with tile=128x48x128, cluster=1x2, swap=0"),
     "promoted": (TENSOR, f"{BLOCKS} with tile=128x64x128, cluster=1x1, swap=0"),
-    "one product a tile": (TENSOR, "C[m,n] = A[m,k] @ B[n,k] with tile=128x16x64, cluster=1x1, order=m, group=2, swap=0"),
+    "one product a tile": (
+        TENSOR, "C[m,n] = A[m,k] @ B[n,k] with tile=128x16x64, cluster=1x1, order=m, group=2, swap=0"),
     "sm_120a, mxfp8": (WARPS, "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with tile=64x64x128, swap=0"),
     "sm_120a, parts of K": (WARPS, "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=64x64x64, split=2, swap=0"),
 }  # fmt: skip
@@ -56,9 +58,10 @@ def test_program(name: str, seed: int) -> None:
     ran = run_on(f"{source}, scheduler=dynamic", dims, known, seed, limit(source), target=target)
     launch = ran.kernel.spec.launch
     assert launch.dynamic
+    assert KernelSpec.from_json(ran.kernel.spec.to_json()) == ran.kernel.spec
     units = launch.units(dims)
     assert launch.grid(dims, 4) == units * launch.cluster
-    # one request for each tile that is taken over, and one for each cluster that began, which fails: all CTAs hear of it
+    # a request for each tile that is taken over, and one, which fails, of each cluster that began: all its CTAs hear
     assert ran.stats.bytes["launch control -> shared"] == 16 * units * launch.cluster
 
 

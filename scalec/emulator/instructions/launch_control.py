@@ -23,8 +23,8 @@ def try_cancel(instruction: Instruction, decoder: Decoder) -> Step:
     """clusterlaunchcontrol.try_cancel.async{.multicast::cluster::all}.b128 [response], [mbarrier]: 9.7.13.18.1.
 
     No cluster has a right to another's work: a request may fail at any time, as it does for a kernel of higher priority
-    (CUDA guide, "Work Stealing with Cluster Launch Control"); the seed says which do. A request is wrong once its CTA has
-    observed one that failed, not before. What was read of an earlier response must have been fenced, as in the ISA's
+    (CUDA guide, "Work Stealing with Cluster Launch Control"); the seed says which do. A request is wrong once its CTA
+    has observed one that failed, not before. What was read of an earlier response must be fenced, as in the ISA's
     example, before this one overwrites it.
     """
     decoder.need_target("sm_100", "sm_103", "sm_120")

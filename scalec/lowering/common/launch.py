@@ -46,11 +46,9 @@ def try_cancel(s: State, op: ir.OpView) -> None:
     def ask() -> None:
         acquire(s, op)
         everyone = ".multicast::cluster::all" if s.ctas > 1 else ""
-        b.asm(
-            f"clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes{everyone}.b128 [$0], [$1];",
-            [],
-            [s.get(op.responses).at(s, c), b.add(s.get(op.ring).full, b.shl(c.stage.get(), 3))],
-        )
+        text = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
+        operands = [s.get(op.responses).at(s, c), b.add(s.get(op.ring).full, b.shl(c.stage.get(), 3))]
+        b.asm(f"{text}{everyone}.b128 [$0], [$1];", [], operands)
 
     if s.ctas > 1:
         with b.when(b.compare("eq", s.rank, 0)):
