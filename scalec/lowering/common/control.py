@@ -133,8 +133,8 @@ def tiles(s: State, op: ir.OpView) -> None:
         unit.set(b.add(unit.get(), clusters) if following is None else s.get(following))
 
     if following is not None:
-        # tested at the start too, where it always holds: where it is tested at the end alone, ptxas hoists until it spills
-        # (36 bytes: 1x128 by 128x128 on sm_120a, tile 128x128x128, ptxas 13.0)
+        # tested at the start too, where it always holds: with a test at the end alone ptxas hoists until it spills (36
+        # bytes: 1x128 by 128x128 on sm_120a, tile 128x128x128, ptxas 13.0)
         b.loop(lambda: b.compare("ne", unit.get(), NO_CLUSTER), body)
         return
     total = b.mul(b.mul(blocks_m, blocks_n), split)
