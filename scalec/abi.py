@@ -115,8 +115,9 @@ class Argument:
 class Launch:
     """How to launch the entry function.
 
-    The grid is persistent and one-dimensional: min(units, clusters that run at once) * cluster CTAs, where units =
-    split * product over `tiles` of ceil(ceil(dim / tile) / cluster CTAs along it).
+    The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or where the kernel deals out its
+    tiles dynamically units * cluster, where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster
+    CTAs along it).
 
     Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
     need not hold anything, and a counter of 4 bytes for each tile, 0 before the first launch and after each. Two
@@ -129,6 +130,7 @@ class Launch:
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
         split: parts of K of one tile, each the work of a CTA of its own.
         part_bytes: of the workspace, for each part of each tile; 0 where K is not split.
+        dynamic: whether a cluster of its own is launched for each tile or part, which running clusters take over.
     """
 
     threads: int
@@ -137,6 +139,7 @@ class Launch:
     tiles: tuple[tuple[str, int, int], ...]
     split: int = 1
     part_bytes: int = 0
+    dynamic: bool = False
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
@@ -149,7 +152,8 @@ class Launch:
 
     def grid(self, dims: Mapping[str, int], clusters: int) -> int:
         """CTAs to launch where `clusters` clusters run at once."""
-        return min(self.units(dims), clusters) * self.cluster
+        units = self.units(dims)
+        return (units if self.dynamic else min(units, clusters)) * self.cluster
 
 
 @dataclass(frozen=True)
@@ -226,4 +230,4 @@ def _tensor(fields: dict[str, Any]) -> TensorSpec:
     return TensorSpec(**{**fields, "shape": tuple(Extent(**e) for e in fields["shape"])})
 
 
-VERSION = 2
+VERSION = 3

@@ -126,7 +126,10 @@ def compile_source(
         text, attempt = made.texts["scale"], Attempt()
         slow: SlowKernelError | None = None
         while True:
-            schedules.write(function, given.with_fields(unroll=attempt.unroll or given.unroll))
+            tried = given.with_fields(
+                unroll=attempt.unroll or given.unroll, scheduler=attempt.scheduler or given.scheduler
+            )
+            schedules.write(function, tried)
             try:
                 _compile(made, module.operation.clone(), row, until, on_pass, attempt.spare)
                 break
@@ -154,20 +157,25 @@ def compile_source(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt decides beside the user: `unroll`, and the registers that the tile must leave `spare`."""
+    """What an attempt decides beside the user: `unroll`, `scheduler`, and registers that a tile must leave `spare`."""
 
     unroll: int | None = None
+    scheduler: str | None = None
     spare: int = 0
 
     def after(self, slow: SlowKernelError, given: Schedule, made: Compilation) -> Attempt | None:
         """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
         spilled = made.schedule
         assert spilled is not None
+        if given.scheduler is None and spilled.scheduler == "dynamic":  # a guess, which is not to cost a tile
+            return replace(self, scheduler="static")
         # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
         few = not slow.spilled or (bool(spilled.promote) and slow.spilled <= FEW)
         if given.unroll is None and (spilled.unroll or 1) > 1 and (few or given.tile is not None):
             return replace(self, unroll=1)
-        return Attempt(spare=made.free + max(STEP, slow.spilled)) if given.tile is None else None
+        if given.tile is not None:
+            return None
+        return replace(self, unroll=None, spare=made.free + max(STEP, slow.spilled))
 
 
 def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: OnPass | None, spare: int) -> None:

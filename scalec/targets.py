@@ -153,6 +153,8 @@ class Target:
         rates: peak rates of that part; passes decide without them.
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
+        launch_control: whether a running cluster can take over one that has not begun (clusterlaunchcontrol, PTX ISA
+            9.7.13.18: sm_100 and later; .multicast::cluster::all, which clusters need: sm_100a and sm_120a).
         setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
         converts: element types of 8 bits and less that an instruction rounds f32 to (PTX ISA 9.7.9.22, cvt).
     """
@@ -173,6 +175,7 @@ class Target:
     setmaxnreg: range = range(24, 257, 8)
     no_kernel: frozenset[str] = frozenset()
     converts: frozenset[str] = frozenset({"e4m3", "e5m2"})
+    launch_control: bool = False
 
     def entry_registers(self, threads: int) -> int:
         """Registers of a thread at entry, before setmaxnreg: the register file shared out, in steps of 8."""
@@ -367,6 +370,7 @@ TARGETS: dict[str, Target] = {
             devices=("B200", "GB200"),
             no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
             converts=_CONVERTS,
+            launch_control=True,
         ),
         Target(
             "sm_120a",
@@ -382,6 +386,7 @@ TARGETS: dict[str, Target] = {
             devices=("RTX PRO 6000", "RTX 5090", "RTX 5080"),
             no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
             converts=_CONVERTS,
+            launch_control=True,
         ),
     )
 }

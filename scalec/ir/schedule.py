@@ -106,6 +106,9 @@ class Schedule:
         epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy) or "direct" (registers
             to global memory).
         staged: waves of each warpgroup, or warp, that go through shared memory at once; 0: all of them.
+        scheduler: who deals out the tiles, or their parts: "static" launches as many clusters as run at once, and each
+            takes every so many-th; "dynamic" launches one for each, and those that run take over the others' while
+            these have not begun (cluster launch control).
         order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.
         group: tiles of that group.
     """
@@ -127,6 +130,7 @@ class Schedule:
     unroll: int | None = _decided("1", _int(1, 16))
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))
     staged: int | None = _decided("0", _int(0, 16))
+    scheduler: str | None = _decided("static", _choice("static", "dynamic"))
     order: str | None = _decided("n", _choice("m", "n"))
     group: int | None = _decided("8", _int(1, 1 << 16))
 

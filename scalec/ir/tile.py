@@ -64,6 +64,7 @@ from scalec.ir.tile_copies import (
     StoreRowsOp,
     WindowOp,
 )
+from scalec.ir.tile_launch import QueryCancelOp, ResponsesOp, TryCancelOp
 from scalec.ir.tile_registers import (
     STEP_BYTES,
     ByteScalesOp,
@@ -90,12 +91,14 @@ from scalec.ir.tile_tensor import (
 from scalec.ir.tile_types import (
     I1,
     I32,
+    RESPONSE_BYTES,
     ByteScalesType,
     CursorType,
     DescriptorType,
     FragmentType,
     InputType,
     MultiplicandType,
+    ResponsesType,
     RingType,
     RowScalesType,
     ScalarsType,
@@ -119,6 +122,7 @@ from scalec.ir.tile_types import (
 __all__ = [
     "I1",
     "I32",
+    "RESPONSE_BYTES",
     "STEP_BYTES",
     "WORD_ROWS",
     "AcquireOp",
@@ -160,7 +164,10 @@ __all__ = [
     "OpenWindowOp",
     "PeekOp",
     "PromoteOp",
+    "QueryCancelOp",
     "ReleaseOp",
+    "ResponsesOp",
+    "ResponsesType",
     "RingOp",
     "RingType",
     "RoleOp",
@@ -186,6 +193,7 @@ __all__ = [
     "TakenOp",
     "Tile",
     "TilesOp",
+    "TryCancelOp",
     "TurnOp",
     "UniformFactorsOp",
     "VacateOp",

@@ -6,7 +6,19 @@ from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import announces, at_least, extents, flag, in_step, positive_tile, takes
-from scalec.ir.tile_types import I1, I32, CursorType, RingType, SharedType, Tile, int_of, ints_of, shared_bytes, str_of
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    RESPONSE_BYTES,
+    CursorType,
+    RingType,
+    SharedType,
+    Tile,
+    int_of,
+    ints_of,
+    shared_bytes,
+    str_of,
+)
 from scalec.ir.verify import fail, verifier
 
 # ---------------------------------------------------------------------------------------------- kernel and its roles
@@ -60,6 +72,8 @@ def _end(op: ir.OpView) -> int:
         return int_of(o.attributes["offset"]) + shared_bytes(o.results[0].type)
     if o.name == "tile.sums":
         return int_of(o.attributes["offset"]) + 4
+    if o.name == "tile.responses":
+        return int_of(o.attributes["offset"]) + RESPONSE_BYTES * int_of(o.results[0].type.stages)
     if o.name == "tile.ring":
         return int_of(o.attributes["offset"]) + 16 * int_of(o.attributes["depth"])
     return 0
@@ -130,6 +144,9 @@ class SyncOp(Tile.Operation, name="sync"):
 class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     """Walks the output tiles of this CTA, persistently: body(m0, n0) with the tile's first row and column.
 
+    The clusters of the launch share the tiles out among themselves, each taking every so many-th. Where the body has a
+    `query_cancel`, there is a cluster for each tile: one begins with its own, and goes on with those whose clusters it
+    takes over.
     order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
     `split` above 1: walks the parts of K of each tile, those of one tile one after the other:
     body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles.
@@ -151,6 +168,9 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         i32 = ir.IntegerType.get_signless(32)
         if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "split")):
             return False
+        asked = sum(o.operation.name == "tile.query_cancel" for b in op.body.blocks for o in b.operations)
+        if asked > 1:
+            return fail(op, f"body has {asked} tile.query_cancel, expected at most 1: the next tile is one")
         return takes(op, [i32] * (4 if int_of(op.split) > 1 else 2))
 
 

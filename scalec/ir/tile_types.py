@@ -10,6 +10,9 @@ from scalec.targets import WAVES
 I32 = ir.IntegerType[32]
 I1 = ir.IntegerType[1]
 
+RESPONSE_BYTES = 16
+"""Bytes of a response of clusterlaunchcontrol.try_cancel, and its alignment (PTX ISA 9.7.13.18.1)."""
+
 
 class Tile(ext.Dialect, name="tile"):
     """Tiles, roles, rings of stages, copies, tensor-core products."""
@@ -74,6 +77,12 @@ class SumsType(Tile.Type, name="tensor_memory"):
 
     shape: Any
     slots: Any
+
+
+class ResponsesType(Tile.Type, name="response_slots"):
+    """A ring of `stages` responses of cluster launch control in shared memory, RESPONSE_BYTES each."""
+
+    stages: Any
 
 
 class RingType(Tile.Type, name="stages"):

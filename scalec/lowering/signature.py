@@ -149,6 +149,7 @@ def spec(
             tiles=((m, bm, cm), (n, bn, cn)),
             split=split,
             part_bytes=bm * bn * 4 if split > 1 else 0,  # f32
+            dynamic=schedule.scheduler == "dynamic",
         ),
         schedule=str(schedule),
         flops=(m, n, k),

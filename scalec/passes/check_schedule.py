@@ -9,6 +9,7 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
+from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_stages import no_unroll_of_parts
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
 from scalec.passes.choose_tiling import cuts_result, cuts_scales, no_swap
@@ -206,6 +207,12 @@ def _split(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _scheduler(problem: Problem, schedule: Any) -> None:
+    reason = no_dynamic(problem)
+    if schedule.scheduler == "dynamic" and reason:
+        raise ScheduleError("scheduler=dynamic is not possible", got=reason, fix="scheduler=static")
+
+
 def _promotion(problem: Problem, schedule: Any) -> None:
     k, promote = schedule.tile[2], schedule.promote
     if problem.has_scales and not promote == k == PROMOTION_BLOCK:
@@ -357,6 +364,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _box,
     _cluster,
     _split,
+    _scheduler,
     _promotion,
     _scale_blocks,
     _result_blocks,

@@ -120,6 +120,10 @@ class Emitter:
         """`!tile.tensor_memory`."""
         return tile.SumsType.get(attribute(tuple(shape)), attribute(slots))
 
+    def responses(self, stages: int) -> ir.Type:
+        """`!tile.response_slots`."""
+        return tile.ResponsesType.get(attribute(stages))
+
     def multiplicand(self, side: str, rows: int, depth: int, element: ir.Type) -> ir.Type:
         """`!tile.slice`."""
         return tile.MultiplicandType.get(attribute((rows, depth)), element, attribute(side))

@@ -10,10 +10,20 @@ from typing import Any
 from scalec.abi import PADDED
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
+from scalec.ir.tile import RESPONSE_BYTES
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.parts import k_blocks, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
-from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_columns, staged_rows, units, word_rows
+from scalec.passes.resources import (
+    RESPONSES,
+    WINDOW,
+    SharedPlan,
+    scale_copy,
+    staged_columns,
+    staged_rows,
+    units,
+    word_rows,
+)
 from scalec.passes.words import WordPlan
 
 
@@ -51,6 +61,8 @@ class Handles:
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
     sums: ir.Value | None = None
     sums_ring: ir.Value | None = None
+    responses: ir.Value | None = None
+    response_ring: ir.Value | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +174,22 @@ class Frame:
             full=1 + threads,
             empty=self.handers(ctas),
         ).result
+        if s.scheduler == "dynamic":
+            e = self.e
+            h.responses = e.op("tile.responses", [e.responses(RESPONSES)], offset=self.plan["responses"].offset).result
+            h.response_ring = e.op(
+                "tile.ring",
+                [e.type("stages")],
+                offset=self.plan["response_barriers"].offset,
+                depth=RESPONSES,
+                full=1,
+                empty=ctas * self.walkers(threads // 32),
+            ).result
         return h
+
+    def walkers(self, scale_warps: int) -> int:
+        """Warps of a CTA that walk the tiles: the one that copies, `scale_warps` that bring scales, and consumers."""
+        return 1 + scale_warps + self.consumers
 
     def handers(self, ctas: int) -> int:
         """Arrivals that hand a stage back: one of each consumer warp that reads it."""
@@ -179,9 +206,16 @@ class Frame:
         ).result
 
     @contextmanager
-    def over_tiles(self, h: Handles) -> Iterator[Work]:
-        """The persistent loop over output tiles, or over the parts of K of each."""
-        s, i32 = self.schedule, ir.IntegerType.get_signless(32)
+    def over_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:
+        """The persistent loop over output tiles, or over the parts of K of each.
+
+        Where tiles are dealt out dynamically, the thread that `asks` does so at the start of each tile, for the next
+        one: no earlier, or the first clusters to ask would take tiles that others could begin sooner.
+        """
+        e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
+        response: list[ir.Value] = []
+        if h.response_ring is not None:
+            response = [h.response_ring, e.op("tile.cursor", [e.type("position")], depth=RESPONSES).result]
         with self.e.region(
             "tile.tiles",
             [h.m, h.n],
@@ -193,7 +227,14 @@ class Frame:
             split=s.split,
         ) as block:
             m0, n0, *part = block.arguments
+            if response and asks:
+                e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
+                e.op("tile.try_cancel", operands=[*response, h.responses])
             yield self.part(m0, n0, *part) if part else Work(m0, n0, h.k)
+            if response:
+                e.op("tile.wait", operands=response)
+                e.op("tile.query_cancel", [i32], operands=[*response, h.responses])
+                e.op("tile.advance", operands=response[1:])
 
     def part(self, m0: ir.Value, n0: ir.Value, part: ir.Value, number: ir.Value) -> Work:
         """The K of a part: blocks part * blocks / split up to those of the next part, rounded down."""

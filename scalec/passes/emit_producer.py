@@ -23,7 +23,7 @@ class Producer(Frame):
         with e.region("tile.warp", index=0, count=1, elected=1):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             window = self.window()
-            with self.over_tiles(h) as w:
+            with self.over_tiles(h, asks=True) as w:
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:

@@ -44,6 +44,10 @@ class TensorConsumer(Producer, Consumer):
         """The tensor core hands stages back, and consumers that read scales in them."""
         return ctas * (1 + self.consumers if self.schedule.promote else 1)
 
+    def walkers(self, scale_warps: int) -> int:
+        """The warp that issues products, too."""
+        return super().walkers(scale_warps) + 1
+
     def give_back(self, h: Handles) -> None:
         self.e.op("tile.free_sums", operands=[h.sums])
 

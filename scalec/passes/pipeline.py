@@ -10,6 +10,7 @@ from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
 from scalec.passes.base import Pass
 from scalec.passes.check_schedule import CheckSchedule
+from scalec.passes.choose_scheduler import ChooseScheduler
 from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
 from scalec.passes.choose_swizzle import ChooseSwizzle
@@ -26,6 +27,7 @@ PIPELINE: list[Pass] = [
     FuseEpilogue(),
     ChooseTiling(),
     ChooseSplit(),
+    ChooseScheduler(),
     ChooseSwizzle(),
     WarpSpecialize(),
     ChooseStages(),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.ir.tile import RESPONSE_BYTES
 from scalec.passes.parts import parts
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
@@ -26,6 +27,10 @@ SCALE_ALIGN = 128
 
 WINDOW_ALIGN = 256
 """One period of the 32-byte swizzle, which windows of scales have."""
+
+RESPONSES = 3
+"""Responses of cluster launch control that are kept: the copies of a tile begin when the consumers are done with the
+third before it, whose products two accumulators in tensor memory have then seen off anyway."""
 
 BARRIER_BYTES = 16
 """One full and one empty mbarrier of 8 bytes for each stage."""
@@ -188,6 +193,9 @@ class SharedPlan:
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
+        if schedule.scheduler == "dynamic":
+            wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))
+            wanted.append(Buffer("response_barriers", BARRIER_BYTES, RESPONSES, BARRIER_BYTES))
         placed, offset = [], 0
         for buffer in wanted:
             offset = round_up(offset, buffer.align)

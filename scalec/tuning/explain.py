@@ -16,6 +16,7 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of
+from scalec.passes.choose_scheduler import choice
 from scalec.passes.choose_tiling import ASSUMED
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import Problem
@@ -134,6 +135,7 @@ def _reasons(problem: Problem, given: Schedule, chosen: Schedule, typical: Predi
         "promote": _promote(problem, chosen),
         "scale_path": _scale_path(problem, chosen),
         "epilogue": _epilogue(problem, chosen),
+        "scheduler": _scheduler(problem, chosen),
         "order": _order(problem, chosen),
     }
     decided = given.decided()
@@ -191,6 +193,11 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
     if chosen.epilogue == "bulk":
         return f"{problem.result.name} leaves through shared memory by tensor copies"
     return f"{problem.result.name} leaves from registers: a staged tile would cost stages, or has no tensor copy"
+
+
+def _scheduler(problem: Problem, chosen: Schedule) -> str:
+    scheduler, reason = choice(problem, chosen)
+    return reason if scheduler == chosen.scheduler else f"{scheduler} would be chosen: {reason}"
 
 
 def _order(problem: Problem, chosen: Schedule) -> str:

@@ -54,6 +54,38 @@ def test_the_peers_shapes_as_json(invoke, target):
         assert p["predicted_bound"] in (*p["predicted_us_by_resource"], "wave quantisation")
 
 
+@pytest.mark.parametrize(
+    ("target", "dims", "schedule", "reason"),
+    [
+        ("sm_90a", "m=16384,n=16384,k=2048", "tile=128x128x128", "static  sm_90a has no cluster launch control"),
+        ("sm_100a", "n=16384,k=2048", "tile=128x256x128", "static  m not known"),
+        (
+            "sm_100a",
+            "m=4096,n=7168,k=2048",
+            "tile=128x256x128",
+            "static  in 6.1 waves SMs drift apart by less than a tile",
+        ),
+        (
+            "sm_100a",
+            "m=16384,n=16384,k=2048",
+            "tile=128x256x128",
+            "dynamic  of 55.4 waves, the last one's tiles go to the SMs that",
+        ),
+        (
+            "sm_100a",
+            "m=4096,n=7168,k=2048",
+            "tile=128x256x128,scheduler=dynamic",
+            "dynamic  given; static would be chosen: in 6.1",
+        ),
+    ],
+)
+def test_who_deals_out_the_tiles(invoke, target, dims, schedule, reason):
+    options = ("--target", target, "--dim", dims, "--schedule", f"{schedule},cluster=1x1")
+    result = invoke("explain", "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", *options)
+    assert result.exit_code == 0, result.stderr
+    assert f"scheduler={reason}" in result.stdout
+
+
 def test_a_schedule_that_is_given(invoke):
     result = invoke("explain", FP8, "--dim", "m=4096,n=7168,k=2048", "--schedule", "tile=128x128x128")
     assert "tile=128x128x128  given; " in result.stdout

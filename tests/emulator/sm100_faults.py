@@ -11,7 +11,13 @@ TENSOR = (
 )
 DIRECT = "C[m,n]:f32 = A[m,k] @ B[n,k] with tile=128x48x64, cluster=1x1, stages=3, unroll=1, swap=0"
 UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, cluster=1x1, stages=2, unroll=1, swap=0"
-SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384)}
+# 27 clusters of two, of which two run at once: the ring of three responses goes round often; one K block a tile,
+# so that copies run ahead of those who read the responses
+CONTROL = (
+    "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 with tile=128x32x128, cluster=1x2, stages=8, unroll=1, epilogue=bulk, "
+    "staged=0, swap=0, order=n, group=8, scheduler=dynamic"
+)
+SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384), CONTROL: (1100, 136, 128)}
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
 _PRODUCT = (
@@ -24,6 +30,12 @@ _START = r"or\.b64 \t(%rd\d+), (%rd\d+), 4611756662049472512;"
 # instruction descriptor: FP32 sums, E4M3 by E4M3, N = 64, M = 128
 _WHAT, _IS = r"mov\.b32 \t(%r\d+), 135266320;", 135266320
 _FLAG = r"selp\.b32 \t(%r\d+), 1, 0, (%p\d+);(?=\n\tmov)"
+# of the warp that issues products, of the consumers, of the thread that copies and asks: a response is waited for, read
+# and handed back; the request
+_RESPONSE = r"(mbarrier\.try_wait[^\n]*\n)@P1 bra DONE;\nbra WAIT;(?=\nDONE:(?:\n[^\n]*){4,10}\n\.reg \.b128)"
+_REQUEST = r"\tclusterlaunchcontrol\.try_cancel[^\n]*\n"
+_FENCE = r"(P1 clusterlaunchcontrol[^\n]*\n\}\n[^\n]*\n[^\n]*\n)\tfence\.proxy\.async\.shared::cta;\n"
+_SLOT = r"shl\.b32 \t(%r\d+), (%r\d+), 4;(?=\n\tadd\.s32 \t%r\d+, %r\d+, %r\d+;\n\tadd\.s32 \t%r\d+, %r\d+, 172208;)"
 _LOOP = r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 639;"
 
 
@@ -147,6 +159,52 @@ FAULTS = [
           rf"mov.b32 \t\1, {134747152 - (2 << 10)};", (WRONG, "uninitialised")),
     Fault("bytes of a stage that count what pads", UNPACKED, r"mov\.b32 \t(%r\d+), 18432;", r"mov.b32 \t\1, 20480;",
           ("deadlock",)),
+    Fault("no request for a next tile", CONTROL, _REQUEST, "", ("deadlock",)),
+    Fault("the response to the asking CTA alone", CONTROL, r"\.multicast::cluster::all", "", ("deadlock",)),
+    Fault("every CTA of a cluster asks", CONTROL,
+          r"setp\.ne\.b32 \t(%p\d+), (%r\d+), 0;(?=\n\tmov\.b32 \t%r\d+, %r\d+;)", r"setp.ne.b32 \t\1, \2, \2;",
+          ("deadlock", "barrier", "illegal", WRONG, *EARLY)),
+    Fault("a request does not wait for the slot of its response", CONTROL,
+          r"@P1 bra DONE;\nbra WAIT;(?=\nDONE:\n\}\n[^\n]*\n[^\n]*\n\tclusterlaunchcontrol\.try_cancel)", "bra DONE;",
+          ("barrier", "proxy", "deadlock", *EARLY)),
+    Fault("a response's bytes not expected", CONTROL, r"mov\.b32 \t(%r\d+), 16;(?=\n\tmbarrier\.arrive\.expect_tx)",
+          r"mov.b32 \t\1, 0;", ("deadlock", "barrier", *EARLY)),
+    Fault("twice a response's bytes expected", CONTROL, r"mov\.b32 \t(%r\d+), 16;(?=\n\tmbarrier\.arrive\.expect_tx)",
+          r"mov.b32 \t\1, 32;", ("deadlock",)),
+    Fault("the products do not wait for a response", CONTROL, _RESPONSE, r"\1bra DONE;", EARLY),
+    Fault("the consumers do not wait for a response", CONTROL, _RESPONSE, r"\1bra DONE;", EARLY, at=1),
+    Fault("the copies do not wait for a response", CONTROL, _RESPONSE, r"\1bra DONE;", EARLY, at=2),
+    Fault("a response read without a fence after it by the products", CONTROL, _FENCE, r"\1", ("proxy",)),
+    Fault("a response read without a fence after it by the consumers", CONTROL, _FENCE, r"\1", ("proxy",), at=1),
+    Fault("a response read without a fence after it by the copies", CONTROL, _FENCE, r"\1", ("proxy",), at=2),
+    Fault("a warp does not hand a response back", CONTROL, r"@%p\d+ mbarrier\.arrive\.shared::cluster[^\n]*\n", "",
+          ("deadlock",)),
+    Fault("all lanes of a warp hand a response back", CONTROL, r"@%p\d+ (mbarrier\.arrive\.shared::cluster[^\n]*\n)",
+          r"\1", ("barrier", "deadlock", "proxy", *EARLY)),
+    Fault("responses handed back in the own CTA", CONTROL, r"mapa\.shared::cluster\.u64 \t(%rd\d+), (%rd\d+), 0;",
+          r"mov.b64 \t\1, \2;", ("deadlock", "barrier", "bounds")),
+    Fault("a response's empty barrier counts one warp too few", CONTROL, r"mov\.b32 \t(%r\d+), 12;(?=\n\tmbarrier)",
+          r"mov.b32 \t\1, 11;", ("barrier", "deadlock", "proxy", *EARLY)),
+    Fault("a response's empty barrier counts one warp too many", CONTROL, r"mov\.b32 \t(%r\d+), 12;(?=\n\tmbarrier)",
+          r"mov.b32 \t\1, 13;", ("deadlock",)),
+    Fault("a failed request is taken for a cluster", CONTROL, r"@P1 (clusterlaunchcontrol\.query_cancel\.get)", r"\1",
+          ("illegal",)),
+    Fault("the consumers take the wrong axis of a cancelled cluster", CONTROL, r"get_first_ctaid::x",
+          "get_first_ctaid::y", (WRONG, *EARLY), at=1),
+    Fault("the copies take the wrong axis of a cancelled cluster", CONTROL, r"get_first_ctaid::x", "get_first_ctaid::y",
+          (WRONG, *EARLY), at=2),
+    Fault("the copies take a CTA's number for its cluster's", CONTROL,
+          r"shr\.u32 \t(%r\d+), (%r\d+), 1;(?=\n\tselp\.b32 \t%r\d+, -1,)", r"mov.b32 \t\1, \2;", (WRONG,), at=1),
+    Fault("the consumers take a CTA's number for its cluster's", CONTROL,
+          r"shr\.u32 \t(%r\d+), (%r\d+), 1;(?=\n\tselp\.b32 \t%r\d+, -1,)", r"mov.b32 \t\1, \2;", (WRONG, *EARLY)),
+    Fault("the copies ask again after a failure", CONTROL,
+          r"setp\.eq\.b32 \t(%p\d+), (%r\d+), -1;(?=\n\t@%p\d+ bra)", r"setp.eq.b32 \t\1, \2, -2;",
+          ("illegal", "deadlock"), at=-1),
+    Fault("the ring of responses has one more for the copies", CONTROL,
+          r"setp\.eq\.b32 \t(%p\d+), (%r\d+), 3;(?=(?:\n[^\n]*){3}\n\$L)", r"setp.eq.b32 \t\1, \2, 4;",
+          ("barrier", "deadlock", "bounds", "alignment", *EARLY), at=-1),
+    Fault("the copies' stride of responses halved", CONTROL, _SLOT, r"shl.b32 \t\1, \2, 3;",
+          ("alignment", "deadlock", "in-flight", "race", "uninitialised", "proxy"), at=2),
 ]  # fmt: skip
 
 # what runs clean, with right numbers: see docs/emulator.md

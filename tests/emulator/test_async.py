@@ -92,6 +92,16 @@ def test_a_part_taken_out_is_found(old, new, kind, says):
         assert "line" in caught.value.where or caught.value.kind in ("deadlock", "in-flight"), caught.value
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_fence_is_for_what_came_before_it(seed):
+    """Also where nothing but the fence stands between that and what came after."""
+    fence, store = "    fence.proxy.async.shared::cta;\n", "    st.shared.u32 [%r4], %r6;\n"
+    early = PIPELINE.replace(fence, "").replace(store, f"{fence}{store}")
+    with pytest.raises(Finding) as caught:
+        run_pipeline(early, seed)
+    assert caught.value.kind == "proxy"
+
+
 def test_a_wait_that_is_not_repeated_is_found_by_some_seed():
     broken = PIPELINE.replace("    @!%p2 bra WAIT;\n", "")
     kinds = []

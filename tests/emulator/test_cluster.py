@@ -111,7 +111,7 @@ END:
         assert caught.value.kind in ("race", "bounds")
 
 
-# each CTA writes its index, and goes on with the CTAs that have not begun
+# each CTA writes its index and that of who it was that did so, and goes on with the CTAs that have not begun
 CONTROL = """
     .shared .align 16 .b8 response[16];
     .shared .align 8 .b64 bar;
@@ -119,6 +119,7 @@ CONTROL = """
     mov.b32 %r3, response;
     ld.param.u64 %rd2, [p0];
     mov.u32 %r5, %ctaid.x;
+    mov.u32 %r12, %ctaid.x;
     mov.b32 %r7, 0;
     mbarrier.init.shared.b64 [%r2], 1;
     fence.mbarrier_init.release.cluster;
@@ -128,6 +129,7 @@ NEXT:
     mul.wide.u32 %rd3, %r5, 4;
     add.u64 %rd3, %rd2, %rd3;
     st.global.u32 [%rd3], %r5;
+    st.global.u32 [%rd3+44], %r12;
 WAIT:
     mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], %r7;
     @!%p2 bra WAIT;
@@ -137,6 +139,7 @@ WAIT:
     clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q1;
     @!%p3 bra END;
     clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r5, %r10, %r11, _}, %q1;
+    fence.proxy.async.shared::cta;
     bra NEXT;
 END:
 """
@@ -144,21 +147,75 @@ END:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_launch_control_visits_every_cta_once(seed):
-    out = Out(4 * 11)
+    out = Out(2 * 4 * 11)
     stats = run_ptx(module(CONTROL, ONE, target="sm_100a"), [out], grid=(11, 1, 1), block=(1, 1, 1), seed=seed)
-    np.testing.assert_array_equal(out.view(np.uint32), np.arange(11))
-    assert stats.bytes["launch control -> shared"] >= 16 * 8
+    np.testing.assert_array_equal(out.view(np.uint32)[:11], np.arange(11))
+    # each request takes a CTA over, but the last of each that began
+    assert stats.bytes["launch control -> shared"] == 16 * 11
+
+
+def test_a_request_may_fail_while_there_are_clusters():
+    """Those then begin by themselves: more than the four that do at the start."""
+    began = []
+    for seed in SEEDS:
+        out = Out(2 * 4 * 11)
+        run_ptx(module(CONTROL, ONE, target="sm_100a"), [out], grid=(11, 1, 1), block=(1, 1, 1), seed=seed)
+        who = out.view(np.uint32)[11:]
+        began.append(int((who == np.arange(11)).sum()))
+        assert set(who.tolist()) <= set(np.flatnonzero(who == np.arange(11)).tolist())
+    assert max(began) > 4
+    assert min(began) < 11
+
+
+def test_a_response_is_fenced_before_the_next_request_overwrites_it():
+    bare = CONTROL.replace("    fence.proxy.async.shared::cta;\n", "")
+    assert bare != CONTROL
+    with pytest.raises(Finding) as caught:
+        run_ptx(module(bare, ONE, target="sm_100a"), [Out(88)], grid=(11, 1, 1), block=(1, 1, 1))
+    assert caught.value.kind == "proxy"
+
+
+# two requests at the same time, of which both may fail
+TWO = """
+    .shared .align 16 .b8 response[32];
+    .shared .align 8 .b64 bar;
+    mov.b32 %r2, bar;
+    mov.b32 %r3, response;
+    mbarrier.init.shared.b64 [%r2], 1;
+    mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 32;
+    clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r3], [%r2];
+    add.u32 %r4, %r3, 16;
+    clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r4], [%r2];
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+    @!%p2 bra WAIT;
+    ld.shared.v2.b64 {%rd4, %rd5}, [%r4];
+    mov.b128 %q1, {%rd4, %rd5};
+    clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q1;
+    selp.u32 %r5, 1, 0, %p3;
+    ld.param.u64 %rd2, [p0];
+    st.global.u32 [%rd2], %r5;
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_request_beside_one_that_fails_is_none_after_it(seed):
+    """What is undefined is a request after a failure that the CTA has observed."""
+    out = Out(4)
+    run_ptx(module(TWO, ONE, target="sm_100a"), [out], block=(1, 1, 1), seed=seed)
+    assert out.view(np.uint32)[0] == 0
 
 
 def test_launch_control_is_not_of_hopper():
     with pytest.raises(Finding, match="needs sm_100"):
-        run_ptx(module(CONTROL, ONE), [Out(44)], block=(1, 1, 1))
+        run_ptx(module(CONTROL, ONE), [Out(88)], block=(1, 1, 1))
 
 
 def test_a_request_after_a_refusal():
-    again = CONTROL.replace("@!%p3 bra END;", "").replace("{%r5, %r10, %r11, _}, %q1;", "{%r5, %r10, %r11, _}, %q1;", 1)
-    with pytest.raises(Finding) as caught:
-        run_ptx(module(again, ONE, target="sm_100a"), [Out(4)], block=(1, 1, 1))
+    again = CONTROL.replace("@!%p3 bra END;\n    clusterlaunchcontrol", "@%p3 clusterlaunchcontrol")
+    assert again != CONTROL
+    with pytest.raises(Finding, match="after one that failed") as caught:
+        run_ptx(module(again, ONE, target="sm_100a"), [Out(88)], block=(1, 1, 1))
     assert caught.value.kind == "illegal"
 
 

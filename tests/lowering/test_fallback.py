@@ -65,6 +65,16 @@ def test_the_change_is_told(slow: Callable[..., list[str]]) -> None:
     assert compile_source(FP8, dims={"n": 64, "k": 64}).dropped == []
 
 
+def test_a_guess_of_the_scheduler_costs_no_tile(slow: Callable[..., list[str]]) -> None:
+    asked = slow("scheduler=dynamic")
+    dims = {"m": 16384, "n": 16384, "k": 2048}
+    made = compile_source("C[m,n] = A[m,k] @ B[n,k]", "sm_100a", dims)
+    assert asked == [asked[0], asked[0].replace("scheduler=dynamic", "scheduler=static")]
+    assert str(made.schedule) == asked[1]
+    with pytest.raises(SlowKernelError):  # what the user decided stays, with any tile
+        compile_source("C[m,n] = A[m,k] @ B[n,k]", "sm_100a", dims, {"scheduler": "dynamic", "tile": "128x256x64"})
+
+
 def test_the_command_line_tells_it(
     slow: Callable[..., list[str]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

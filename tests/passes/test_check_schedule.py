@@ -41,6 +41,11 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"split": 2},
         "split = 2 and k is not known\n.*split = 1.*\n  fix: give k in dims",
     ),
+    "scheduler": (
+        text(),
+        {"scheduler": "dynamic"},
+        "scheduler=dynamic .*\n  got: sm_90a has no cluster launch control",
+    ),
     "split of few blocks": (text(k=512), {"split": 5}, "split = 5 and k = 512 has 4 blocks of 128\n.*\n.*split=4"),
     "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
     "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -46,7 +47,9 @@ specs = st.builds(
     operands=st.lists(tensors, max_size=3).map(tuple),
     results=st.lists(tensors, max_size=2).map(tuple),
     arguments=st.lists(arguments, max_size=4).map(tuple),
-    launch=st.builds(Launch, threads=sizes, shared_bytes=sizes, cluster=st.integers(1, 16), tiles=tiles),
+    launch=st.builds(
+        Launch, threads=sizes, shared_bytes=sizes, cluster=st.integers(1, 16), tiles=tiles, dynamic=st.booleans()
+    ),
     schedule=names,
     flops=st.lists(names, max_size=3).map(tuple),
     dropped=st.lists(st.builds(Dropped, schedule=names, reason=names), max_size=2).map(tuple),
@@ -79,6 +82,15 @@ def test_the_grid(m, n, clusters):
     grid = launch.grid({"m": m, "n": n}, clusters)
     assert launch.units({"m": m, "n": n}) == units
     assert grid == min(units, clusters) * 2
+    assert replace(launch, dynamic=True).grid({"m": m, "n": n}, clusters) == units * 2
+
+
+def test_a_spec_of_before_launch_control_is_refused():
+    """It does not say how many CTAs to launch."""
+    data = json.loads(gemm_spec().to_json())
+    del data["launch"]["dynamic"]
+    with pytest.raises(ValueError, match="version 3"):
+        KernelSpec.from_json(json.dumps(data | {"version": 2}))
 
 
 def test_extents():

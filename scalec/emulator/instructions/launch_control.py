@@ -13,13 +13,20 @@ from scalec.emulator.machine.memory import RANK_SHIFT
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
+_FAILS = 1 / 8  # of the requests, although there are clusters that have not begun
 RESPONSE = 16  # bytes; ours: the first CTA's x, y, z, and whether a cluster was taken over, each 32 bits
 _OFFSET = (1 << RANK_SHIFT) - 1
 
 
 @op("clusterlaunchcontrol.try_cancel")
 def try_cancel(instruction: Instruction, decoder: Decoder) -> Step:
-    """clusterlaunchcontrol.try_cancel.async{.multicast::cluster::all}.b128 [response], [mbarrier]: 9.7.13.18.1."""
+    """clusterlaunchcontrol.try_cancel.async{.multicast::cluster::all}.b128 [response], [mbarrier]: 9.7.13.18.1.
+
+    No cluster has a right to another's work: a request may fail at any time, as it does for a kernel of higher priority
+    (CUDA guide, "Work Stealing with Cluster Launch Control"); the seed says which do. A request is wrong once its CTA
+    has observed one that failed, not before. What was read of an earlier response must be fenced, as in the ISA's
+    example, before this one overwrites it.
+    """
     decoder.need_target("sm_100", "sm_103", "sm_120")
     decoder.only(
         instruction,
@@ -34,14 +41,14 @@ def try_cancel(instruction: Instruction, decoder: Decoder) -> Step:
         for lane, address in lanes(warp, addresses):
             if address % RESPONSE:
                 raise Finding("alignment", f"a response at {address:#x}", expected="a multiple of 16")
-            if cluster.units.get("refused"):
+            if _refused(warp):
                 raise Finding(
                     "illegal",
                     "clusterlaunchcontrol.try_cancel after one that failed",
                     expected="no further request once a response says that nothing was cancelled",
                 )
-            first = warp.machine.take_cluster()
-            cluster.units["refused"] = first is None
+            fails = warp.machine.random.random() < _FAILS
+            first = None if fails else warp.machine.take_cluster()
             words = np.array([*(first or (0, 0, 0)), first is not None], np.uint32)
             response = words.view(np.uint8)
             goes = []
@@ -51,8 +58,18 @@ def try_cancel(instruction: Instruction, decoder: Decoder) -> Step:
                 completes = mbarrier.find(cluster, "shared", own | int(barriers[lane]) & _OFFSET, warp)
                 goes.append(bulk.Target(cta, slice(offset, offset + RESPONSE), completes, RESPONSE))
             bulk.into_shared(warp, [], lambda r=response: r, goes, "launch control -> shared")
+            for target in goes:
+                warp.machine.judge.fenced_reads(target.cta.shared, target.at, cluster.order, warp.agent)
+                if first is None:
+                    target.cta.units.setdefault("refusals", []).append(target.barrier.epoch)
 
     return run
+
+
+def _refused(warp: Warp) -> bool:
+    """Whether some warp of the CTA has observed the completion of a request that failed."""
+    epochs, order = warp.cta.units.get("refusals", ()), warp.cta.cluster.order
+    return any(not order.first_unseen(np.array([e]), w.agent.seen) for e in epochs for w in warp.cta.warps)
 
 
 @op("clusterlaunchcontrol.query_cancel")

@@ -83,6 +83,10 @@ class Agent(View):
         to.join(self)
         self.seen[self.index] += 1
 
+    def fence(self) -> None:
+        super().fence()
+        self.seen[self.index] += 1  # what comes later is not fenced
+
     @property
     def epoch(self) -> int:
         return self.order.epoch(self.index, int(self.seen[self.index]))
@@ -202,19 +206,19 @@ class Readers:
             clocks = self.each[agent] = np.zeros(self.size, np.int32)
         clocks[at] = clock
 
-    def unseen(self, at: Where, order: Order, view: View, own: int) -> tuple[np.ndarray, int]:
-        """Which of the bytes somebody but `own` read without `view` having observed it, and one such epoch, or 0."""
+    def unseen(self, at: Where, order: Order, seen: np.ndarray, own: int) -> tuple[np.ndarray, int]:
+        """Which of the bytes somebody but `own` read without that being in `seen`, and one such epoch, or 0."""
         if self.each is None:
             assert self.last is not None
             epochs = self.last[at]
-            unseen = order.first_unseen(epochs, view.seen)
+            unseen = order.first_unseen(epochs, seen)
             if unseen >> _CLOCK_BITS == order.serial << _AGENT_BITS | own:
                 unseen = 0
             return epochs == unseen, unseen
         for agent, clocks in self.each.items():
             if agent == own:
                 continue
-            late = clocks[at] > view.seen[agent]
+            late = clocks[at] > seen[agent]
             if late.any():
                 return late, order.epoch(agent, int(clocks[at][late].flat[0]))
         return np.zeros(0, bool), 0
@@ -324,9 +328,30 @@ class Judge:
                 )
         for readers in (shadow.readers, None if strong else shadow.strong_readers):
             if readers is not None:
-                found, unseen = readers.unseen(at, order, view, own)
+                found, unseen = readers.unseen(at, order, view.seen, own)
                 if unseen:
                     self._race(segment, at, found, order, unseen, "written", "read")
+
+    def fenced_reads(self, segment: Segment, at: Where, order: Order, view: View) -> None:
+        """The async proxy overwrites what threads have read, now: a proxy fence of theirs stands between the two.
+
+        Raises:
+            Finding: proxy.
+        """
+        if "proxy" in self.ignore:
+            return
+        fenced = view.seen.copy()  # what the async proxy itself has read needs no fence
+        threads = [agent.index for agent in order.lasting if isinstance(agent, Agent)]
+        fenced[threads] = view.fenced[threads]
+        found, unseen = segment.shadow.readers.unseen(at, order, fenced, -1)
+        if unseen:
+            raise Finding(
+                "proxy",
+                f"the async proxy overwrites {segment.place(_offset(at, found))}, which {order.describe(unseen)} read"
+                " through the generic proxy; no proxy fence stands between them",
+                expected="a fence after the read, before the place is handed back",
+                fix="fence.proxy.async after the read, then the barrier that orders the two",
+            )
 
     def note_write(self, segment: Segment, at: Where, epoch: int, *, generic: bool, strong: bool = False) -> None:
         """Leaves a write's epoch, and ends its being pending."""

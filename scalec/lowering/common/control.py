@@ -6,6 +6,9 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.common.state import COMMON, Cursor, Ring, State
 
+NO_CLUSTER = 0xFFFFFFFF
+"""What `tile.query_cancel` gives where no cluster was taken over."""
+
 
 @COMMON.lowers("arith.constant")
 def constant(s: State, op: ir.OpView) -> None:
@@ -100,12 +103,13 @@ def tiles(s: State, op: ir.OpView) -> None:
     group = tile.int_of(op.group)
     inner, outer = (blocks_m, blocks_n) if by_n else (blocks_n, blocks_m)  # a group holds `group` of outer
     split = tile.int_of(op.split)
-    clusters = b.div(b.special("nctaid_x"), s.ctas)
+    block = op.body.blocks[0]
+    following = next((o.opview.following for o in block.operations if o.operation.name == "tile.query_cancel"), None)
+    clusters = b.div(b.special("nctaid_x"), s.ctas) if following is None else 0
     unit = b.variable(b.i32, b.div(b.special("ctaid_x"), s.ctas))
 
     def body() -> None:
         t = unit.get()
-        block = op.body.blocks[0]
         if split > 1:
             t, work = b.div(t, split), t
             s.values[block.arguments[2]] = b.sub(work, b.mul(t, split))
@@ -126,8 +130,13 @@ def tiles(s: State, op: ir.OpView) -> None:
         s.values[block.arguments[0]] = b.mul(mb, bm)
         s.values[block.arguments[1]] = b.mul(nb, bn)
         s.table.block(s, block)
-        unit.set(b.add(unit.get(), clusters))
+        unit.set(b.add(unit.get(), clusters) if following is None else s.get(following))
 
+    if following is not None:
+        # tested at the start too, where it always holds: with a test at the end alone ptxas hoists until it spills (36
+        # bytes: 1x128 by 128x128 on sm_120a, tile 128x128x128, ptxas 13.0)
+        b.loop(lambda: b.compare("ne", unit.get(), NO_CLUSTER), body)
+        return
     total = b.mul(b.mul(blocks_m, blocks_n), split)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
 

@@ -1,0 +1,60 @@
+"""Ops of `tile` by which a cluster takes over the work of one that has not begun: cluster launch control."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import in_step
+from scalec.ir.tile_types import I32, RESPONSE_BYTES, CursorType, ResponsesType, RingType, Tile, int_of
+from scalec.ir.verify import fail, verifier
+
+
+class ResponsesOp(Tile.Operation, name="responses"):
+    """Room for responses in shared memory, from byte `offset` on: a stage of its ring each."""
+
+    result: ext.Result[ResponsesType]
+    offset: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        offset, stages = int_of(op.offset), int_of(op.result.type.stages)
+        if offset % RESPONSE_BYTES or offset < 0:
+            return fail(op, f"offset {offset} is not a multiple of {RESPONSE_BYTES}, the size of a response")
+        return stages > 0 or fail(op, f"has {stages} stages, expected at least 1")
+
+
+class TryCancelOp(Tile.Operation, name="try_cancel"):
+    """One thread of each CTA: asks for the work of a cluster that has not begun; the response comes to the stage of
+    every CTA of the cluster. The first of them asks, once all have handed the stage back to it (`query_cancel`)."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    responses: ext.Operand[ResponsesType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _within_tiles(op) and in_step(op, op.ring, op.responses)
+
+
+class QueryCancelOp(Tile.Operation, name="query_cancel"):
+    """Reads the response of the stage, which is full, and hands the stage back to the cluster's first CTA.
+
+    Its result is the number of the cluster whose work this one takes over, all ones where there is none: `tile.tiles`
+    then goes on with that cluster's tile, or ends.
+    """
+
+    following: ext.Result[I32]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    responses: ext.Operand[ResponsesType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _within_tiles(op) and in_step(op, op.ring, op.responses)
+
+
+def _within_tiles(op: ir.OpView) -> bool:
+    """Refuses an op that does not stand in the body of `tile.tiles` itself: it happens once for each tile."""
+    parent = op.operation.parent
+    if parent is None or parent.name != "tile.tiles":
+        return fail(op, "is not in the body of a tile.tiles")
+    return True
