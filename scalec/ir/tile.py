@@ -77,6 +77,8 @@ from scalec.ir.tile_registers import (
     WordsOp,
 )
 from scalec.ir.tile_tensor import (
+    LANES,
+    SHIFT,
     WORD_ROWS,
     CopyWordsOp,
     FreeSumsOp,
@@ -86,6 +88,7 @@ from scalec.ir.tile_tensor import (
     TakenOp,
     TakeOp,
     VacateOp,
+    words_of,
 )
 from scalec.ir.tile_types import (
     I1,
@@ -119,6 +122,8 @@ from scalec.ir.tile_types import (
 __all__ = [
     "I1",
     "I32",
+    "LANES",
+    "SHIFT",
     "STEP_BYTES",
     "WORD_ROWS",
     "AcquireOp",
@@ -206,4 +211,5 @@ __all__ = [
     "stage_bytes",
     "str_of",
     "wave_rows",
+    "words_of",
 ]

@@ -332,9 +332,10 @@ def _early_wait(problem: Problem, schedule: Any) -> None:
 
 
 def _scale_path(problem: Problem, schedule: Any) -> None:
-    reason = no_bulk_scales(problem)
+    reason = no_bulk_scales(problem, schedule)
     if schedule.scale_path == "bulk" and reason:
-        raise ScheduleError("scale_path=bulk is not possible", got=reason, fix="scale_path=thread, or an f32@col scale")
+        scale = "an f32@col scale" if problem.has_scales else "@blocked scales"
+        raise ScheduleError("scale_path=bulk is not possible", got=reason, fix=f"scale_path=thread, or {scale}")
 
 
 def _shared_memory(problem: Problem, schedule: Any) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scalec.ir.mlir import ir
+from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.emit_consumer import Consumer, Positions
-from scalec.passes.emit_frame import Handles
+from scalec.passes.emit_frame import Handles, Side, Work
 from scalec.passes.emit_producer import Producer
 from scalec.passes.resources import parts_taken, sums_slots, taken_columns, word_columns
 
@@ -59,10 +60,11 @@ class TensorConsumer(Producer, Consumer):
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         slot = self.slot(h)
         elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
-        columns = self.word_columns
-        columns["B"], columns["A"] = columns["A"] if columns["B"] else -1, 0 if columns["A"] else -1
+        taken, columns = self.word_columns, {}
         for side in self.sides:
             plan = self.word_plan(side)
+            before = 0 if plan is None else plan.columns_before(side.rows)
+            columns[side.label] = -1 if plan is None else before + (taken["A"] if side.label == "B" else 0)
             elements[f"{side.label.lower()}_words"] = columns[side.label]
             elements[f"{side.label.lower()}_unit"] = 0 if plan is None else plan.unit
             elements[f"{side.label.lower()}_mn"] = int(side.operand.mn_major)
@@ -72,13 +74,15 @@ class TensorConsumer(Producer, Consumer):
         with self.over_tiles(h) as w:
             if not promote:
                 e.op("tile.acquire", operands=[h.sums_ring, slot])
+            before = {side.label: self.columns_before(side, w) for side in scaled}
             with self.over_k(w, self.schedule.unroll) as k0:
                 if promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
                 e.op("tile.wait", operands=[h.ring, cursor])
                 for side in scaled:
-                    operands = [h.sums, h.scale_tiles[side.label], cursor]
-                    e.op("tile.copy_words", operands=operands, column=columns[side.label])
+                    operands = [h.sums, h.scale_tiles[side.label], cursor, *before[side.label]]
+                    segments = (1, 1, 1, len(before[side.label]))
+                    e.op("tile.copy_words", operands=operands, segments=segments, column=columns[side.label])
                 accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
                 operands = [h.sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
                 e.op("tile.mma_sums", operands=operands, k=self.family.k, scale=scale, **elements)
@@ -88,6 +92,14 @@ class TensorConsumer(Producer, Consumer):
                     self.sums_done(h, slot)
             if not promote:
                 self.sums_done(h, slot)
+
+    def columns_before(self, side: Side, w: Work) -> list[ir.Value]:
+        """Columns of the words of rows before a tile's first, where its stage may begin with them; else nothing."""
+        plan = self.word_plan(side)
+        if plan is None or not plan.columns_before(side.rows):
+            return []
+        within = self.e.arith("arith.andi", w.row0[side.label], self.e.i32(WORD_ROWS - 1))
+        return [self.e.arith("arith.divui", within, self.e.i32(LANES))]
 
     def sums_done(self, h: Handles, slot: ir.Value) -> None:
         """The accumulator at `slot` may be read when its products are done."""

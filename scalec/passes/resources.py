@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.parts import parts
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
-from scalec.passes.words import WordPlan
+from scalec.passes.words import WordPlan, no_bulk_words
 from scalec.targets import WARPGROUP, WAVES, MmaShape, Target
 
 TILE_ALIGN = 1024
@@ -66,18 +67,23 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     return ""
 
 
-def no_bulk_scales(problem: Problem) -> str:
-    """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there)."""
-    words = next((s for x in (problem.lhs, problem.rhs) if (s := x.scale_in_mma) is not None), None)
-    if words is not None and problem.family.sums_in == "tensor":
-        return f"{words.name} is rearranged for tensor memory"
+def no_bulk_scales(problem: Problem, schedule: Schedule) -> str:
+    """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there).
+
+    Words for tensor memory go each operand's own way: why none of them can.
+    """
+    if problem.family.sums_in == "tensor":
+        applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
+        reasons = [no_bulk_words(problem, x, schedule) for x in applied]
+        if reasons and all(reasons):
+            return "; ".join(reasons)
     scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
     return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
 
 
-def path_of_scales(problem: Problem) -> str:
-    """The `scale_path` of a schedule that leaves it undecided."""
-    return "thread" if no_bulk_scales(problem) else "bulk"
+def path_of_scales(problem: Problem, schedule: Schedule) -> str:
+    """The `scale_path` of a schedule that leaves it undecided; its tile is decided."""
+    return "thread" if no_bulk_scales(problem, schedule) else "bulk"
 
 
 def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
@@ -251,22 +257,19 @@ def sums_slots(problem: Problem, schedule: Schedule) -> int:
     )
 
 
-WORD_ROWS = 128
-"""Rows whose scale words one copy to tensor memory brings: 32 lanes of four columns (PTX ISA 9.7.16.9.2, .32x128b)."""
-
-
 def word_rows(family: MmaShape, rows: int) -> int:
     """Rows of scale words in a stage for so many rows of a tile."""
     return round_up(rows, WORD_ROWS) if family.sums_in == "tensor" else rows
 
 
 def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """Columns of tensor memory that the scale words of A and of B in a stage take, 32 rows of a word to a column."""
+    """Columns of tensor memory that the scale words of A and of B in a stage take, LANES rows of a word to a column."""
     assert schedule.tile is not None
     columns = []
     for operand, rows in ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1])):
         plan = WordPlan.of(problem, operand, schedule)
-        columns.append(0 if plan is None else plan.words * round_up(rows, WORD_ROWS) // 32)
+        taken = 0 if plan is None else plan.columns_before(rows) + plan.words * round_up(rows, WORD_ROWS) // LANES
+        columns.append(taken)
     return columns[0], columns[1]
 
 

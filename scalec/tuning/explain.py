@@ -184,7 +184,11 @@ def _promote(problem: Problem, chosen: Schedule) -> str:
 def _scale_path(problem: Problem, chosen: Schedule) -> str:
     if not any(s.rows == 1 for o in (problem.lhs, problem.rhs) for s in o.promoted):
         return ""
-    return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {no_bulk_scales(problem)}"
+    return (
+        "tensor copies bring the scales"
+        if chosen.scale_path == "bulk"
+        else f"by threads: {no_bulk_scales(problem, chosen)}"
+    )
 
 
 def _epilogue(problem: Problem, chosen: Schedule) -> str:

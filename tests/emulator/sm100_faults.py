@@ -11,7 +11,12 @@ TENSOR = (
 )
 DIRECT = "C[m,n]:f32 = A[m,k] @ B[n,k] with tile=128x48x64, cluster=1x1, stages=3, unroll=1, swap=0"
 UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, cluster=1x1, stages=2, unroll=1, swap=0"
-SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384)}
+# every second tile of columns begins within a tile of scales
+BLOCKED = (
+    "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) "
+    "with tile=128x64x128, cluster=1x1, stages=3, unroll=1, epilogue=direct, swap=0"
+)
+SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384), BLOCKED: (300, 200, 640)}
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
 _PRODUCT = (
@@ -24,6 +29,7 @@ _START = r"or\.b64 \t(%rd\d+), (%rd\d+), 4611756662049472512;"
 # instruction descriptor: FP32 sums, E4M3 by E4M3, N = 64, M = 128
 _WHAT, _IS = r"mov\.b32 \t(%r\d+), 135266320;", 135266320
 _FLAG = r"selp\.b32 \t(%r\d+), 1, 0, (%p\d+);(?=\n\tmov)"
+_TILES = r"(\[%rd\d+\], \[%rd\d+), \{(%r\d+), (%r\d+)\}"
 _LOOP = r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 639;"
 
 
@@ -147,6 +153,18 @@ FAULTS = [
           rf"mov.b32 \t\1, {134747152 - (2 << 10)};", (WRONG, "uninitialised")),
     Fault("bytes of a stage that count what pads", UNPACKED, r"mov\.b32 \t(%r\d+), 18432;", r"mov.b32 \t\1, 20480;",
           ("deadlock",)),
+    Fault("bytes of a stage without those of a tile of scales", BLOCKED, r"mov\.b32 \t(%r\d+), 25600;",
+          r"mov.b32 \t\1, 25088;", ("deadlock", "barrier", *EARLY)),
+    Fault("tiles of scales of other rows", BLOCKED, _TILES, r"\1, {\2, 0}", (WRONG,), at=2),
+    Fault("tiles of scales of other columns", BLOCKED, _TILES, r"\1, {\2, 0}", (WRONG,), at=3),
+    Fault("tiles of scales of another K block", BLOCKED, _TILES, r"\1, {0, \3}", (WRONG,), at=2),
+    Fault("scales of rows before the first take its column", BLOCKED,
+          r"sub\.s32 \t(%r\d+), (%r\d+), %r\d+;(?=\n\t// begin inline asm\n\t@%p\d+ tcgen05\.cp)",
+          r"mov.b32 \t\1, \2;", (WRONG,)),
+    Fault("the scales of B where those of A are", BLOCKED, r"add\.s32 \t(%r\d+), (%r\d+), 134;",
+          r"add.s32 \t\1, \2, 130;", (WRONG,)),
+    Fault("the rows of a copy of scales", BLOCKED, r"or\.b64 \t(%rd\d+), (%rd\d+), 70403103916032;",
+          rf"or.b64 \t\1, \2, {70403103916032 - (4 << 32)};", (WRONG,)),
 ]  # fmt: skip
 
 # what runs clean, with right numbers: see docs/emulator.md
