@@ -47,6 +47,9 @@ _BLOCKS = {
     ),
     "1x96 @col, 1xk": "C[m,n] = A[m,k]@B[n,k] scale(1x96:ue8m0@col,1xk:ue8m0) with tile=128x64x128",
     "1x16 @blocked": "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x16:ue4m3@blocked,1x64:ue4m3) with tile=128x192x256",
+    "mxfp8 @blocked": (
+        "C[m,n] = A[m,k]@B[n,k]:e5m2 scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) with tile=128x192x128"
+    ),
 }
 
 # f32 along K: the sums of each K block are taken out of tensor memory, and added up
