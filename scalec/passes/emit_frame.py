@@ -15,6 +15,7 @@ from scalec.passes.emit import Emitter, Source
 from scalec.passes.parts import k_blocks, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
 from scalec.passes.resources import WINDOW, SharedPlan, scale_copy, staged_columns, staged_rows, units, word_rows
+from scalec.passes.warp_specialize import SCALE_WARPS
 from scalec.passes.words import WordPlan
 
 
@@ -82,8 +83,6 @@ class Frame:
     """One kernel being built."""
 
     body: ir.Block
-    scale_warps = (1, 3)
-    """First and number of the producer warpgroup's warps that bring scales: those beside the one that issues copies."""
 
     def __init__(self, problem: Problem, schedule: schedules.Schedule, plan: SharedPlan, function: ir.OpView) -> None:
         self.problem, self.plan, self.function = problem, plan, function
@@ -96,6 +95,7 @@ class Frame:
             Side("B", problem.rhs, s.tile[1], s.swizzle_b, cm > 1),
         )
         self.family = problem.family
+        self.scale_warps = SCALE_WARPS[self.family.kernel]
         self.wave = self.family.wave
         self.units = units(problem, s)
         self.waves = s.tile[0] // (self.wave * self.units[0])

@@ -18,8 +18,6 @@ from scalec.passes.resources import parts_taken, sums_slots, taken_columns, word
 class TensorConsumer(Producer, Consumer):
     """Empties the stages by way of tensor memory."""
 
-    scale_warps = (2, 2)
-
     @property
     def word_columns(self) -> dict[str, int]:
         """Columns of tensor memory of each side's scale words; they follow the accumulators, A's first."""

@@ -45,6 +45,16 @@ class WordPlan:
         """Registers of a row."""
         return -(-self.bytes // WORD)
 
+    @property
+    def loads(self) -> int:
+        """Loads of a row, where threads bring it."""
+        return self.words if self.whole else self.bytes
+
+    @property
+    def beside(self) -> bool:
+        """Whether what these load lies side by side, at offsets from one address."""
+        return self.scale.layout == "row" and self.unit == self.scale.k
+
     @staticmethod
     def of(problem: Problem, operand: Operand, schedule: Schedule) -> WordPlan | None:
         """The plan for an operand, None where the tensor core applies no scale of its own to it."""
