@@ -98,6 +98,32 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
         return at_least(op, 0, "column") and in_step(op, None, op.source)
 
 
+class FillWordsOp(Tile.Operation, name="fill_words"):
+    """Fills `columns` columns from `column` beside the accumulators on with words of ones, of scale type `scale`.
+
+    A whole warp does so, by way of one copy's words of shared memory. The products that its thread issues after it find
+    them there: of operands without scales.
+    """
+
+    sums: ext.Operand[SumsType]
+    through: ext.Operand[SharedType]
+    column: ir.IntegerAttr
+    columns: ir.IntegerAttr
+    scale: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        step = WORD_ROWS // LANES
+        if int_of(op.columns) % step or int_of(op.columns) < step:
+            return fail(op, f"fills {int_of(op.columns)} columns, expected a multiple of {step}")
+        if words_of(op.through.type) != (1, WORD_ROWS):
+            return fail(op, f"by way of {op.through.type}, expected a word of {WORD_ROWS} rows")
+        made, end = maker(op.sums, "tile.sums"), int_of(op.column) + int_of(op.columns)
+        if made is not None and end > int_of(made.beside):
+            return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
+        return at_least(op, 0, "column")
+
+
 def words_of(stage: ir.Type) -> tuple[int, int]:
     """(words of a row, rows) of a buffer of scale words (`copy_words`); (0, 0) where it is none."""
     (first, second), bits = shape_of(stage), bits_of(element_of(stage))

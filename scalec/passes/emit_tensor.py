@@ -12,7 +12,15 @@ from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.emit_consumer import Consumer, Positions
 from scalec.passes.emit_frame import Handles, Side, Work
 from scalec.passes.emit_producer import Producer
-from scalec.passes.resources import parts_taken, sums_slots, taken_columns, word_columns
+from scalec.passes.resources import (
+    bare_sides,
+    columns_beside,
+    ones_columns,
+    parts_taken,
+    sums_slots,
+    taken_columns,
+    word_columns,
+)
 
 
 class TensorConsumer(Producer, Consumer):
@@ -26,9 +34,12 @@ class TensorConsumer(Producer, Consumer):
     def handles(self) -> Handles:
         """Tensor memory, too, and its ring: filled by the tensor core, emptied by each consumer warp."""
         h, e, s = super().handles(), self.e, self.schedule
-        slots, beside = sums_slots(self.problem, s), sum(self.word_columns.values())
+        slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
         offset = self.plan["sums_address"].offset
         h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside).result
+        if ones_columns(self.problem, s):
+            word = ir.IntegerType.get_signless(32)
+            h.scale_tiles["ones"] = self.shared("ones", (1, WORD_ROWS), word, 0, 1)
         h.sums_ring = e.op(
             "tile.ring",
             [e.type("stages")],
@@ -58,16 +69,21 @@ class TensorConsumer(Producer, Consumer):
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         slot = self.slot(h)
         elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
-        taken, columns = self.word_columns, {}
-        for side in self.sides:
-            plan = self.word_plan(side)
+        taken, columns, scale = self.word_columns, {}, self.problem.scale_type
+        for side, bare in zip(self.sides, bare_sides(self.problem), strict=True):
+            plan, label = self.word_plan(side), side.label.lower()
             before = 0 if plan is None else plan.columns_before(side.rows)
-            columns[side.label] = -1 if plan is None else before + (taken["A"] if side.label == "B" else 0)
-            elements[f"{side.label.lower()}_words"] = columns[side.label]
-            elements[f"{side.label.lower()}_unit"] = 0 if plan is None else plan.unit
-            elements[f"{side.label.lower()}_mn"] = int(side.operand.mn_major)
-        scaled = [side for side in self.sides if columns[side.label] >= 0]
-        scale = self.problem.scale_type if scaled else ""
+            column = before + (taken["A"] if side.label == "B" else 0)
+            columns[side.label] = sum(taken.values()) if bare else column if plan is not None else -1
+            elements[f"{label}_words"] = columns[side.label]
+            # of ones, all steps along K take the first byte
+            elements[f"{label}_unit"] = self.schedule.tile[2] if bare else 0 if plan is None else plan.unit
+            elements[f"{label}_mn"] = int(side.operand.mn_major)
+        scaled = [side for side in self.sides if self.word_plan(side) is not None]
+        ones = ones_columns(self.problem, self.schedule)
+        if ones:
+            operands = [h.sums, h.scale_tiles["ones"]]
+            e.op("tile.fill_words", operands=operands, column=sum(taken.values()), columns=ones, scale=scale)
         promote = self.schedule.promote
         with self.over_tiles(h) as w:
             if not promote:

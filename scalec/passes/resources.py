@@ -70,14 +70,13 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
 def no_bulk_scales(problem: Problem, schedule: Schedule) -> str:
     """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there).
 
-    Words for tensor memory go each operand's own way: why none of them can.
+    Where there are words for tensor memory, each scale goes its own way: why none of them can.
     """
-    if problem.family.sums_in == "tensor":
-        applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
-        reasons = [no_bulk_words(problem, x, schedule) for x in applied]
-        if reasons and all(reasons):
-            return "; ".join(reasons)
     scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
+    applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
+    if applied and problem.family.sums_in == "tensor":
+        reasons = [no_bulk_words(problem, x, schedule) for x in applied] + [no_bulk(problem, s) for s in scales]
+        return "; ".join(reasons) if all(reasons) else ""
     return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
 
 
@@ -194,6 +193,8 @@ class SharedPlan:
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
+            if any(bare_sides(problem)):
+                wanted.append(Buffer("ones", 4 * WORD_ROWS, 1, SCALE_ALIGN))
         placed, offset = [], 0
         for buffer in wanted:
             offset = round_up(offset, buffer.align)
@@ -252,9 +253,7 @@ def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
     one where two do not fit beside the scales. With promotion up to four, each of one K block."""
     assert schedule.tile is not None
-    return min(
-        4 if schedule.promote else 2, (TENSOR_COLUMNS - sum(word_columns(problem, schedule))) // schedule.tile[1]
-    )
+    return min(4 if schedule.promote else 2, (TENSOR_COLUMNS - columns_beside(problem, schedule)) // schedule.tile[1])
 
 
 def word_rows(family: MmaShape, rows: int) -> int:
@@ -271,6 +270,24 @@ def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         taken = 0 if plan is None else plan.columns_before(rows) + plan.words * round_up(rows, WORD_ROWS) // LANES
         columns.append(taken)
     return columns[0], columns[1]
+
+
+def bare_sides(problem: Problem) -> tuple[bool, bool]:
+    """Whether the instructions take scales of A, and of B, from tensor memory that the program has none for."""
+    takes = problem.family.sums_in == "tensor" and bool(problem.family.scales)
+    return takes and problem.lhs.scale_in_mma is None, takes and problem.rhs.scale_in_mma is None
+
+
+def ones_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of tensor memory of the ones that sides without scales share; they follow the words of the others."""
+    assert schedule.tile is not None
+    rows = [rows for bare, rows in zip(bare_sides(problem), schedule.tile[:2], strict=True) if bare]
+    return round_up(max(rows, default=0), WORD_ROWS) // LANES
+
+
+def columns_beside(problem: Problem, schedule: Schedule) -> int:
+    """Columns of tensor memory beside the accumulators."""
+    return sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:

@@ -19,7 +19,7 @@ from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ASSUMED
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import Problem
-from scalec.passes.resources import SharedPlan, no_bulk_scales
+from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy
 from scalec.passes.warp_specialize import SCALE_WARPS
 from scalec.targets import Target, get_target
 from scalec.tuning import scale_words
@@ -194,9 +194,14 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
             f"{count} warps issue about {counted:.0f} instructions each for a K block, whose products take "
             f"{tensor:.0f} clocks (predicted: {counted / tensor:.0%} of a scheduler's clocks, no waits)"
         )
-    if any(s.rows == 1 for o in (problem.lhs, problem.rhs) for s in o.promoted):
+    promoted = [s for o in (problem.lhs, problem.rhs) for s in o.promoted if s.rows == 1]
+    if promoted and not told:
         reason = no_bulk_scales(problem, chosen) or "scale_path=thread"
-        told.append("tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {reason}")
+        return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {reason}"
+    for scale in promoted:
+        bulk = scale_copy(problem, scale, chosen) != "thread"
+        reason = no_bulk(problem, scale) or "scale_path=thread"
+        told.append(f"tensor copies bring {scale.name}" if bulk else f"threads bring {scale.name}: {reason}")
     return "; ".join(told)
 
 

@@ -9,6 +9,9 @@ from scalec.ir.mlir import ir
 from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import COMMON, State
 
+ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
+"""A word of four scales that are 1, by their type."""
+
 
 @COMMON.lowers("tile.byte_scales")
 def byte_scales(s: State, op: ir.OpView) -> None:

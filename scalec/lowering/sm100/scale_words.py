@@ -72,3 +72,17 @@ def copy_words(s: State, op: ir.OpView) -> None:
         if op.before is not None:
             at = b.sub(at, s.get(op.before))
         b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
+
+
+@TABLE.lowers("tile.fill_words")
+def fill_words(s: State, op: ir.OpView) -> None:
+    b, made = s.b, s.get(op.sums)
+    base = s.get(op.through).base
+    word = b.constant(common.ONES[tile.str_of(op.scale)])
+    b.asm("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", [], [b.add(base, b.shl(s.lane, 4)), word])
+    b.asm("fence.proxy.async.shared::cta;")  # tcgen05.cp reads it (9.7.13.4)
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    matrix = b.or_(b.widen(start_of(s, base)), b.constant(_DESCRIPTOR, b.i64))
+    for column in range(0, tile.int_of(op.columns), _COLUMNS):
+        at = made.beside(s, tile.int_of(op.column) + column)
+        b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
