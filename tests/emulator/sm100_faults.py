@@ -16,7 +16,17 @@ BLOCKED = (
     "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) "
     "with tile=128x64x128, cluster=1x1, stages=3, unroll=1, epilogue=direct, swap=0"
 )
-SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384), BLOCKED: (300, 200, 640)}
+ONES = (
+    "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 "
+    "with tile=128x64x256, cluster=1x1, stages=3, unroll=1, epilogue=direct, swap=0"
+)
+SIZES = {
+    TENSOR: (530, 136, 640),
+    DIRECT: (300, 136, 320),
+    UNPACKED: (140, 136, 384),
+    BLOCKED: (300, 200, 640),
+    ONES: (140, 136, 768),
+}
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
 _PRODUCT = (
@@ -163,6 +173,12 @@ FAULTS = [
           r"mov.b32 \t\1, \2;", (WRONG,)),
     Fault("the scales of B where those of A are", BLOCKED, r"add\.s32 \t(%r\d+), (%r\d+), 134;",
           r"add.s32 \t\1, \2, 130;", (WRONG,)),
+    Fault("ones that are halves", ONES, r"mov\.b32 \t(%r\d+), 2139062143;", r"mov.b32 \t\1, 2122219134;", (WRONG,)),
+    Fault("ones of all lanes stored in one place", ONES, r"shl\.b32 \t(%r\d+), (%r\d+), 4;(?=(\n.*){5}st\.shared\.v4)",
+          r"and.b32 \t\1, \2, 0;", ("uninitialised", "race")),
+    Fault("the fence after ones are stored dropped", ONES, r"(st\.shared\.v4[^\n]*\n(?:.*\n){2})\tfence\.proxy[^\n]*\n",
+          r"\1", ("proxy",)),
+    Fault("ones elsewhere", ONES, r"(@%p\d+ tcgen05\.cp[^\n]*) \[%r\d+\]", r"\1 [0]", ("tensor-memory", *EARLY)),
     Fault("the rows of a copy of scales", BLOCKED, r"or\.b64 \t(%rd\d+), (%rd\d+), 70403103916032;",
           rf"or.b64 \t\1, \2, {70403103916032 - (4 << 32)};", (WRONG,)),
 ]  # fmt: skip

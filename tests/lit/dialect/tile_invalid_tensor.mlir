@@ -301,6 +301,38 @@ func.func @p(%before: i32) {
 
 // -----
 
+// fill_words: columns
+// EXPECT: fills 6 columns, expected a multiple of 4
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 6 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
+// fill_words: columns beside the accumulators
+// EXPECT: columns up to 12 of 8 beside the accumulators
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = 4 : i64, columns = 8 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
+// fill_words: by way of
+// EXPECT: by way of !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>, expected a word of 128 rows
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 8 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
+// fill_words: first column
+// EXPECT: column is -4, expected at least 0
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = -4 : i64, columns = 4 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
 // vacate: stages
 // EXPECT: the cursor goes through 3 stages, the ring has 2
 %r = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages

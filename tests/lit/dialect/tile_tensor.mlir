@@ -53,5 +53,9 @@ func.func @words(%before: i32) {
   "tile.copy_words"(%sums, %words, %at) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!scaled, !words, !tile.position) -> ()
   // CHECK-NEXT: "tile.copy_words"(%{{.*}}, %{{.*}}, %[[AT]], %{{.*}}) {column = 10 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 2, 256>, i64, 0 : i64, 3 : i64>, !tile.position, i32) -> ()
   "tile.copy_words"(%sums, %tiles, %at, %before) {column = 10 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!scaled, !tiles, !tile.position, i32) -> ()
+  // CHECK: %[[ONE:.*]] = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+  %one = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+  // CHECK-NEXT: "tile.fill_words"(%{{.*}}, %[[ONE]]) {column = 8 : i64, columns = 4 : i64, scale = "ue4m3"} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+  "tile.fill_words"(%sums, %one) {column = 8 : i64, columns = 4 : i64, scale = "ue4m3"} : (!scaled, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
   return
 }

@@ -285,3 +285,13 @@
 // BESIDE-COUNT-3: "tile.copy"
 // BESIDE: "tile.byte_scales"() {rows = 128 : i64, warps = 2 : i64, words = 1 : i64}
 // BESIDE-NOT: tile.byte_scales
+
+// A side without scales takes ones, which the warp that issues products brings to tensor memory once.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]:e4m3 scale(1x32:ue8m0@blocked,none)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,stages=3 --emit tile | filecheck %s --check-prefix=BARE
+// BARE: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
+// BARE: %[[ONE:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+// BARE: "tile.fill_words"(%[[SUMS]], %[[ONE]]) {column = 4 : i64, columns = 8 : i64, scale = "ue8m0"}
+// BARE: "tile.tiles"
+// BARE: "tile.copy_words"(%[[SUMS]]
+// BARE-NOT: tile.copy_words
+// BARE: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_unit = 128 : i64, b_words = 4 : i64, k = 32 : i64, scale = "ue8m0"}
