@@ -187,10 +187,6 @@ def _cluster(problem: Problem, schedule: Any) -> None:
 
 def _split(problem: Problem, schedule: Any) -> None:
     split, k = schedule.split, problem.k
-    if split > 1 and problem.family.sums_in == "tensor":
-        raise ScheduleError(
-            f"split = {split}, and sums in tensor memory are not exchanged between CTAs yet", fix="split=1"
-        )
     if split > 1 and k.size is None:
         raise ScheduleError(
             f"split = {split} and {k.name} is not known",

@@ -133,11 +133,32 @@ class TensorConsumer(Producer, Consumer):
         else:
             parts = self.parts()
             with self.over_tiles(h) as w:
-                for column, taken in self.taking(h, slot, parts):
-                    n0 = e.arith("arith.addi", w.n0, e.i32(column)) if column else w.n0
-                    self.epilogue(h, taken, w.m0, n0)
+                if s.split > 1:
+                    self.sum_parts(h, w, slot, parts)
+                else:
+                    for column, taken in self.taking(h, slot, parts):
+                        self.epilogue(h, taken, w.m0, self.from_column(w, column))
         if s.epilogue == "bulk":
             e.op("tile.drain")
+
+    def from_column(self, w: Work, column: int) -> ir.Value:
+        """The result's column that is `column` of the tile."""
+        return self.e.arith("arith.addi", w.n0, self.e.i32(column)) if column else w.n0
+
+    def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[ir.Value]) -> None:
+        """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
+        e, columns, split = self.e, taken_columns(self.schedule.tile[1]), self.schedule.split
+        (memory, counters), pieces = self.workspace(), self.schedule.tile[1] // columns
+        for column, taken in self.taking(h, slot, parts):
+            operands = [taken, memory, w.part, w.number]
+            e.op("tile.store_part", operands=operands, split=split, piece=column // columns, pieces=pieces)
+        result = ir.IntegerType.get_signless(1)
+        last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
+        with e.region("tile.when", [last]):
+            for piece in range(pieces):
+                operands = [parts[0], memory, w.number]
+                e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
+                self.epilogue(h, parts[0], w.m0, self.from_column(w, piece * columns))
 
     def parts(self) -> list[ir.Value]:
         """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""

@@ -198,7 +198,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("bf16", "tile=128x64x128", "a row of the tile of A is 256 bytes and swizzle_a = 128"),
     ("bf16", "tile=128x64x64, swizzle_a=64", "a row of the tile of A is 128 bytes and swizzle_a = 64"),
     ("bf16", "tile=128x64x64, cluster=16x1", "a cluster of 16x1 is 16 CTAs\n  expected: at most 8 on sm_100a"),
-    ("bf16", "tile=128x64x64, split=2", "split = 2, and sums in tensor memory are not exchanged between CTAs yet"),
+    ("bf16", "tile=128x64x64, split=4", "split = 4 and k = 192 has 3 blocks of 64"),
     ("bf16", "tile=128x64x64, early_wait=1", "early_wait = 1 looks ahead before each promotion"),
     ("bf16", "tile=128x64x64, warps=2x2", "warps = 2x2, and .*\n  expected: 4x1"),
     ("bf16", "tile=128x64x64, staged=3", "staged = 3 does not divide the 2 waves"),
