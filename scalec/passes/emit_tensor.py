@@ -147,8 +147,9 @@ class TensorConsumer(Producer, Consumer):
 
     def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[ir.Value]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
-        e, columns, split = self.e, taken_columns(self.schedule.tile[1]), self.schedule.split
-        (memory, counters), pieces = self.workspace(), self.schedule.tile[1] // columns
+        e, s = self.e, self.schedule
+        columns, split = taken_columns(self.problem, s.tile[1], s.promote), s.split
+        (memory, counters), pieces = self.workspace(), s.tile[1] // columns
         for column, taken in self.taking(h, slot, parts):
             operands = [taken, memory, w.part, w.number]
             e.op("tile.store_part", operands=operands, split=split, piece=column // columns, pieces=pieces)

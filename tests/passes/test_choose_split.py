@@ -62,7 +62,7 @@ def test_where_sums_are_in_tensor_memory(problem_of: Callable[[str], Problem]) -
     problems = [problem_of(text(m=64, n=n, k=7168)) for n in (256, 4096, 16384)]
     target = get_target("sm_100a")
     tensor = [replace(p, family=replace(p.family, sums_in="tensor"), target=target) for p in problems]
-    assert [split_of(p, TILE.with_fields(tile=(128, 128, 128))) for p in tensor] == [8, 4, 1]
+    assert [split_of(p, TILE.with_fields(tile=(128, 128, 128))) for p in tensor] == [4, 4, 1]
 
 
 @pytest.mark.parametrize(
