@@ -24,6 +24,13 @@ PADDED_BOX = 128  # elements of a box along the contiguous index, and what its e
 PADDED_ALIGN = 32  # bytes that the address and the strides are multiples of
 PADDED_SWIZZLES = (0, 128)
 
+TILES = "tiles"
+"""Element of a tensor map over a `blocked` tensor as it lies: eight bytes, TILE_WORDS of them a tile of 128x4 scales.
+Tiles along the last index follow each other along the map's first dimension, its second one counts rows of tiles. So
+as many tiles as a kernel takes at once are one box, of at most 256 elements along a dimension (CUDA driver API,
+cuTensorMapEncodeTiled: boxDim)."""
+TILE_WORDS = 64
+
 COUNTER_BYTES = 4
 """Of the counter of a tile whose K is split."""
 
@@ -96,7 +103,7 @@ class Argument:
         swizzle: tensor map: bytes of the swizzle, 0 for none.
         element: tensor map: how it sees the tensor. "": as its type, as bytes where that has 8 bits or fewer: packed
             elements stay packed, and the box counts their bytes along the first dimension. PADDED: as 4- or 6-bit
-            elements that the copy pads, and the box counts elements.
+            elements that the copy pads, and the box counts elements. TILES: a `blocked` tensor, see there.
 
     A tensor map's dimensions are the tensor's, innermost (contiguous) first: its rank is the length of `box`.
     A pointer's tensor must have no gap along an outer axis that no "stride" argument speaks of.

@@ -244,15 +244,16 @@ def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
 
 # tcgen05.mma of one CTA, M = 128: N in 16..256 by 16, K is 32 bytes (PTX ISA 9.7.16.2, table of shapes). The kinds of
 # 8 bits take 4 and 6 padded to a byte (9.7.16.10.4); those with block scales, mxf8f6f4 and mxf4nvf4, have rows of their
-# own: without scales there are no scale factors to bring.
+# own: without scales there are no scale factors to bring. mxf4nvf4 comes first: it has twice the rate, so 4 bits by 4
+# take it without scales too, with ones.
 # Transposed operands (9.7.16.10.1, 9.7.16.10.3): of all kinds but mxf4 and mxf4nvf4, in the kinds of 8 bits those of 8
 # bits alone (CUTLASS transposes padded ones too; the table of 9.7.16.10.3 has no such row). tf32 only in the 128-byte
 # swizzle of 32-byte atoms (9.7.16.10.1), which our bulk copies do not make.
 _NARROW = frozenset({"e3m2", "e2m3", "e2m1"})
 _SM100_MMA = (
+    _tensor_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), reads_mn_major=False),
     _tensor_mma(32, "e4m3", "e5m2", transposes=True),
     _tensor_mma(32, "e4m3", "e5m2", *_NARROW, container_bits=8, transposes=True, k_major=_NARROW),
-    _tensor_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), reads_mn_major=False),
     _tensor_mma(
         32,
         "e4m3",

@@ -99,7 +99,8 @@ class Schedule:
         registers: (producer, consumer) registers of a thread after setmaxnreg.
         scale_path: how scales with one value a row that vary along K reach shared memory: "bulk" (tensor copies: of a
             K block's column of a "col" layout, or of windows of eight K blocks of a "row" layout, which needs K known
-            and 16-byte rows) or "thread" (loads and stores of three producer warps; any layout).
+            and 16-byte rows; where tensor memory takes words of scales, tiles of a "blocked" layout) or "thread"
+            (loads and stores of producer warps; any layout).
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
         unroll: K blocks in one iteration of the main loop; above 1 where K is known.

@@ -15,18 +15,21 @@ covers within the rows of one warpgroup or warp.
 from __future__ import annotations
 
 from scalec.ir.tile_compute import (
+    AddPartsOp,
     ClearOp,
     ColumnFactorsOp,
     DrainOp,
     EpilogueOp,
     FragmentOp,
     InputOp,
+    LastPartOp,
     MmaOp,
     MmaWaitOp,
     PromoteOp,
     RowFactorsOp,
     StoreDirectOp,
     StoreOp,
+    StorePartOp,
     SumPartsOp,
     UniformFactorsOp,
     YieldOp,
@@ -78,8 +81,11 @@ from scalec.ir.tile_registers import (
     WordsOp,
 )
 from scalec.ir.tile_tensor import (
+    LANES,
+    SHIFT,
     WORD_ROWS,
     CopyWordsOp,
+    FillWordsOp,
     FreeSumsOp,
     HandOverOp,
     MmaSumsOp,
@@ -87,6 +93,7 @@ from scalec.ir.tile_tensor import (
     TakenOp,
     TakeOp,
     VacateOp,
+    words_of,
 )
 from scalec.ir.tile_types import (
     I1,
@@ -122,10 +129,13 @@ from scalec.ir.tile_types import (
 __all__ = [
     "I1",
     "I32",
+    "LANES",
     "RESPONSE_BYTES",
+    "SHIFT",
     "STEP_BYTES",
     "WORD_ROWS",
     "AcquireOp",
+    "AddPartsOp",
     "AdvanceOp",
     "AnnounceOp",
     "ByteScalesOp",
@@ -143,6 +153,7 @@ __all__ = [
     "EpilogueOp",
     "ExpectOp",
     "FetchOp",
+    "FillWordsOp",
     "FragmentOp",
     "FragmentType",
     "FreeSumsOp",
@@ -150,6 +161,7 @@ __all__ = [
     "InputOp",
     "InputType",
     "KernelOp",
+    "LastPartOp",
     "LoadBytesOp",
     "LoadOp",
     "LoadRowsOp",
@@ -184,6 +196,7 @@ __all__ = [
     "StoreBytesOp",
     "StoreDirectOp",
     "StoreOp",
+    "StorePartOp",
     "StoreRowsOp",
     "SumPartsOp",
     "SumsOp",
@@ -214,4 +227,5 @@ __all__ = [
     "stage_bytes",
     "str_of",
     "wave_rows",
+    "words_of",
 ]

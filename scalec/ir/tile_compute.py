@@ -202,11 +202,67 @@ class SumPartsOp(Tile.Operation, name="sum_parts"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        for name, wanted in (("parts", "f32"), ("counters", "i32")):
-            t = getattr(op, name).type
-            if not isinstance(t, ir.MemRefType) or str(t.element_type) != wanted:
-                return fail(op, f"{name} are {t}, expected a memref of {wanted}")
-        return at_least(op, 2, "split")
+        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32") and at_least(op, 2, "split")
+
+
+class StorePartOp(Tile.Operation, name="store_part"):
+    """Stores a CTA's sums of `part` of tile `number`: `piece` of the `pieces` that a tile's sums come in, some columns
+    each. What `sum_parts` does at once, where no fragment has all sums: then `last_part`, and there `add_parts`."""
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    part: ext.Operand[I32]
+    number: ext.Operand[I32]
+    split: ir.IntegerAttr
+    piece: ir.IntegerAttr
+    pieces: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _piece(op)
+
+
+class LastPartOp(Tile.Operation, name="last_part"):
+    """All consumers have stored their sums of tile `number`; whether all other parts of it have been, before."""
+
+    counters: ext.Operand[Any]
+    number: ext.Operand[I32]
+    result: ext.Result[I1]
+    split: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _workspace(op, "counters", "i32") and at_least(op, 2, "split")
+
+
+class AddPartsOp(Tile.Operation, name="add_parts"):
+    """accumulator = the sum of a piece of all `split` parts of tile `number`, in their order; the last CTA does so."""
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    number: ext.Operand[I32]
+    split: ir.IntegerAttr
+    piece: ir.IntegerAttr
+    pieces: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _piece(op)
+
+
+def _workspace(op: ir.OpView, name: str, element: str) -> bool:
+    t = getattr(op, name).type
+    if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
+        return fail(op, f"{name} are {t}, expected a memref of {element}")
+    return True
+
+
+def _piece(op: ir.OpView) -> bool:
+    if not (_workspace(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
+        return False
+    if int_of(op.piece) >= int_of(op.pieces):
+        return fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
+    return True
 
 
 # --------------------------------------------------------------------------------------------------------- epilogue

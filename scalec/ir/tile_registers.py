@@ -170,7 +170,8 @@ class LoadBytesOp(Tile.Operation, name="load_bytes"):
 
     It stands at row / row_block and K / block of a tensor in `layout`, whose strides between rows and between K blocks
     (words of them where "packed", tiles where "blocked") are in its elements. `bytes` of each row are loaded; `whole` 1
-    says that each four lie side by side at a multiple of four. Rows are clamped below `rows`.
+    says that each four lie side by side at a multiple of four; with `pads` 1 some of them may be of no K, and those are
+    replaced by zeros, as all bytes outside k are. Rows are clamped below `rows`.
     """
 
     into: ext.Operand[ByteScalesType]
@@ -187,11 +188,14 @@ class LoadBytesOp(Tile.Operation, name="load_bytes"):
     row_block: ir.IntegerAttr
     layout: ir.StringAttr
     whole: ir.IntegerAttr
+    pads: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not (at_least(op, 1, "bytes", "unit", "block", "row_block") and flag(op, "whole")):
+        if not (at_least(op, 1, "bytes", "unit", "block", "row_block") and flag(op, "whole", "pads")):
             return False
+        if int_of(op.pads) and not int_of(op.whole):
+            return fail(op, "pads is 1 and whole 0: bytes that are loaded one by one are none that pad")
         if str_of(op.layout) not in WORD_LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
         room = maker(op.into, "tile.byte_scales")

@@ -6,6 +6,7 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, in_step, maker
 from scalec.ir.tile_types import (
     I1,
+    I32,
     CursorType,
     FragmentType,
     RingType,
@@ -22,7 +23,17 @@ from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
 
 WORD_ROWS = 128
-"""Rows whose words one tcgen05.cp brings: 32 lanes of four columns (PTX ISA 9.7.16.9.2)."""
+"""Rows whose words one tcgen05.cp brings: 32 lanes of four columns (PTX ISA 9.7.16.9.2, .32x128b); as many as a tile of
+a `blocked` tensor of scales has, in the order of that copy."""
+
+LANES = 32
+"""Rows of a column of scale words in tensor memory (PTX ISA 9.7.16.10.7)."""
+
+SHIFT = 64
+"""A tile that begins within the rows of a copy does so at a multiple of so many: its words lie two columns further on.
+So far CUTLASS goes too, for 64 and 192 columns; the ISA draws no scale factors that begin at an odd column."""
+
+_PAIRS = WORD_ROWS // 2  # words of 128 rows, as i64
 
 COLUMNS = 512
 """Columns of tensor memory, each 32 bits of 128 rows (PTX ISA 9.7.16.1)."""
@@ -60,25 +71,65 @@ class FreeSumsOp(Tile.Operation, name="free_sums"):
 class CopyWordsOp(Tile.Operation, name="copy_words"):
     """Brings the scale words of the cursor's stage into tensor memory, from `column` beside the accumulators on.
 
-    The products that this thread issues after it find them there. 32 rows of a word are a column.
+    The products that this thread issues after it find them there. 32 rows of a word are a column. A stage is [words,
+    rows] of 32 bits; or of 64 bits [rows of tiles, their bytes / 8] of a tensor of 128x4 scale bytes a tile. These may
+    begin with rows before the tile's first, whose `before` columns then go before `column`.
     """
 
     sums: ext.Operand[SumsType]
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
+    before: ext.Operand[I32] | None
     column: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        words, rows = shape_of(op.source.type)
-        if bits_of(element_of(op.source.type)) != 32 or rows % WORD_ROWS:
-            return fail(
-                op, f"copies {words} by {rows} of {element_of(op.source.type)}, expected words of rows by {WORD_ROWS}"
-            )
-        made, end = maker(op.sums, "tile.sums"), int_of(op.column) + words * rows // 32
+        words, rows = words_of(op.source.type)
+        if not words:
+            (first, second), element = shape_of(op.source.type), element_of(op.source.type)
+            expected = f"words of rows by {WORD_ROWS}, or i64 of rows of tiles by {_PAIRS}"
+            return fail(op, f"copies {first} by {second} of {element}, expected {expected}")
+        least = 0 if op.before is None else (WORD_ROWS - SHIFT) // LANES
+        if int_of(op.column) < least:
+            return fail(op, f"column {int_of(op.column)}, expected at least {least}: columns go before it")
+        made, end = maker(op.sums, "tile.sums"), int_of(op.column) + words * rows // LANES
         if made is not None and end > int_of(made.beside):
             return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
         return at_least(op, 0, "column") and in_step(op, None, op.source)
+
+
+class FillWordsOp(Tile.Operation, name="fill_words"):
+    """Fills `columns` columns from `column` beside the accumulators on with words of ones, of scale type `scale`.
+
+    A whole warp does so, by way of one copy's words of shared memory. The products that its thread issues after it find
+    them there: of operands without scales.
+    """
+
+    sums: ext.Operand[SumsType]
+    through: ext.Operand[SharedType]
+    column: ir.IntegerAttr
+    columns: ir.IntegerAttr
+    scale: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        step = WORD_ROWS // LANES
+        if int_of(op.columns) % step or int_of(op.columns) < step:
+            return fail(op, f"fills {int_of(op.columns)} columns, expected a multiple of {step}")
+        if words_of(op.through.type) != (1, WORD_ROWS):
+            return fail(op, f"by way of {op.through.type}, expected a word of {WORD_ROWS} rows")
+        made, end = maker(op.sums, "tile.sums"), int_of(op.column) + int_of(op.columns)
+        if made is not None and end > int_of(made.beside):
+            return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
+        return at_least(op, 0, "column")
+
+
+def words_of(stage: ir.Type) -> tuple[int, int]:
+    """(words of a row, rows) of a buffer of scale words (`copy_words`); (0, 0) where it is none."""
+    (first, second), bits = shape_of(stage), bits_of(element_of(stage))
+    if bits == 64 and second % _PAIRS == 0:
+        return second // _PAIRS, first * WORD_ROWS
+    return (first, second) if bits == 32 and second % WORD_ROWS == 0 else (0, 0)
 
 
 class MmaSumsOp(Tile.Operation, name="mma_sums"):

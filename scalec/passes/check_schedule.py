@@ -188,10 +188,6 @@ def _cluster(problem: Problem, schedule: Any) -> None:
 
 def _split(problem: Problem, schedule: Any) -> None:
     split, k = schedule.split, problem.k
-    if split > 1 and problem.family.sums_in == "tensor":
-        raise ScheduleError(
-            f"split = {split}, and sums in tensor memory are not exchanged between CTAs yet", fix="split=1"
-        )
     if split > 1 and k.size is None:
         raise ScheduleError(
             f"split = {split} and {k.name} is not known",
@@ -339,9 +335,10 @@ def _early_wait(problem: Problem, schedule: Any) -> None:
 
 
 def _scale_path(problem: Problem, schedule: Any) -> None:
-    reason = no_bulk_scales(problem)
+    reason = no_bulk_scales(problem, schedule)
     if schedule.scale_path == "bulk" and reason:
-        raise ScheduleError("scale_path=bulk is not possible", got=reason, fix="scale_path=thread, or an f32@col scale")
+        scale = "an f32@col scale" if problem.has_scales else "@blocked scales"
+        raise ScheduleError("scale_path=bulk is not possible", got=reason, fix=f"scale_path=thread, or {scale}")
 
 
 def _shared_memory(problem: Problem, schedule: Any) -> None:

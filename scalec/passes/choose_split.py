@@ -19,10 +19,10 @@ class ChooseSplit:
     """Decides `split`: a power of two whose parts all run at once, each with FEWEST_BLOCKS K blocks or more, that moves
     the fewest bytes through one CTA.
 
-    So K is split only where more than half of the SMs would have no tile; never where its size is not known, or where
-    sums are in tensor memory: there is no exchange of those yet. H200, 2026-11-21, FP8 1x128 by 128x128, one row, times
-    as fast as cuBLASLt: 2112x7168, 33 tiles, 1.37, 1.87, 2.20 and 1.67 with 1, 2, 4 and 8 parts, of which 8 do not all
-    run at once, nor do two of 7168x2048, 112 tiles: 1.50 and 1.05 with 1 and 2.
+    So K is split only where more than half of the SMs would have no tile; never where its size is not known. H200,
+    2026-11-21, FP8 1x128 by 128x128, one row, times as fast as cuBLASLt: 2112x7168, 33 tiles, 1.37, 1.87, 2.20 and 1.67
+    with 1, 2, 4 and 8 parts, of which 8 do not all run at once, nor do two of 7168x2048, 112 tiles: 1.50 and 1.05 with
+    1 and 2.
 
         #scale.schedule<{tile = array<i64: 16, 128, 128>, cluster = array<i64: 1, 1>, ...}>    (32 tiles, k = 7168)
     -->
@@ -40,7 +40,7 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
     assert schedule.tile is not None
     assert schedule.cluster is not None
-    if problem.k.size is None or problem.family.sums_in == "tensor":
+    if problem.k.size is None:
         return 1
     (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
     clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)

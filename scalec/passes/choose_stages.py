@@ -41,7 +41,7 @@ class ChooseStages:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         if schedule.scale_path is None:
-            schedule = schedule.with_fields(scale_path=path_of_scales(problem))
+            schedule = schedule.with_fields(scale_path=path_of_scales(problem, schedule))
         stages = schedule.stages or min(MAX_STAGES, stages_that_fit(problem, schedule))
         if stages < 2:
             raise ScheduleError(

@@ -36,7 +36,7 @@ class ChooseSwizzle:
         assert schedule.tile is not None
         epilogue = schedule.epilogue
         staged = schedule.staged
-        beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem))
+        beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem, schedule))
         if staged is None:
             staged = 0 if epilogue == "direct" else staged_waves(problem, beside)
         if epilogue is None:

@@ -125,7 +125,7 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     if schedule.tile is not None:
         tile = schedule.tile
     else:
-        tile_k = TILE_K_BYTES * 8 // bits
+        tile_k = PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
         fitting = _fitting(problem, schedule, tile_k, promote, spare)
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
         tile = (best.m, best.n, _depth(problem, schedule, (best.m, best.n, tile_k), promote))

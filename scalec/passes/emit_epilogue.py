@@ -27,15 +27,20 @@ class Epilogue(Frame):
         if w.part is None:
             self.epilogue(h, accumulator, w.m0, w.n0)
             return
-        parts, counters = (
-            e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
-            for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))
-        )
+        parts, counters = self.workspace()
         operands = [accumulator, parts, counters, w.part, w.number]
         result = ir.IntegerType.get_signless(1)
         last = e.op("tile.sum_parts", [result], operands, split=self.schedule.split).result
         with e.region("tile.when", [last]):
             self.epilogue(h, accumulator, w.m0, w.n0)
+
+    def workspace(self) -> tuple[ir.Value, ir.Value]:
+        """Where the parts of K meet: their sums, and the counters of tiles."""
+        parts, counters = (
+            self.e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
+            for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))
+        )
+        return parts, counters
 
     def epilogue(self, h: Handles, accumulator: ir.Value, m0: ir.Value, n0: ir.Value) -> None:
         """The elementwise body, then the store."""

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalec.abi import PADDED
+from scalec.abi import PADDED, TILE_WORDS, TILES
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.tile import RESPONSE_BYTES
+from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit import Emitter, Source
 from scalec.passes.parts import k_blocks, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
@@ -24,6 +24,7 @@ from scalec.passes.resources import (
     units,
     word_rows,
 )
+from scalec.passes.warp_specialize import SCALE_WARPS
 from scalec.passes.words import WordPlan
 
 
@@ -93,8 +94,6 @@ class Frame:
     """One kernel being built."""
 
     body: ir.Block
-    scale_warps = (1, 3)
-    """First and number of the producer warpgroup's warps that bring scales: those beside the one that issues copies."""
 
     def __init__(self, problem: Problem, schedule: schedules.Schedule, plan: SharedPlan, function: ir.OpView) -> None:
         self.problem, self.plan, self.function = problem, plan, function
@@ -107,6 +106,7 @@ class Frame:
             Side("B", problem.rhs, s.tile[1], s.swizzle_b, cm > 1),
         )
         self.family = problem.family
+        self.scale_warps = SCALE_WARPS[self.family.kernel]
         self.wave = self.family.wave
         self.units = units(problem, s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
@@ -141,7 +141,13 @@ class Frame:
             h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle), source)
             h.tiles[side.label] = self.shared(side.label, side.shape(depth), element, side.swizzle, s.stages)
             name, plan = f"{side.label}_scale", self.word_plan(side)
-            if plan is not None:
+            if plan is not None and plan.tiles:
+                pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
+                shape = (word_rows(self.family, side.rows) // WORD_ROWS, width)
+                h.scale_tiles[side.label] = self.shared(name, shape, pair, 0, s.stages)
+                source = Source("tensor_map", plan.scale.name, box=shape[::-1], element=TILES, align=16)
+                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], pair, 0), source)
+            elif plan is not None:
                 word = ir.IntegerType.get_signless(32)
                 shape = (plan.words, word_rows(self.family, side.rows))
                 h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from scalec.abi import TILE_WORDS
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
+from scalec.ir.tile import WORD_ROWS
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import Frame, Handles, Side, Work
 from scalec.passes.parts import part_blocks
@@ -41,7 +43,7 @@ class Producer(Frame):
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows for side in vectors)
         words = [(side, p) for side in self.sides if (p := self.word_plan(side)) is not None and p.bulk]
-        total += sum(4 * side.rows * plan.words for side, plan in words)
+        total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
         e.op("tile.acquire", operands=[h.ring, cursor])
         first = None
         if window is not None:
@@ -73,7 +75,11 @@ class Producer(Frame):
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
             maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
-            operands = [maps, tiles, h.ring, cursor, row0[side.label], word]
+            place = (row0[side.label], word)
+            if plan.tiles:
+                across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
+                place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
+            operands = [maps, tiles, h.ring, cursor, *place]
             e.op("tile.copy", operands=operands, multicast=int(side.multicast))
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
@@ -147,6 +153,7 @@ class Producer(Frame):
             row_block=(1 << 30) if scale.rows == WHOLE else scale.rows,
             layout=scale.layout,
             whole=int(plan.whole),
+            pads=int(plan.pads),
         )
 
     def byte_strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:

@@ -8,16 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scalec.ir.mlir import ir
+from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.emit_consumer import Consumer, Positions
-from scalec.passes.emit_frame import Handles
+from scalec.passes.emit_frame import Handles, Side, Work
 from scalec.passes.emit_producer import Producer
-from scalec.passes.resources import parts_taken, sums_slots, taken_columns, word_columns
+from scalec.passes.resources import (
+    bare_sides,
+    columns_beside,
+    ones_columns,
+    parts_taken,
+    sums_slots,
+    taken_columns,
+    word_columns,
+)
 
 
 class TensorConsumer(Producer, Consumer):
     """Empties the stages by way of tensor memory."""
-
-    scale_warps = (2, 2)
 
     @property
     def word_columns(self) -> dict[str, int]:
@@ -27,9 +34,12 @@ class TensorConsumer(Producer, Consumer):
     def handles(self) -> Handles:
         """Tensor memory, too, and its ring: filled by the tensor core, emptied by each consumer warp."""
         h, e, s = super().handles(), self.e, self.schedule
-        slots, beside = sums_slots(self.problem, s), sum(self.word_columns.values())
+        slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
         offset = self.plan["sums_address"].offset
         h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside).result
+        if ones_columns(self.problem, s):
+            word = ir.IntegerType.get_signless(32)
+            h.scale_tiles["ones"] = self.shared("ones", (1, WORD_ROWS), word, 0, 1)
         h.sums_ring = e.op(
             "tile.ring",
             [e.type("stages")],
@@ -63,26 +73,34 @@ class TensorConsumer(Producer, Consumer):
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         slot = self.slot(h)
         elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
-        columns = self.word_columns
-        columns["B"], columns["A"] = columns["A"] if columns["B"] else -1, 0 if columns["A"] else -1
-        for side in self.sides:
-            plan = self.word_plan(side)
-            elements[f"{side.label.lower()}_words"] = columns[side.label]
-            elements[f"{side.label.lower()}_unit"] = 0 if plan is None else plan.unit
-            elements[f"{side.label.lower()}_mn"] = int(side.operand.mn_major)
-        scaled = [side for side in self.sides if columns[side.label] >= 0]
-        scale = self.problem.scale_type if scaled else ""
+        taken, columns, scale = self.word_columns, {}, self.problem.scale_type
+        for side, bare in zip(self.sides, bare_sides(self.problem), strict=True):
+            plan, label = self.word_plan(side), side.label.lower()
+            before = 0 if plan is None else plan.columns_before(side.rows)
+            column = before + (taken["A"] if side.label == "B" else 0)
+            columns[side.label] = sum(taken.values()) if bare else column if plan is not None else -1
+            elements[f"{label}_words"] = columns[side.label]
+            # of ones, all steps along K take the first byte
+            elements[f"{label}_unit"] = self.schedule.tile[2] if bare else 0 if plan is None else plan.unit
+            elements[f"{label}_mn"] = int(side.operand.mn_major)
+        scaled = [side for side in self.sides if self.word_plan(side) is not None]
+        ones = ones_columns(self.problem, self.schedule)
+        if ones:
+            operands = [h.sums, h.scale_tiles["ones"]]
+            e.op("tile.fill_words", operands=operands, column=sum(taken.values()), columns=ones, scale=scale)
         promote = self.schedule.promote
         with self.over_tiles(h) as w:
             if not promote:
                 e.op("tile.acquire", operands=[h.sums_ring, slot])
+            before = {side.label: self.columns_before(side, w) for side in scaled}
             with self.over_k(w, self.schedule.unroll) as k0:
                 if promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
                 e.op("tile.wait", operands=[h.ring, cursor])
                 for side in scaled:
-                    operands = [h.sums, h.scale_tiles[side.label], cursor]
-                    e.op("tile.copy_words", operands=operands, column=columns[side.label])
+                    operands = [h.sums, h.scale_tiles[side.label], cursor, *before[side.label]]
+                    segments = (1, 1, 1, len(before[side.label]))
+                    e.op("tile.copy_words", operands=operands, segments=segments, column=columns[side.label])
                 accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
                 operands = [h.sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
                 e.op("tile.mma_sums", operands=operands, k=self.family.k, scale=scale, **elements)
@@ -92,6 +110,14 @@ class TensorConsumer(Producer, Consumer):
                     self.sums_done(h, slot)
             if not promote:
                 self.sums_done(h, slot)
+
+    def columns_before(self, side: Side, w: Work) -> list[ir.Value]:
+        """Columns of the words of rows before a tile's first, where its stage may begin with them; else nothing."""
+        plan = self.word_plan(side)
+        if plan is None or not plan.columns_before(side.rows):
+            return []
+        within = self.e.arith("arith.andi", w.row0[side.label], self.e.i32(WORD_ROWS - 1))
+        return [self.e.arith("arith.divui", within, self.e.i32(LANES))]
 
     def sums_done(self, h: Handles, slot: ir.Value) -> None:
         """The accumulator at `slot` may be read when its products are done."""
@@ -111,11 +137,33 @@ class TensorConsumer(Producer, Consumer):
         else:
             parts = self.parts()
             with self.over_tiles(h) as w:
-                for column, taken in self.taking(h, slot, parts):
-                    n0 = e.arith("arith.addi", w.n0, e.i32(column)) if column else w.n0
-                    self.epilogue(h, taken, w.m0, n0)
+                if s.split > 1:
+                    self.sum_parts(h, w, slot, parts)
+                else:
+                    for column, taken in self.taking(h, slot, parts):
+                        self.epilogue(h, taken, w.m0, self.from_column(w, column))
         if s.epilogue == "bulk":
             e.op("tile.drain")
+
+    def from_column(self, w: Work, column: int) -> ir.Value:
+        """The result's column that is `column` of the tile."""
+        return self.e.arith("arith.addi", w.n0, self.e.i32(column)) if column else w.n0
+
+    def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[ir.Value]) -> None:
+        """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
+        e, s = self.e, self.schedule
+        columns, split = taken_columns(self.problem, s.tile[1], s.promote), s.split
+        (memory, counters), pieces = self.workspace(), s.tile[1] // columns
+        for column, taken in self.taking(h, slot, parts):
+            operands = [taken, memory, w.part, w.number]
+            e.op("tile.store_part", operands=operands, split=split, piece=column // columns, pieces=pieces)
+        result = ir.IntegerType.get_signless(1)
+        last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
+        with e.region("tile.when", [last]):
+            for piece in range(pieces):
+                operands = [parts[0], memory, w.number]
+                e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
+                self.epilogue(h, parts[0], w.m0, self.from_column(w, piece * columns))
 
     def parts(self) -> list[ir.Value]:
         """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""

@@ -290,17 +290,6 @@ class Reader(EpilogueReader):
                     place=place_of(self.arguments[operand.scales[0].argument_index]),
                 )
         a, b = lhs.scale_in_mma, rhs.scale_in_mma
-        if family.sums_in == "tensor" and (a is None) != (b is None):
-            bare, given = (lhs, b) if a is None else (rhs, a)
-            assert given is not None
-            other = f"{bare.promoted[0].name} in FP32" if bare.promoted else f"{bare.name} has no scales"
-            fix = f"give {bare.name} scales of ones in {given.type}"
-            raise UnsupportedError(
-                f"{given.name} is applied in the tensor core and {other}: no kernel on {self.target.name} yet",
-                expected=f"{given.type} scales on both sides, or none of them",
-                fix=f"quantise {bare.name} again, with {given.type} scales" if bare.promoted else fix,
-                place=place_of(self.arguments[given.argument_index]),
-            )
         if a is not None and b is not None and a.type != b.type:
             raise UnsupportedError(
                 f"{a.name} is {a.type} and {b.name} is {b.type}: the tensor core of {self.target.name} takes scales of "

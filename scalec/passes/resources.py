@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import RESPONSE_BYTES
+from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.parts import parts
 from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
-from scalec.passes.words import WordPlan
+from scalec.passes.words import WordPlan, no_bulk_words
 from scalec.targets import WARPGROUP, WAVES, MmaShape, Target
 
 TILE_ALIGN = 1024
@@ -71,18 +71,22 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     return ""
 
 
-def no_bulk_scales(problem: Problem) -> str:
-    """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there)."""
-    words = next((s for x in (problem.lhs, problem.rhs) if (s := x.scale_in_mma) is not None), None)
-    if words is not None and problem.family.sums_in == "tensor":
-        return f"{words.name} is rearranged for tensor memory"
+def no_bulk_scales(problem: Problem, schedule: Schedule) -> str:
+    """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there).
+
+    Where there are words for tensor memory, each scale goes its own way: why none of them can.
+    """
     scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
+    applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
+    if applied and problem.family.sums_in == "tensor":
+        reasons = [no_bulk_words(problem, x, schedule) for x in applied] + [no_bulk(problem, s) for s in scales]
+        return "; ".join(reasons) if all(reasons) else ""
     return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
 
 
-def path_of_scales(problem: Problem) -> str:
-    """The `scale_path` of a schedule that leaves it undecided."""
-    return "thread" if no_bulk_scales(problem) else "bulk"
+def path_of_scales(problem: Problem, schedule: Schedule) -> str:
+    """The `scale_path` of a schedule that leaves it undecided; its tile is decided."""
+    return "thread" if no_bulk_scales(problem, schedule) else "bulk"
 
 
 def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
@@ -193,6 +197,8 @@ class SharedPlan:
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
+            if any(bare_sides(problem)):
+                wanted.append(Buffer("ones", 4 * WORD_ROWS, 1, SCALE_ALIGN))
         if schedule.scheduler == "dynamic":
             wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))
             wanted.append(Buffer("response_barriers", BARRIER_BYTES, RESPONSES, BARRIER_BYTES))
@@ -254,13 +260,7 @@ def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
     one where two do not fit beside the scales. With promotion up to four, each of one K block."""
     assert schedule.tile is not None
-    return min(
-        4 if schedule.promote else 2, (TENSOR_COLUMNS - sum(word_columns(problem, schedule))) // schedule.tile[1]
-    )
-
-
-WORD_ROWS = 128
-"""Rows whose scale words one copy to tensor memory brings: 32 lanes of four columns (PTX ISA 9.7.16.9.2, .32x128b)."""
+    return min(4 if schedule.promote else 2, (TENSOR_COLUMNS - columns_beside(problem, schedule)) // schedule.tile[1])
 
 
 def word_rows(family: MmaShape, rows: int) -> int:
@@ -269,13 +269,32 @@ def word_rows(family: MmaShape, rows: int) -> int:
 
 
 def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """Columns of tensor memory that the scale words of A and of B in a stage take, 32 rows of a word to a column."""
+    """Columns of tensor memory that the scale words of A and of B in a stage take, LANES rows of a word to a column."""
     assert schedule.tile is not None
     columns = []
     for operand, rows in ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1])):
         plan = WordPlan.of(problem, operand, schedule)
-        columns.append(0 if plan is None else plan.words * round_up(rows, WORD_ROWS) // 32)
+        taken = 0 if plan is None else plan.columns_before(rows) + plan.words * round_up(rows, WORD_ROWS) // LANES
+        columns.append(taken)
     return columns[0], columns[1]
+
+
+def bare_sides(problem: Problem) -> tuple[bool, bool]:
+    """Whether the instructions take scales of A, and of B, from tensor memory that the program has none for."""
+    takes = problem.family.sums_in == "tensor" and bool(problem.family.scales)
+    return takes and problem.lhs.scale_in_mma is None, takes and problem.rhs.scale_in_mma is None
+
+
+def ones_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of tensor memory of the ones that sides without scales share; they follow the words of the others."""
+    assert schedule.tile is not None
+    rows = [rows for bare, rows in zip(bare_sides(problem), schedule.tile[:2], strict=True) if bare]
+    return round_up(max(rows, default=0), WORD_ROWS) // LANES
+
+
+def columns_beside(problem: Problem, schedule: Schedule) -> int:
+    """Columns of tensor memory beside the accumulators."""
+    return sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:

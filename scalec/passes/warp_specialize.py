@@ -17,6 +17,11 @@ REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
 promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what two take."""
 
 
+SCALE_WARPS = {"shared": (1, 3), "registers": (1, 3), "tensor": (2, 2)}
+"""First and number of the producer warpgroup's warps that bring scales, by MmaShape.kernel: all but the one that issues
+copies, and where sums are in tensor memory, the one that issues products."""
+
+
 BYTEWISE = (88, 208)
 """Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
 

@@ -20,8 +20,8 @@ class TensorMap:
     """What a tensor map (CUtensorMap, PTX ISA 5.5.8) is made of; all sequences are innermost first.
 
     Attributes:
-        element: the kind of element: "u8", "f16", "bf16", "f32", "i32", or one that copies pad to 16 elements in 16
-            bytes: "b4x16_p64", "b6x16_p32".
+        element: the kind of element: "u8", "u64", "f16", "bf16", "f32", "i32", or one that copies pad to 16
+            elements in 16 bytes: "b4x16_p64", "b6x16_p32".
         address: of the first element.
         extents: of the tensor, in elements.
         strides: bytes between consecutive indices of each dimension but the innermost.

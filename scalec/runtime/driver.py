@@ -150,6 +150,7 @@ def locate(address: int) -> Place:
 _SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 _ELEMENTS = {
     "u8": "UINT8",
+    "u64": "UINT64",
     "f16": "FLOAT16",
     "bf16": "BFLOAT16",
     "f32": "FLOAT32",

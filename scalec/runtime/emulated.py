@@ -26,7 +26,7 @@ from scalec.runtime.device import Launcher, Parameter, Place, TensorMap
 from scalec.targets import get_target
 
 SMS = 4  # CTAs that run at once: enough for clusters and persistent kernels, few enough to be done soon
-_ELEMENTS = {**{e: e for e in ("u8", "f16", "bf16", "f32", "b4x16_p64", "b6x16_p32")}, "i32": "s32"}
+_ELEMENTS = {**{e: e for e in ("u8", "u64", "f16", "bf16", "f32", "b4x16_p64", "b6x16_p32")}, "i32": "s32"}
 
 
 class EmulatedDevice:

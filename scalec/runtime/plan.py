@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from scalec.abi import PADDED, PADDED_ALIGN, PADDED_BOX, PADDED_SWIZZLES, Argument, KernelSpec, TensorSpec
+from scalec.abi import (
+    PADDED,
+    PADDED_ALIGN,
+    PADDED_BOX,
+    PADDED_SWIZZLES,
+    TILE_WORDS,
+    TILES,
+    Argument,
+    KernelSpec,
+    TensorSpec,
+)
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import checks, stored
@@ -34,6 +44,7 @@ MAP_ELEMENTS: dict[str, str] = {
 }
 # and where the copy pads sixteen of them to 16 bytes (abi.PADDED)
 PADDED_ELEMENTS = {"e2m1": "b4x16_p64", "e3m2": "b6x16_p32", "e2m3": "b6x16_p32"}
+_TILE_ELEMENT = "u64"  # of abi.TILES
 
 
 @dataclass(frozen=True)
@@ -92,10 +103,21 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
     if t is None:
         raise UnsupportedError(f"a tensor map over {a.tensor!r}, which is no tensor of the kernel")
     what = f"the tensor map of {t.name}"
-    if t.layout == "blocked":
-        raise UnsupportedError(f"{what} is over tiles (layout blocked)", expected="a pointer")
-    if a.element not in ("", PADDED):
-        raise UnsupportedError(f"{what} has elements {a.element!r}", expected=f"'' or {PADDED!r}", fix=_NEWER)
+    if a.element not in ("", PADDED, TILES):
+        raise UnsupportedError(
+            f"{what} has elements {a.element!r}", expected=f"'', {PADDED!r} or {TILES!r}", fix=_NEWER
+        )
+    if (t.layout == "blocked") != (a.element == TILES):
+        raise UnsupportedError(
+            f"{what} has elements {a.element!r} and layout {t.layout}",
+            expected=f"elements {TILES!r} with layout blocked, and only there",
+        )
+    if a.element == TILES and (len(t.shape), len(a.box), a.swizzle) != (2, 2, 0):
+        raise UnsupportedError(
+            f"{what} is over tiles (layout blocked)",
+            got=f"{len(t.shape)} indices, a box {a.box}, a swizzle of {a.swizzle} bytes",
+            expected="two indices, a box of two extents, no swizzle",
+        )
     swizzles = " or ".join(map(str, PADDED_SWIZZLES))
     for fits, got, expected in (
         (t.dtype in PADDED_ELEMENTS, f"elements of {t.dtype}", ", ".join(PADDED_ELEMENTS)),
@@ -282,6 +304,11 @@ def _allocated(t: TensorSpec, dims: dict[str, int], use: Use) -> Form:
 def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
     """What the tensor map of an argument over a tensor at `address` is made of."""
     t, padded = form.spec, argument.element == PADDED
+    if argument.element == TILES:
+        rows, columns = stored.TILE
+        across, down = form.shape[1] // columns, form.shape[0] // rows
+        extents, step = (TILE_WORDS * across, down), rows * columns * across
+        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle)
     item, order = stored.itemsize(t.dtype), stored.memory_order(t)
     strides, reach = [], item
     for inner, axis in pairwise(order):

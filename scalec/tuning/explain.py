@@ -20,9 +20,11 @@ from scalec.passes.choose_scheduler import choice
 from scalec.passes.choose_tiling import ASSUMED
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import Problem
-from scalec.passes.resources import SharedPlan, no_bulk_scales
+from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy
+from scalec.passes.warp_specialize import SCALE_WARPS
 from scalec.targets import Target, get_target
-from scalec.tuning.predict import Prediction, dims_of, size_of
+from scalec.tuning import scale_words
+from scalec.tuning.predict import Prediction, cycles_of_tile, dims_of, size_of
 
 _SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
 """A schedule in a message: it stands elsewhere."""
@@ -184,9 +186,25 @@ def _promote(problem: Problem, chosen: Schedule) -> str:
 
 
 def _scale_path(problem: Problem, chosen: Schedule) -> str:
-    if not any(s.rows == 1 for o in (problem.lhs, problem.rhs) for s in o.promoted):
-        return ""
-    return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {no_bulk_scales(problem)}"
+    assert chosen.tile is not None
+    told = scale_words.reasons(problem, chosen)
+    counted = scale_words.instructions(problem, chosen)
+    if counted:
+        _, count = SCALE_WARPS[problem.family.kernel]
+        tensor = cycles_of_tile(problem, chosen, chosen.tile[2])["tensor issue"]
+        told.append(
+            f"{count} warps issue about {counted:.0f} instructions each for a K block, whose products take "
+            f"{tensor:.0f} clocks (predicted: {counted / tensor:.0%} of a scheduler's clocks, no waits)"
+        )
+    promoted = [s for o in (problem.lhs, problem.rhs) for s in o.promoted if s.rows == 1]
+    if promoted and not told:
+        reason = no_bulk_scales(problem, chosen) or "scale_path=thread"
+        return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {reason}"
+    for scale in promoted:
+        bulk = scale_copy(problem, scale, chosen) != "thread"
+        reason = no_bulk(problem, scale) or "scale_path=thread"
+        told.append(f"tensor copies bring {scale.name}" if bulk else f"threads bring {scale.name}: {reason}")
+    return "; ".join(told)
 
 
 def _epilogue(problem: Problem, chosen: Schedule) -> str:

@@ -1,9 +1,10 @@
 """How long a kernel takes, predicted from the target's documented rates. Never a measurement.
 
 The model: a launch takes waves of CTAs, one CTA on an SM, each wave as long as the slowest of what an SM does for a
-tile (tensor instructions, shared memory, promotion in FP32), all of it overlapped; or, if longer, as long as L2 or
-device memory take for all its bytes, each tensor crossing the latter once. Filling and draining pipelines, latencies
-and clocks that fall under load are not in it: a prediction is what the documents promise, and kernels are slower.
+tile (tensor instructions, shared memory, promotion in FP32, scales that threads rearrange), all of it overlapped; or,
+if longer, as long as L2 or device memory take for all its bytes, each tensor crossing the latter once. Filling and
+draining pipelines, latencies and clocks that fall under load are not in it: a prediction is what the documents promise,
+and kernels are slower.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.problem import Dim, EpilogueInput, Operand, Problem
 from scalec.passes.resources import units
 from scalec.targets import Target
+from scalec.tuning import scale_words
 
 LABEL = "predicted from documented rates, not measured"
 """What stands beside every prediction."""
@@ -132,6 +134,9 @@ def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, fl
     }
     if schedule.promote:
         parts["promotion"] = bm * bn * _ceil(k, schedule.promote) * _promotion(problem) / rates.fp32
+    words = scale_words.instructions(problem, schedule)
+    if words:
+        parts["scale words"] = blocks * words
     return parts
 
 

@@ -17,7 +17,23 @@ CONTROL = (
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 with tile=128x32x128, cluster=1x2, stages=8, unroll=1, epilogue=bulk, "
     "staged=0, swap=0, order=n, group=8, scheduler=dynamic"
 )
-SIZES = {TENSOR: (530, 136, 640), DIRECT: (300, 136, 320), UNPACKED: (140, 136, 384), CONTROL: (1100, 136, 128)}
+# every second tile of columns begins within a tile of scales
+BLOCKED = (
+    "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) "
+    "with tile=128x64x128, cluster=1x1, stages=3, unroll=1, epilogue=direct, swap=0"
+)
+ONES = (
+    "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 "
+    "with tile=128x64x256, cluster=1x1, stages=3, unroll=1, epilogue=direct, swap=0"
+)
+SIZES = {
+    TENSOR: (530, 136, 640),
+    DIRECT: (300, 136, 320),
+    UNPACKED: (140, 136, 384),
+    BLOCKED: (300, 200, 640),
+    ONES: (140, 136, 768),
+    CONTROL: (1100, 136, 128),
+}
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
 _PRODUCT = (
@@ -36,6 +52,7 @@ _RESPONSE = r"(mbarrier\.try_wait[^\n]*\n)@P1 bra DONE;\nbra WAIT;(?=\nDONE:(?:\
 _REQUEST = r"\tclusterlaunchcontrol\.try_cancel[^\n]*\n"
 _FENCE = r"(P1 clusterlaunchcontrol[^\n]*\n\}\n[^\n]*\n[^\n]*\n)\tfence\.proxy\.async\.shared::cta;\n"
 _SLOT = r"shl\.b32 \t(%r\d+), (%r\d+), 4;(?=\n\tadd\.s32 \t%r\d+, %r\d+, %r\d+;\n\tadd\.s32 \t%r\d+, %r\d+, 172208;)"
+_TILES = r"(\[%rd\d+\], \[%rd\d+), \{(%r\d+), (%r\d+)\}"
 _LOOP = r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 639;"
 
 
@@ -205,6 +222,24 @@ FAULTS = [
           ("barrier", "deadlock", "bounds", "alignment", *EARLY), at=-1),
     Fault("the copies' stride of responses halved", CONTROL, _SLOT, r"shl.b32 \t\1, \2, 3;",
           ("alignment", "deadlock", "in-flight", "race", "uninitialised", "proxy"), at=2),
+    Fault("bytes of a stage without those of a tile of scales", BLOCKED, r"mov\.b32 \t(%r\d+), 25600;",
+          r"mov.b32 \t\1, 25088;", ("deadlock", "barrier", *EARLY)),
+    Fault("tiles of scales of other rows", BLOCKED, _TILES, r"\1, {\2, 0}", (WRONG,), at=2),
+    Fault("tiles of scales of other columns", BLOCKED, _TILES, r"\1, {\2, 0}", (WRONG,), at=3),
+    Fault("tiles of scales of another K block", BLOCKED, _TILES, r"\1, {0, \3}", (WRONG,), at=2),
+    Fault("scales of rows before the first take its column", BLOCKED,
+          r"sub\.s32 \t(%r\d+), (%r\d+), %r\d+;(?=\n\t// begin inline asm\n\t@%p\d+ tcgen05\.cp)",
+          r"mov.b32 \t\1, \2;", (WRONG,)),
+    Fault("the scales of B where those of A are", BLOCKED, r"add\.s32 \t(%r\d+), (%r\d+), 134;",
+          r"add.s32 \t\1, \2, 130;", (WRONG,)),
+    Fault("ones that are halves", ONES, r"mov\.b32 \t(%r\d+), 2139062143;", r"mov.b32 \t\1, 2122219134;", (WRONG,)),
+    Fault("ones of all lanes stored in one place", ONES, r"shl\.b32 \t(%r\d+), (%r\d+), 4;(?=(\n.*){5}st\.shared\.v4)",
+          r"and.b32 \t\1, \2, 0;", ("uninitialised", "race")),
+    Fault("the fence after ones are stored dropped", ONES, r"(st\.shared\.v4[^\n]*\n(?:.*\n){2})\tfence\.proxy[^\n]*\n",
+          r"\1", ("proxy",)),
+    Fault("ones elsewhere", ONES, r"(@%p\d+ tcgen05\.cp[^\n]*) \[%r\d+\]", r"\1 [0]", ("tensor-memory", *EARLY)),
+    Fault("the rows of a copy of scales", BLOCKED, r"or\.b64 \t(%rd\d+), (%rd\d+), 70403103916032;",
+          rf"or.b64 \t\1, \2, {70403103916032 - (4 << 32)};", (WRONG,)),
 ]  # fmt: skip
 
 # what runs clean, with right numbers: see docs/emulator.md

@@ -11,11 +11,11 @@ _UNSCALED = {
     "e4m3 x e5m2": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e5m2",
     "e5m2 x e4m3": "C[m,n]:f16 = A[m,k]:e5m2 @ B[n,k]:e4m3",
     "e5m2": "C[m,n]:f32 = A[m,k]:e5m2 @ B[n,k]:e5m2",
+    "e2m1": "C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1",  # with ones for scales
 }
 
 # copies pad them to a byte
 _PADDED = {
-    "e2m1": "C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1",
     "e2m3": "C[m,n] = A[m,k]:e2m3 @ B[n,k]:e2m3",
     "e3m2 x e2m3": "C[m,n]:f32 = A[m,k]:e3m2 @ B[n,k]:e2m3",
     "e4m3 x e2m1": "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1",
@@ -47,6 +47,19 @@ _BLOCKS = {
     ),
     "1x96 @col, 1xk": "C[m,n] = A[m,k]@B[n,k] scale(1x96:ue8m0@col,1xk:ue8m0) with tile=128x64x128",
     "1x16 @blocked": "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x16:ue4m3@blocked,1x64:ue4m3) with tile=128x192x256",
+    "mxfp8 @blocked": (
+        "C[m,n] = A[m,k]@B[n,k]:e5m2 scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) with tile=128x192x128"
+    ),
+}
+
+# the tensor core takes ones for the other side
+_ONE_SIDE = {
+    "1x32, none": "C[m,n] = A[m,k]:e4m3@B[n,k]:e5m2 scale(1x32:ue8m0,none) with tile=128x96x128",
+    "none, 1x16": "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(none,1x16:ue4m3) with tile=128x64x256",
+    "1x32 @blocked, 1xk": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1xk) with tile=128x256x128",
+    "tensor, mxfp4": "C[m,n]:f32 = A[m,k]@B[n,k]:mxfp4 scale(tensor) with tile=128x64x128",
+    "1x32, f32 128x128": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0,128x128) with tile=128x64x128",
+    "f32 1x128, 1x32": "C[m,n] = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x128@col,1x32:ue8m0@blocked) with tile=128x64x128",
 }
 
 # f32 along K: the sums of each K block are taken out of tensor memory, and added up
@@ -54,6 +67,7 @@ _PROMOTED = {
     "f32 1x128, 128x128": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)",
     "f32 1x128, 1x128": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128@col) with tile=128x64x128",
     "f32 by threads": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,16x256) with tile=128x96x128, scale_path=thread",
+    "f32, e2m1": "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x128,128x128) with tile=128x64x128",
     "f32, +=": "C[m,n]:f32 += A[m,k]:e5m2@B[n,k] scale(1x128@col,128x128) with tile=128x32x128",
 }
 
@@ -68,7 +82,7 @@ _EPILOGUES = {
     "residual": ("C[m,n] = relu(A[m,k]@B[n,k] scale(1xk,1xk) + bias[n]:f32) + beta*R[m/128,n] with tile=128x64x128"),
 }
 
-PROGRAMS: dict[str, str] = {**_UNSCALED, **_PADDED, **_SCALED, **_BLOCKS, **_PROMOTED, **_EPILOGUES}
+PROGRAMS: dict[str, str] = {**_UNSCALED, **_PADDED, **_SCALED, **_BLOCKS, **_ONE_SIDE, **_PROMOTED, **_EPILOGUES}
 
 
 def k_of(source: str, bytes_: int) -> int:
@@ -77,7 +91,7 @@ def k_of(source: str, bytes_: int) -> int:
     Copies that pad 4 or 6 bits to 8 bring whole boxes of 128 elements, packed ones whole bytes.
     """
     four = sum(source.count(t) for t in ("e2m1", "mxfp4", "nvfp4"))
-    packed = four == 2 and ("scale" in source or "fp4 @" in source)
+    packed = four == 2
     padded = not packed and (four or any(t in source for t in ("e2m3", "e3m2", "mxfp6")))
     eight = packed or padded or any(t in source for t in ("e4m3", "e5m2", "mxfp8", "scale"))
     step, wide = (
@@ -94,6 +108,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, int, int]]] = {
     "e4m3": ("C[m,n] = A[m,k]@B[n,k] scale(1xk,tensor)", (300, 264, 400)),
     "tf32": ("C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:tf32", (140, 136, 96)),
     "padded": ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1", (140, 136, 384)),
+    "ones": ("C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1", (300, 264, 514)),
     "mxfp8": ("C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", (300, 264, 400)),
     "nvfp4": ("C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", (140, 264, 544)),
     "1x128": ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128@col)", (300, 264, 512)),
@@ -158,6 +173,13 @@ SCHEDULES: dict[str, list[str]] = {
         "tile=128x64x128, scale_path=thread, cluster=1x1",
         "tile=128x32x128, swap=1",
     ],
+    "ones": [
+        "tile=128x256x256, stages=2",
+        "tile=128x128x128, swizzle_a=64, swizzle_b=64, cluster=2x1",
+        "tile=128x16x256, unroll=3",
+        "tile=128x64x64, swizzle_a=32, swizzle_b=32, swap=1",
+        "tile=128x64x128, swizzle_a=64, swizzle_b=64, promote=128",
+    ],
     "padded": [
         "tile=128x128x128, stages=2",
         "tile=128x16x128, unroll=3",
@@ -176,7 +198,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("bf16", "tile=128x64x128", "a row of the tile of A is 256 bytes and swizzle_a = 128"),
     ("bf16", "tile=128x64x64, swizzle_a=64", "a row of the tile of A is 128 bytes and swizzle_a = 64"),
     ("bf16", "tile=128x64x64, cluster=16x1", "a cluster of 16x1 is 16 CTAs\n  expected: at most 8 on sm_100a"),
-    ("bf16", "tile=128x64x64, split=2", "split = 2, and sums in tensor memory are not exchanged between CTAs yet"),
+    ("bf16", "tile=128x64x64, split=4", "split = 4 and k = 192 has 3 blocks of 64"),
     ("bf16", "tile=128x64x64, early_wait=1", "early_wait = 1 looks ahead before each promotion"),
     ("bf16", "tile=128x64x64, warps=2x2", "warps = 2x2, and .*\n  expected: 4x1"),
     ("bf16", "tile=128x64x64, staged=3", "staged = 3 does not divide the 2 waves"),

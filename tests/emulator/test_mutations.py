@@ -187,7 +187,21 @@ def faulty(fault: Fault) -> str:
     return changed
 
 
-NAMES = ["FP8", "thread", "bf16", "tensor", "direct", "unpacked", "dynamic", "mxfp8", "nvfp4", "padded", "promoted"]
+NAMES = [
+    "FP8",
+    "thread",
+    "bf16",
+    "tensor",
+    "direct",
+    "unpacked",
+    "blocked",
+    "ones",
+    "dynamic",
+    "mxfp8",
+    "nvfp4",
+    "padded",
+    "promoted",
+]
 
 
 @pytest.mark.parametrize("program", SIZES, ids=NAMES)

@@ -53,6 +53,20 @@ PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int]]] = {
         "sm_90a", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with split=4, scale_path=thread, tile=64x32x128", 1e-7,
         (40, 72, 784)),
     "Hopper, bf16": ("sm_90a", "C[m,n] = gelu(A[m,k] @ B[n,k] + b[n]) with split=5, cluster=2x1", 3e-6, (150, 72, 328)),
+    "tensor memory, tails": ("sm_100a", "C[m,n] = A[m,k] @ B[n,k] with split=4, swap=0", 3e-6, (33, 77, 328)),
+    "tensor memory, swapped": ("sm_100a", "C[m,n] = A[m,k] @ B[n,k] with split=3, swap=1", 3e-6, (5, 100, 512)),
+    "tensor memory, accumulated": (
+        "sm_100a", "C[m,n]:f32 += A[m,k] @ B[n,k] with split=2, tile=128x48x64", 1e-9, (140, 70, 256)),
+    "tensor memory, scales, staged": (
+        "sm_100a", "C[m,n] = gelu(A[m,k]:mxfp8 @ B[n,k]:mxfp8 + b[n]) with split=3, epilogue=bulk, tile=128x96x128",
+        3e-6, (140, 200, 640)),
+    "tensor memory, tiles of scales": (
+        "sm_100a", "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked, 1x32:ue8m0@blocked) with split=2, "
+        "tile=128x192x128, cluster=1x2", 1e-9, (200, 420, 896)),
+    "tensor memory, ones": ("sm_100a", "C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 with split=3", 1e-9, (40, 72, 1026)),
+    "tensor memory, promoted": ("sm_100a", f"{BLOCKS} with split=3, tile=128x64x128", 3e-6, (140, 136, 1000)),
+    "tensor memory, windows of parts": (
+        "sm_100a", f"{BLOCKS} with split=2, tile=128x64x128, scale_path=bulk", 3e-6, (65, 72, 2560)),
     "Hopper, accumulated": ("sm_90a", "C[m,n] += A[m,k] @ B[n,k] with split=2, tile=64x64x64", 3e-6, (70, 70, 256)),
 }  # fmt: skip
 
@@ -146,6 +160,30 @@ def test_a_fault_is_found(what: str, seed: int) -> None:
     values, expected = made(target, source, dims, seed=7)
     faulty = Kernel(kernel.spec, kernel.cubin, ptx=ptx)
     assert found_as(faulty, values, dims, seed, expected, limit) in kinds
+
+
+PIECES = "C[m,n]:f32 = A[m,k] @ B[n,k] with split=3, tile=128x64x64, cluster=1x1, epilogue=direct, swap=0"
+FAULTS_OF_PIECES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "the counter is not reset": FAULTS["the counter is not reset"],
+    "no acquire": FAULTS["no acquire"],
+    "a piece stored where another is": (r"st\.global\.v4\.f32 \[(%rd\d+) \+ 16384\]", r"st.global.v4.f32 [\1 + 0]",
+                                        (WRONG, "uninitialised", "race")),
+    "a piece of another added": (r"(ld\.global\.v4\.f32 [^\n]*) \+ 16384\]", r"\1 + 0]", (WRONG,)),
+    "a part in the place of another": (r"(add\.s64 \t%rd\d+, %rd\d+), 32768;", r"\1, 16384;", (WRONG, "race")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FAULTS_OF_PIECES)
+def test_a_fault_of_pieces_is_found(what: str) -> None:
+    old, new, kinds = FAULTS_OF_PIECES[what]
+    (m, n, k), limit = (140, 136, 320), 1e-9
+    dims = {"m": m, "n": n, "k": k}
+    kernel = compiled("sm_100a", PIECES, (("n", n), ("k", k)))
+    ptx, count = re.subn(old, new, kernel.ptx)
+    assert count, "the PTX has changed: the fault fits nothing"
+    values, expected = made("sm_100a", PIECES, dims, seed=7)
+    assert found_as(kernel, values, dims, 0, expected, limit) == ""
+    assert found_as(Kernel(kernel.spec, kernel.cubin, ptx=ptx), values, dims, 0, expected, limit) in kinds
 
 
 def found_as(

@@ -57,6 +57,14 @@ def test_where_the_tensor_core_reads_shared_memory(problem_of: Callable[[str], P
     assert [split_of(problem_of(text(m=64, n=n, k=7168)), TILE) for n in (256, 4096, 16384)] == [8, 4, 1]
 
 
+def test_where_sums_are_in_tensor_memory(problem_of: Callable[[str], Problem]) -> None:
+    """On 148 SMs, tiles of 128 rows."""
+    problems = [problem_of(text(m=64, n=n, k=7168)) for n in (256, 4096, 16384)]
+    target = get_target("sm_100a")
+    tensor = [replace(p, family=replace(p.family, sums_in="tensor"), target=target) for p in problems]
+    assert [split_of(p, TILE.with_fields(tile=(128, 128, 128))) for p in tensor] == [4, 4, 1]
+
+
 @pytest.mark.parametrize(
     ("k", "unroll", "split"), [(7168, 2, 4), (7168, 4, 2), (7168, 8, 1), (2176, 2, 1), (2176, 1, 4)]
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalec.abi import PADDED, Argument, Dropped, Extent, KernelSpec, Launch, TensorSpec
+from scalec.abi import PADDED, TILES, Argument, Dropped, Extent, KernelSpec, Launch, TensorSpec
 from scalec.formats import ELEMENT_TYPES
 from tests.runtime.fake import gemm_spec
 
@@ -35,7 +35,7 @@ arguments = st.builds(
     axis=st.integers(0, 4),
     box=st.lists(st.integers(1, 256), max_size=5).map(tuple),
     swizzle=st.sampled_from([0, 32, 64, 128]),
-    element=st.sampled_from(["", PADDED]),
+    element=st.sampled_from(["", PADDED, TILES]),
 )
 tiles = st.lists(st.tuples(names, st.integers(1, 256), st.integers(1, 8)), max_size=3).map(tuple)
 specs = st.builds(

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from scalec.abi import PADDED, Argument, Extent, KernelSpec, Launch, TensorSpec
+from scalec.abi import PADDED, TILES, Argument, Extent, KernelSpec, Launch, TensorSpec
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.reference import to_layout
 from scalec.runtime import dlpack
@@ -115,7 +115,9 @@ def test_maps_that_nobody_knows():
     blocked = TensorSpec("A", "ue8m0", (M, BLOCKS), layout="blocked")
     for spec, message in (
         (packed_spec("e2m1", "strided"), "the tensor map of A has elements 'strided'"),
-        (spec_of(blocked, A_MAP), "the tensor map of A is over tiles"),
+        (spec_of(blocked, A_MAP), "the tensor map of A has elements '' and layout blocked"),
+        (spec_of(blocked, replace(A_MAP, element=TILES)), "the tensor map of A is over tiles.*\n  got: 2 ind"),
+        (packed_spec("e2m1", TILES), "the tensor map of A has elements 'tiles' and layout row"),
         (spec_of(blocked, replace(A_MAP, tensor="Z")), "a tensor map over 'Z', which is no tensor"),
     ):
         with pytest.raises(UnsupportedError, match=message):
@@ -271,6 +273,17 @@ def test_blocked_scales_that_do_not_fit():
     )
     assert "S is f32, expected ue8m0" in refusal(spec, Tensor((256, 8), "<f4", at=3 * GB))
     assert "not a multiple of 16 bytes" in refusal(spec, Tensor((256, 8), at=3 * GB + 4))
+
+
+@pytest.mark.parametrize("shape", [(256, 8), (2048,), (2, 2, 32, 4, 4)])
+def test_tiles_are_seen_as_they_lie(shape):
+    """Two tiles along K of 200 are 128 words of 8 bytes, side by side; rows of tiles are 1024 bytes apart."""
+    spec = scales_spec("blocked")
+    boxed = Argument("tensor_map", "S", box=(64, 2), element=TILES)
+    spec = replace(spec, arguments=tuple(boxed if a.tensor == "S" else a for a in spec.arguments))
+    found = call(spec, Tensor(shape, at=3 * GB))[1]
+    assert (found.element, found.address, found.swizzle) == ("u64", 3 * GB, 0)
+    assert (found.extents, found.strides, found.box) == ((128, 2), (1024,), (64, 2))
 
 
 def test_each_batch_has_tiles_of_its_own():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from scalec.abi import COUNTER_BYTES
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.lowering.builder import Variable
 from scalec.lowering.common.state import COMMON, State
 
 BARRIER = 8
@@ -16,35 +18,94 @@ VECTOR = 4
 """f32 that a thread moves at once: neighbouring threads then move neighbouring 16 bytes."""
 
 
-@COMMON.lowers("tile.sum_parts")
-def sum_parts(s: State, op: ir.OpView) -> None:
-    """Each thread finds in every part what the thread of its number stored: sums are moved in the order of registers.
+@dataclass(frozen=True)
+class _Piece:
+    """A fragment's sums in the workspace: piece `index` of as many as a tile's sums of a thread come in.
+
+    Sums are moved in the order of registers: each thread finds in every part what the thread of its number stored.
+    """
+
+    s: State
+    sums: list[Variable]
+    split: int
+    index: int
+    pieces: int
+
+    @staticmethod
+    def of(s: State, op: ir.OpView, index: int = 0, pieces: int = 1) -> _Piece:
+        sums = [v for wave in s.get(op.accumulator).waves for v in wave]
+        return _Piece(s, sums, tile.int_of(op.split), index, pieces)
+
+    @property
+    def part_bytes(self) -> int:
+        """Of all pieces of a part."""
+        return 4 * _threads(self.s) * len(self.sums) * self.pieces
+
+    @property
+    def groups(self) -> list[tuple[int, list[Variable]]]:
+        """(offset in bytes, sums) of each VECTOR."""
+        first = self.index * 4 * _threads(self.s) * len(self.sums)
+        steps = range(0, len(self.sums), VECTOR)
+        return [(first + 4 * _threads(self.s) * i, self.sums[i : i + VECTOR]) for i in steps]
+
+    def first(self, parts: ir.Value, number: ir.Value) -> ir.Value:
+        """Address of this thread's sums in part 0 of a tile."""
+        b = self.s.b
+        thread = _thread(self.s)
+        first = b.add(_pointer(self.s, parts), b.mul(number, b.constant(self.split * self.part_bytes, b.i64)))
+        return b.add(first, b.widen(b.mul(thread, 4 * VECTOR)))
+
+    def store(self, first: ir.Value, part: ir.Value) -> None:
+        b = self.s.b
+        mine = b.add(first, b.mul(b.widen(part), b.constant(self.part_bytes, b.i64)))
+        for offset, group in self.groups:
+            b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], [mine, *(v.get() for v in group)])
+
+    def add(self, first: ir.Value) -> None:
+        """The sums of all parts, in their order."""
+        b = self.s.b
+        at = b.variable(b.i64, first)
+        end = b.add(first, b.constant(self.split * self.part_bytes, b.i64))
+        for v in self.sums:
+            v.set(0.0)
+
+        def add_part() -> None:
+            address = at.get()
+            for offset, group in self.groups:
+                text = f"ld.global.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
+                for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [address]), strict=True):
+                    v.set(b.fadd(v.get(), x))
+            at.set(b.add(address, b.constant(self.part_bytes, b.i64)))
+
+        b.loop_once(add_part, lambda: b.compare("lt", at.get(), end))
+
+
+def _threads(s: State) -> int:
+    """All consumers."""
+    return 32 * s.geometry.warps * prod(s.geometry.units)
+
+
+def _thread(s: State) -> ir.Value:
+    return s.once("thread", lambda: s.b.sub(s.tid, s.b.constant(32 * s.first_warp)))
+
+
+def _pointer(s: State, source: ir.Value) -> ir.Value:
+    return s.b.op("llvm.ptrtoint", [s.b.i64], [s.get(source)])
+
+
+def _count(s: State, counters: ir.Value, number: ir.Value, split: int) -> ir.Value:
+    """Whether this CTA's part is the last of the tile's to arrive.
 
     What all consumers stored happens before the first thread's release, by the barrier between them, and its acquire
     before what they load, by the next one (PTX ISA 8.9: causality order). The increment wraps from split - 1 to 0, so
     that the last to arrive also readies the counter for the next launch.
     """
-    b, split = s.b, tile.int_of(op.split)
-    sums = [v for wave in s.get(op.accumulator).waves for v in wave]
-    threads = 32 * s.geometry.warps * prod(s.geometry.units)
-    thread = s.once("thread", lambda: b.sub(s.tid, b.constant(32 * s.first_warp)))
-    part_bytes = 4 * threads * len(sums)
-
-    def pointer(source: ir.Value) -> ir.Value:
-        return b.op("llvm.ptrtoint", [b.i64], [s.get(source)])
-
-    number = b.widen(s.get(op.number))
-    first = b.add(pointer(op.parts), b.mul(number, b.constant(split * part_bytes, b.i64)))
-    first = b.add(first, b.widen(b.mul(thread, 4 * VECTOR)))
-    mine = b.add(first, b.mul(b.widen(s.get(op.part)), b.constant(part_bytes, b.i64)))
-    groups = [(4 * threads * i, sums[i : i + VECTOR]) for i in range(0, len(sums), VECTOR)]
-    for offset, group in groups:
-        b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], [mine, *(v.get() for v in group)])
+    b, threads, thread = s.b, _threads(s), _thread(s)
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(f"bar.sync {BARRIER}, {threads};")
     arrived = b.variable(b.i32, 0)
     with b.when(b.compare("eq", thread, 0)):
-        counter = b.add(pointer(op.counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
+        counter = b.add(_pointer(s, counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
         text = f"atom.acq_rel.gpu.global.inc.u32 $0, [$1], {split - 1};"
         arrived.set(b.asm(text, [b.i32], [counter])[0])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
@@ -52,20 +113,32 @@ def sum_parts(s: State, op: ir.OpView) -> None:
         f"{{\n.reg .pred P, Q;\nsetp.eq.u32 P, $1, {split - 1};\n"
         f"bar.red.or.pred Q, {BARRIER}, {threads}, P;\nselp.b32 $0, 1, 0, Q;\n}}"
     )
-    last = b.compare("ne", b.asm(text, [b.i32], [arrived.get()])[0], 0)
-    s.values[op.result] = last
+    return b.compare("ne", b.asm(text, [b.i32], [arrived.get()])[0], 0)
+
+
+@COMMON.lowers("tile.sum_parts")
+def sum_parts(s: State, op: ir.OpView) -> None:
+    b, piece = s.b, _Piece.of(s, op)
+    number = b.widen(s.get(op.number))
+    first = piece.first(op.parts, number)
+    piece.store(first, s.get(op.part))
+    s.values[op.result] = last = _count(s, op.counters, number, piece.split)
     with b.when(last):
-        at = b.variable(b.i64, first)
-        end = b.add(first, b.constant(split * part_bytes, b.i64))
-        for v in sums:
-            v.set(0.0)
+        piece.add(first)
 
-        def add_part() -> None:
-            address = at.get()
-            for offset, group in groups:
-                text = f"ld.global.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
-                for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [address]), strict=True):
-                    v.set(b.fadd(v.get(), x))
-            at.set(b.add(address, b.constant(part_bytes, b.i64)))
 
-        b.loop_once(add_part, lambda: b.compare("lt", at.get(), end))
+@COMMON.lowers("tile.store_part")
+def store_part(s: State, op: ir.OpView) -> None:
+    piece = _Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces))
+    piece.store(piece.first(op.parts, s.b.widen(s.get(op.number))), s.get(op.part))
+
+
+@COMMON.lowers("tile.last_part")
+def last_part(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = _count(s, op.counters, s.b.widen(s.get(op.number)), tile.int_of(op.split))
+
+
+@COMMON.lowers("tile.add_parts")
+def add_parts(s: State, op: ir.OpView) -> None:
+    piece = _Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces))
+    piece.add(piece.first(op.parts, s.b.widen(s.get(op.number))))

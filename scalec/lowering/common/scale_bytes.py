@@ -9,6 +9,9 @@ from scalec.ir.mlir import ir
 from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import COMMON, State
 
+ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
+"""A word of four scales that are 1, by their type."""
+
 
 @COMMON.lowers("tile.byte_scales")
 def byte_scales(s: State, op: ir.OpView) -> None:
@@ -40,7 +43,11 @@ def load_bytes(s: State, op: ir.OpView) -> None:
             if address is None or not adjacent:
                 address = b.add(source, place(s, op, index, b.div(at, block)))
             text = f"@$2 ld.global.nc.{'b32' if step == 4 else 'u8'} $0, [$1 + {offset}];"
-            parts += b.asm(text, [b.i32], [address, inside, b.constant(0)], tied=1)
+            (part,) = b.asm(text, [b.i32], [address, inside, b.constant(0)], tied=1)
+            if tile.int_of(op.pads):  # the lowest bytes are of K; bfe: PTX ISA 9.7.1.19
+                bits = b.shl(b.min(b.ceildiv(b.sub(s.get(op.k), at), unit), 4), 3)
+                (part,) = b.asm("bfe.u32 $0, $1, 0, $2;", [b.i32], [part, bits], volatile=False, memory=False)
+            parts.append(part)
         for word, register in enumerate(registers):
             register.set(parts[word] if step == 4 else _word(s, parts[4 * word : 4 * word + 4]))
 

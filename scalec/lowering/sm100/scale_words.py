@@ -6,6 +6,7 @@ i + 96, one a column, which is where the products look for them (9.7.16.10.7).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -59,11 +60,29 @@ def commit(s: State, op: ir.OpView) -> None:
 def copy_words(s: State, op: ir.OpView) -> None:
     """No wait: products issued after it by the same thread are done after it (9.7.16.6.2, pairs that are pipelined)."""
     b, source, made = s.b, s.get(op.source), s.get(op.sums)
-    words, rows = tile.shape_of(op.source.type)
+    words, rows = tile.words_of(op.source.type)
     start = source.at(b, s.get(op.cursor), s.once(("words", op.source), lambda: start_of(s, source.base)), 16)
     if tile.int_of(op.column) == 0:
         b.asm("tcgen05.fence::after_thread_sync;")
-    for i in range(words * rows // tile.WORD_ROWS):
-        matrix = b.or_(b.widen(b.add(start, i * _BYTES >> 4)), b.constant(_DESCRIPTOR, b.i64))
-        at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
+    groups, as_tiles = rows // tile.WORD_ROWS, tile.bits_of(tile.element_of(op.source.type)) == 64
+    for word, group in itertools.product(range(words), range(groups)):
+        place = group * words + word if as_tiles else word * groups + group
+        matrix = b.or_(b.widen(b.add(start, place * _BYTES >> 4)), b.constant(_DESCRIPTOR, b.i64))
+        at = made.beside(s, tile.int_of(op.column) + (word * groups + group) * _COLUMNS)
+        if op.before is not None:
+            at = b.sub(at, s.get(op.before))
+        b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
+
+
+@TABLE.lowers("tile.fill_words")
+def fill_words(s: State, op: ir.OpView) -> None:
+    b, made = s.b, s.get(op.sums)
+    base = s.get(op.through).base
+    word = b.constant(common.ONES[tile.str_of(op.scale)])
+    b.asm("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", [], [b.add(base, b.shl(s.lane, 4)), word])
+    b.asm("fence.proxy.async.shared::cta;")  # tcgen05.cp reads it (9.7.13.4)
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    matrix = b.or_(b.widen(start_of(s, base)), b.constant(_DESCRIPTOR, b.i64))
+    for column in range(0, tile.int_of(op.columns), _COLUMNS):
+        at = made.beside(s, tile.int_of(op.column) + column)
         b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])

@@ -12,6 +12,7 @@ from typing import Any
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
+from scalec.lowering.common.scale_bytes import ONES
 from scalec.lowering.common.state import State
 from scalec.lowering.sm120.table import TABLE
 from scalec.lowering.sm120.transpose import UNPACK, load_transposed, swizzle
@@ -27,8 +28,6 @@ _ELEMENTS = {
     "f16": "f16",
     "tf32": "tf32",
 }
-# a one in each byte of a word, by the type of the scales
-_ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
 # by K of the instruction: kind, and scales of a row that it takes from a word, by their type (9.7.14.3, table 36)
 _KINDS = {32: ("mxf8f6f4", {"ue8m0": 1}), 64: ("mxf4nvf4", {"ue8m0": 2, "ue4m3": 4})}
 
@@ -206,7 +205,7 @@ class _Scale:
         if not scale:
             return None
         if words is None:
-            return _Scale([s.b.constant(_ONES[scale])], 0, 0)
+            return _Scale([s.b.constant(ONES[scale])], 0, 0)
         return _Scale([v.get() for v in words.current[byte // 4]], byte % 4, 16 if words.side == "a" else 8)
 
 

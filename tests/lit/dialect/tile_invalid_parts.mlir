@@ -30,6 +30,35 @@ func.func @p(%sums: memref<?xf32>, %counters: memref<?xi32>, %i: i32) {
 
 // -----
 
+// store_part: piece
+// EXPECT: piece 2 of 2
+func.func @p(%sums: memref<?xf32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.store_part"(%t, %sums, %i, %i) {piece = 2 : i64, pieces = 2 : i64, split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// last_part: counters
+// EXPECT: counters are memref<?xf32>, expected a memref of i32
+func.func @p(%sums: memref<?xf32>, %i: i32) {
+  %last = "tile.last_part"(%sums, %i) {split = 4 : i64} : (memref<?xf32>, i32) -> i1
+  return
+}
+
+// -----
+
+// add_parts: split
+// EXPECT: split is 1, expected at least 2
+func.func @p(%sums: memref<?xf32>, %i: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.add_parts"(%t, %sums, %i) {piece = 0 : i64, pieces = 2 : i64, split = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
+  return
+}
+
+// -----
+
 // tiles: split
 // EXPECT: split is 0, expected at least 1
 func.func @p(%m: i32, %n: i32) {

@@ -293,7 +293,7 @@
 // EXPECT: bytes is 0, expected at least 1
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 0 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 0 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -304,7 +304,7 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // EXPECT: unit is 0, expected at least 1
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 0 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 0 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -315,7 +315,7 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // EXPECT: block is 0, expected at least 1
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 0 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 0 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -326,7 +326,18 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // EXPECT: row_block is 0, expected at least 1
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 0 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 0 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
+    : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// load_bytes: pads
+// EXPECT: pads is 1 and whole 0: bytes that are loaded one by one are none that pad
+func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
+  %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 0 : i64, pads = 1 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -337,7 +348,7 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // EXPECT: whole is 2, expected 0 or 1
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 2 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 2 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -348,7 +359,7 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // EXPECT: layout is "tiles", expected row, col, blocked, packed
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "tiles", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "tiles", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -359,7 +370,7 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // EXPECT: 5 bytes into 1 words
 func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 5 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 5 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, memref<?x?xi8>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
@@ -370,7 +381,7 @@ func.func @p(%A: memref<?x?xi8>, %i: i64, %x: i32) {
 // EXPECT: reads scales from i64, expected a memref
 func.func @p(%A: i64, %i: i64, %x: i32) {
   %r = "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+  "tile.load_bytes"(%r, %A, %i, %i, %x, %x, %x, %x) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64, pads = 0 : i64}
     : (!tile.scale_bytes, i64, i64, i64, i32, i32, i32, i32) -> ()
   return
 }

@@ -263,11 +263,11 @@ func.func @p(%i: i32) {
 // -----
 
 // copy_words: rows
-// EXPECT: copies 1 by 64 of i32, expected words of rows by 128
+// EXPECT: copies 1 by 64 of i32, expected words of rows by 128, or i64 of rows of tiles by 64
 %s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.copy_words"(%s, %w, %c) {column = 0 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+"tile.copy_words"(%s, %w, %c) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -276,7 +276,60 @@ func.func @p(%i: i32) {
 %s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.copy_words"(%s, %w, %c) {column = 4 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+"tile.copy_words"(%s, %w, %c) {column = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+
+// -----
+
+// copy_words: tiles of scales
+// EXPECT: copies 2 by 96 of i64, expected words of rows by 128, or i64 of rows of tiles by 64
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 96>, i64, 0 : i64, 3 : i64>
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.copy_words"(%s, %w, %c) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 96>, i64, 0 : i64, 3 : i64>, !tile.position) -> ()
+
+// -----
+
+// copy_words: columns before the tile's first row
+// EXPECT: column 1, expected at least 2: columns go before it
+func.func @p(%before: i32) {
+  %s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>
+  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  "tile.copy_words"(%s, %w, %c, %before) {column = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>, !tile.position, i32) -> ()
+  return
+}
+
+// -----
+
+// fill_words: columns
+// EXPECT: fills 6 columns, expected a multiple of 4
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 6 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
+// fill_words: columns beside the accumulators
+// EXPECT: columns up to 12 of 8 beside the accumulators
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = 4 : i64, columns = 8 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
+// fill_words: by way of
+// EXPECT: by way of !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>, expected a word of 128 rows
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 8 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
+// fill_words: first column
+// EXPECT: column is -4, expected at least 0
+%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+"tile.fill_words"(%s, %w) {column = -4 : i64, columns = 4 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
 
 // -----
 

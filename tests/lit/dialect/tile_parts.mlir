@@ -16,6 +16,12 @@ func.func @parts(%m: i32, %n: i32, %sums: memref<?xf32>, %counters: memref<?xi32
     "tile.when"(%last) ({
       "tile.drain"() : () -> ()
     }) : (i1) -> ()
+    // CHECK: "tile.store_part"({{.*}}) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : ({{.*}}, memref<?xf32>, i32, i32) -> ()
+    "tile.store_part"(%t, %sums, %part, %number) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32, i32) -> ()
+    // CHECK-NEXT: "tile.last_part"({{.*}}) {split = 4 : i64} : (memref<?xi32>, i32) -> i1
+    %all = "tile.last_part"(%counters, %number) {split = 4 : i64} : (memref<?xi32>, i32) -> i1
+    // CHECK-NEXT: "tile.add_parts"({{.*}}) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : ({{.*}}, memref<?xf32>, i32) -> ()
+    "tile.add_parts"(%t, %sums, %number) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
   // CHECK: }) {{{.*}}split = 4 : i64
   }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 4 : i64, tile = array<i64: 64, 64>} : (i32, i32) -> ()
   return

@@ -6,6 +6,9 @@
 !a = !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
 !b = !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>
 !sums = !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+!scaled = !tile.tensor_memory<array<i64: 128, 64>, 1 : i64>
+!words = !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>
+!tiles = !tile.buffer<array<i64: 2, 256>, i64, 0 : i64, 3 : i64>
 !taken = !tile.accumulator<array<i64: 32, 32>, "warp">
 
 func.func @tensor(%again: i1) {
@@ -36,5 +39,23 @@ func.func @tensor(%again: i1) {
   "tile.vacate"(%done, %slot) : (!tile.stages, !tile.position) -> ()
   // CHECK-NEXT: "tile.free_sums"(%[[SUMS]]) : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>) -> ()
   "tile.free_sums"(%sums) : (!sums) -> ()
+  return
+}
+
+// scale words: two of each row; four of each, in two rows of tiles of a tensor, where the tile begins within one
+func.func @words(%before: i32) {
+  %words = "tile.shared"() {offset = 0 : i64} : () -> !words
+  %tiles = "tile.shared"() {offset = 3072 : i64} : () -> !tiles
+  %sums = "tile.sums"() {beside = 42 : i64, offset = 15360 : i64} : () -> !scaled
+  // CHECK: %[[AT:.*]] = "tile.cursor"() {depth = 3 : i64}
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  // CHECK-NEXT: "tile.copy_words"(%{{.*}}, %{{.*}}, %[[AT]]) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+  "tile.copy_words"(%sums, %words, %at) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!scaled, !words, !tile.position) -> ()
+  // CHECK-NEXT: "tile.copy_words"(%{{.*}}, %{{.*}}, %[[AT]], %{{.*}}) {column = 10 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 2, 256>, i64, 0 : i64, 3 : i64>, !tile.position, i32) -> ()
+  "tile.copy_words"(%sums, %tiles, %at, %before) {column = 10 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!scaled, !tiles, !tile.position, i32) -> ()
+  // CHECK: %[[ONE:.*]] = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+  %one = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+  // CHECK-NEXT: "tile.fill_words"(%{{.*}}, %[[ONE]]) {column = 8 : i64, columns = 4 : i64, scale = "ue4m3"} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+  "tile.fill_words"(%sums, %one) {column = 8 : i64, columns = 4 : i64, scale = "ue4m3"} : (!scaled, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
   return
 }

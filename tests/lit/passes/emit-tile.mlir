@@ -187,7 +187,7 @@
 // REGISTERS: "tile.store"(%[[SUM]]
 // REGISTERS: "tile.expect"{{.*}} {bytes = 32768 : i64}
 // REGISTERS: "tile.byte_scales"() {rows = 128 : i64, warps = 3 : i64, words = 1 : i64}
-// REGISTERS: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "row", row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
+// REGISTERS: "tile.load_bytes"({{.*}}) {block = 32 : i64, bytes = 4 : i64, layout = "row", pads = 0 : i64, row_block = 1 : i64, unit = 32 : i64, whole = 1 : i64}
 // REGISTERS: "tile.acquire"
 // REGISTERS-NEXT: "tile.store_bytes"
 // REGISTERS-NEXT: "tile.store_bytes"
@@ -259,3 +259,39 @@
 // QUANTISED: "tile.epilogue"(%[[QSUM]]
 // QUANTISED: "tile.quantize"(%[[QSUM]], {{.*}}) {block = 32 : i64, element = f8E4M3FN, exchange = -1 : i64, layout = "row", padding = 0 : i64, ragged = 0 : i64, scale = "ue8m0", together = 4 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">, memref<512x16xf8E8M0FNU>
 // QUANTISED-NEXT: "tile.store"(%[[QSUM]]
+
+// Scales in tiles of 128x4 come to the stages as they lie: the full barrier counts the copying thread alone, and no
+// thread brings scales. A tile of 192 columns may begin within a tile of scales, whose first two columns then go before.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=BLOCKED
+// BLOCKED: %[[A:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>
+// BLOCKED: %[[B:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 2, 64>, i64, 0 : i64, 3 : i64>
+// BLOCKED: %[[RING:.*]] = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64
+// BLOCKED: %[[SUMS:.*]] = "tile.sums"() {beside = 14 : i64
+// BLOCKED: "tile.expect"{{.*}} {bytes = 42496 : i64}
+// BLOCKED: %[[X:.*]] = arith.muli {{.*}}, %c64_i32
+// BLOCKED: %[[Y:.*]] = arith.divui
+// BLOCKED: "tile.copy"({{.*}}, %[[A]], %[[RING]], {{.*}}, %[[X]], %[[Y]])
+// BLOCKED: "tile.copy"({{.*}}, %[[B]], %[[RING]]
+// BLOCKED-NOT: tile.byte_scales
+// BLOCKED: %[[WITHIN:.*]] = arith.andi
+// BLOCKED: %[[BEFORE:.*]] = arith.divui %[[WITHIN]], %c32_i32
+// BLOCKED: "tile.copy_words"(%[[SUMS]], %[[A]], %[[AT:.*]]) {column = 0 : i64
+// BLOCKED-NEXT: "tile.copy_words"(%[[SUMS]], %[[B]], %[[AT]], %[[BEFORE]]) {column = 6 : i64
+// BLOCKED: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_words = 6 : i64
+
+// One side alone: threads bring the other's.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,stages=3 --emit tile | filecheck %s --check-prefix=BESIDE
+// BESIDE: "tile.ring"() {depth = 3 : i64, empty = 2 : i64, full = 65 : i64
+// BESIDE-COUNT-3: "tile.copy"
+// BESIDE: "tile.byte_scales"() {rows = 128 : i64, warps = 2 : i64, words = 1 : i64}
+// BESIDE-NOT: tile.byte_scales
+
+// A side without scales takes ones, which the warp that issues products brings to tensor memory once.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]:e4m3 scale(1x32:ue8m0@blocked,none)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,stages=3 --emit tile | filecheck %s --check-prefix=BARE
+// BARE: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
+// BARE: %[[ONE:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
+// BARE: "tile.fill_words"(%[[SUMS]], %[[ONE]]) {column = 4 : i64, columns = 8 : i64, scale = "ue8m0"}
+// BARE: "tile.tiles"
+// BARE: "tile.copy_words"(%[[SUMS]]
+// BARE-NOT: tile.copy_words
+// BARE: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_unit = 128 : i64, b_words = 4 : i64, k = 32 : i64, scale = "ue8m0"}
