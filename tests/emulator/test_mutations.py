@@ -187,7 +187,7 @@ def faulty(fault: Fault) -> str:
     return changed
 
 
-NAMES = ["FP8", "thread", "bf16", "tensor", "direct", "unpacked", "mxfp8", "nvfp4", "padded", "promoted"]
+NAMES = ["FP8", "thread", "bf16", "tensor", "rounds", "direct", "unpacked", "mxfp8", "nvfp4", "padded", "promoted"]
 
 
 @pytest.mark.parametrize("program", SIZES, ids=NAMES)

@@ -16,12 +16,15 @@ from scalec.lowering.common import control
 from scalec.lowering.common import scale_bytes as common
 from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import State
-from scalec.lowering.sm100.multiply import issuer, start_of
+from scalec.lowering.sm100.multiply import issuer, joined, start_of
 from scalec.lowering.sm100.table import TABLE
 
 _BYTES = 4 * tile.WORD_ROWS  # of one copy
 _COLUMNS = 4  # that it fills
-_DESCRIPTOR = 1 << 46 | (8 * 16 >> 4) << 32  # no swizzle; 8 rows of 16 bytes lie 128 bytes from the next 8
+_OWN = 4  # copies of a stage whose descriptors have registers of their own
+_UPPER = (
+    1 << 14 | 8 * 16 >> 4
+)  # half of the matrix descriptor: no swizzle; 8 rows of 16 bytes lie 128 bytes from the next 8
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,11 @@ def copy_words(s: State, op: ir.OpView) -> None:
     """No wait: products issued after it by the same thread are done after it (9.7.16.6.2, pairs that are pipelined)."""
     b, source, made = s.b, s.get(op.source), s.get(op.sums)
     words, rows = tile.shape_of(op.source.type)
-    start = source.at(b, s.get(op.cursor), s.once(("words", op.source), lambda: start_of(s, source.base)), 16)
+    start = start_of(s, source, s.get(op.cursor))
     if tile.int_of(op.column) == 0:
         b.asm("tcgen05.fence::after_thread_sync;")
     for i in range(words * rows // tile.WORD_ROWS):
-        matrix = b.or_(b.widen(b.add(start, i * _BYTES >> 4)), b.constant(_DESCRIPTOR, b.i64))
+        upper = made.constant(s, _UPPER, (tile.int_of(op.column) // _COLUMNS + i) % _OWN)
+        matrix = joined(s, b.add(start, i * _BYTES >> 4), upper)
         at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
         b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
