@@ -314,6 +314,13 @@ _B200 = Rates(
     launch=_LAUNCH,
 )
 
+_B300 = replace(
+    # NVIDIA states B200's figures for 8- to 32-bit operands and for memory, and more for 4-bit ones; what instructions
+    # of K = 64 have of that, the only ones that there are kernels for, no document tells
+    _B200,
+    source="B200's, which B300 has too: " + _B200.source,
+)
+
 _RTX_PRO_6000 = Rates(
     # RTX PRO 6000 Blackwell Workstation Edition datasheet: 125 TFLOP/s of FP32 on 24064 cores, which is a clock of
     # 2.6 GHz (2617 MHz in NVIDIA's RTX Blackwell PRO whitepaper); 4000 TOPS of FP4 with sparsity, half of it dense:
@@ -340,6 +347,23 @@ _RTX_PRO_6000 = Rates(
 
 _CONVERTS = frozenset({"e4m3", "e5m2", *_NARROW})
 
+_SM100 = Target(
+    "sm_100a",
+    (10, 0),
+    88,
+    232448,
+    65536,
+    255,
+    _SM100_MMA,
+    sms=148,
+    max_cluster=8,
+    rates=_B200,
+    devices=("B200", "GB200"),
+    no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
+    converts=_CONVERTS,
+    launch_control=True,
+)
+
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
@@ -357,21 +381,16 @@ TARGETS: dict[str, Target] = {
             devices=("H100", "H200", "GH200"),
             no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
         ),
-        Target(
-            "sm_100a",
-            (10, 0),
-            88,
-            232448,
-            65536,
-            255,
-            _SM100_MMA,
-            sms=148,
-            max_cluster=8,
-            rates=_B200,
-            devices=("B200", "GB200"),
-            no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
-            converts=_CONVERTS,
-            launch_control=True,
+        _SM100,
+        # the same but for what has no kernel: .kind::i8 is not there, and K = 96 of 4-bit operands is (PTX ISA
+        # 9.7.16.10.9, target notes, and 9.7.16.2); the launch reads the real count of SMs
+        replace(
+            _SM100,
+            name="sm_103a",
+            capability=(10, 3),
+            rates=_B300,
+            devices=("B300", "GB300"),
+            no_kernel=frozenset(),
         ),
         Target(
             "sm_120a",

@@ -103,7 +103,8 @@ class Schedule:
             (loads and stores of producer warps; any layout).
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
-        unroll: K blocks in one iteration of the main loop; above 1 where K is known.
+        unroll: K blocks in one iteration of the main loop; above 1 where K is known, or sums in tensor memory, where
+            it is the loop that issues products, and `stages` blocks, or a multiple, are rounds of the ring.
         epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy) or "direct" (registers
             to global memory).
         staged: waves of each warpgroup, or warp, that go through shared memory at once; 0: all of them.

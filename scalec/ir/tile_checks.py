@@ -55,6 +55,24 @@ def maker(value: ir.Value, name: str) -> Any:
     return None if isinstance(owner, ir.Block) or owner.name != name else owner.opview
 
 
+def in_rounds(op: ir.OpView, cursors: Sequence[ir.Value], bodies: int) -> bool:
+    """Refuses cursors of which a round of so many bodies does not know the stages."""
+    whole, rounds = bodies, f"{bodies} bodies"
+    for cursor in cursors:
+        made = maker(cursor, "tile.cursor")
+        if made is None:
+            return fail(op, "a cursor of its iterations is not made by tile.cursor")
+        depth = int_of(made.depth)
+        if whole % depth:
+            return fail(op, f"an iteration is {rounds} and a cursor has {depth} stages, expected a divisor")
+        moves = sum(o.operation.name == "tile.advance" and o.cursor == cursor for o in op.body.blocks[0].operations)
+        if moves != 1:
+            return fail(op, f"body advances a cursor of its iterations {moves} times, expected once")
+        if cursor == cursors[0]:
+            whole, rounds = depth, f"{depth} stages of the first cursor"
+    return True
+
+
 def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
     """Refuses a cursor of another depth than its ring or the buffers whose stages it picks."""
     cursor = maker(op.cursor, "tile.cursor")

@@ -387,10 +387,10 @@ class StoreOp(Tile.Operation, name="store"):
                 op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
             )
         wave = wave_rows(op.accumulator.type)
-        if box[1] != wave or box[0] * bits_of(element) != 8 * swizzle:
+        if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * swizzle:
             return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {swizzle} bytes (the swizzle)")
         tall, wide = shape_of(staging)
-        if tall % wave or wide % columns or columns % box[0]:
+        if tall % box[1] or wide % columns or columns % box[0]:
             return fail(
                 op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"
             )

@@ -2,10 +2,11 @@
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import announces, at_least, extents, flag, in_step, positive_tile, takes
+from scalec.ir.tile_checks import announces, at_least, extents, flag, in_rounds, in_step, positive_tile, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -175,9 +176,15 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
 
 
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
-    """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration."""
+    """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration.
+
+    With `cursors`, which body advances by one, such an iteration begins where the first of them is at stage 0, and the
+    steps before and behind are walked one by one: so each of its bodies has known stages. Where the first is at stage
+    0, so are the others, of depths that divide that of the first, as that divides `unroll`.
+    """
 
     k: ext.Operand[I32]
+    cursors: Sequence[ext.Operand[CursorType]]
     start: ir.IntegerAttr
     step: ir.IntegerAttr
     unroll: ir.IntegerAttr
@@ -186,7 +193,7 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         fits = at_least(op, 0, "start") and at_least(op, 1, "step", "unroll")
-        return fits and takes(op, [ir.IntegerType.get_signless(32)])
+        return fits and takes(op, [ir.IntegerType.get_signless(32)]) and in_rounds(op, op.cursors, int_of(op.unroll))
 
 
 # ----------------------------------------------------------------------------------------------- storage and barriers

@@ -8,7 +8,7 @@ from scalec.lowering import sm90, sm100, sm120
 from scalec.lowering.common import kernel as kernels
 from scalec.targets import TARGETS
 
-TABLES = {t.target: t for t in (sm90.TABLE, sm100.TABLE, sm120.TABLE)}
+TABLES = {t.target: t for t in (sm90.TABLE, *sm100.TABLES, sm120.TABLE)}
 
 
 def check(target: str) -> None:

@@ -60,6 +60,11 @@ class Builder:
             return b
         return arith.addi(*self._pair(a, b))
 
+    def add_within(self, a: ir.Value, b: int) -> ir.Value:
+        """a + b, a sum that does not wrap around: LLVM then knows that it is not 0."""
+        no_wrap = ir.Attribute.parse("#arith.overflow<nuw>")
+        return self.op("arith.addi", [a.type], [a, self.value(b, a.type)], overflowFlags=no_wrap) if b else a
+
     def mul(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value | int:
         if isinstance(a, int) and isinstance(b, int):
             return a * b
@@ -91,7 +96,9 @@ class Builder:
     def xor(self, a: ir.Value, b: ir.Value | int) -> ir.Value:
         return a if isinstance(b, int) and b == 0 else arith.xori(*self._pair(a, b))
 
-    def shl(self, a: ir.Value, b: int) -> ir.Value:
+    def shl(self, a: ir.Value | int, b: int) -> ir.Value | int:
+        if isinstance(a, int):
+            return a << b
         return arith.shli(*self._pair(a, b))
 
     def shr(self, a: ir.Value, b: int) -> ir.Value:

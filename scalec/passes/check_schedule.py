@@ -304,7 +304,7 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
 
 
 def _unroll(problem: Problem, schedule: Any) -> None:
-    if schedule.unroll > 1 and problem.k.size is None:
+    if schedule.unroll > 1 and problem.k.size is None and problem.family.sums_in == "registers":
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {problem.k.name} is not known",
             expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",

@@ -60,8 +60,8 @@ class Epilogue(Frame):
             self.quantize(accumulator, result.scale, element, place)
         if s.epilogue == "bulk":
             columns = s.swizzle_c * 8 // self.result_bits
-            box = (columns, self.wave)
-            stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, self.wave)
+            box = (columns, self.stored_rows)
+            stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, self.stored_rows)
             source = Source("tensor_map", result.name, box=stored, swizzle=s.swizzle_c, align=16)
             target = e.parameter(self.body, e.descriptor(box, element, s.swizzle_c), source)
             e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0])
@@ -108,6 +108,11 @@ class Epilogue(Frame):
             n = self.problem.n
             together = 1 if n.size is None else math.gcd(together, n.tiles(scale.block, 0))
         return together
+
+    @property
+    def stored_rows(self) -> int:
+        """Rows of a box that one bulk copy writes: those of a wave."""
+        return self.wave
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""

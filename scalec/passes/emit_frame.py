@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -258,12 +258,17 @@ class Frame:
         return Work(m0, n0, e.arith("arith.subi", end, k0), k0, part, number)
 
     @contextmanager
-    def over_k(self, w: Work, unroll: int = 1, step: int = 0, start: int = 0) -> Iterator[ir.Value]:
+    def over_k(
+        self, w: Work, unroll: int = 1, step: int = 0, start: int = 0, cursors: Sequence[ir.Value] = ()
+    ) -> Iterator[ir.Value]:
         """The loop over the K of a tile or part from its element `start` on, in steps of one K block unless `step` says
-        otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors."""
+        otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
+        iterations begin where `cursors` are at stage 0, if there are any."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        with self.e.region("tile.steps", [w.k], (i32,), start=start, step=step, unroll=unroll) as block:
+        operands, segments = [w.k, *cursors], (1, len(cursors))
+        attributes = {"start": start, "step": step, "unroll": unroll}
+        with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
             yield block.arguments[0]
 
     def at_k(self, w: Work, k: ir.Value | None = None) -> ir.Value:

@@ -17,6 +17,7 @@ from scalec.passes.resources import (
     columns_beside,
     ones_columns,
     parts_taken,
+    staged_rows,
     sums_slots,
     taken_columns,
     word_columns,
@@ -58,6 +59,11 @@ class TensorConsumer(Producer, Consumer):
         """The warp that issues products, too."""
         return super().walkers(scale_warps) + 1
 
+    @property
+    def stored_rows(self) -> int:
+        """All that a warp stages at once: their parts in shared memory lie under each other."""
+        return staged_rows(self.problem, self.schedule) // self.units[0]
+
     def give_back(self, h: Handles) -> None:
         self.e.op("tile.free_sums", operands=[h.sums])
 
@@ -93,7 +99,7 @@ class TensorConsumer(Producer, Consumer):
             if not promote:
                 e.op("tile.acquire", operands=[h.sums_ring, slot])
             before = {side.label: self.columns_before(side, w) for side in scaled}
-            with self.over_k(w, self.schedule.unroll) as k0:
+            with self.over_k(w, self.schedule.unroll, cursors=self.rounds(cursor, slot)) as k0:
                 if promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
                 e.op("tile.wait", operands=[h.ring, cursor])
@@ -118,6 +124,14 @@ class TensorConsumer(Producer, Consumer):
             return []
         within = self.e.arith("arith.andi", w.row0[side.label], self.e.i32(WORD_ROWS - 1))
         return [self.e.arith("arith.divui", within, self.e.i32(LANES))]
+
+    def rounds(self, cursor: ir.Value, slot: ir.Value) -> list[ir.Value]:
+        """The cursors whose stages an iteration knows: that of the stages where it is a round of them (`unroll`), and
+        with promotion that of the accumulators too, where a round of stages is one of theirs."""
+        s = self.schedule
+        if s.unroll == 1 or s.unroll % s.stages:
+            return []
+        return [cursor, slot] if s.promote and s.stages % sums_slots(self.problem, s) == 0 else [cursor]
 
     def sums_done(self, h: Handles, slot: ir.Value) -> None:
         """The accumulator at `slot` may be read when its products are done."""
@@ -205,7 +219,7 @@ class TensorConsumer(Producer, Consumer):
             fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
                 self.fetch(h, side, fetched, w.row0, self.at_k(w))
-            with self.over_k(w, s.unroll) as k0:
+            with self.over_k(w) as k0:
                 e.op("tile.wait", operands=[h.ring, cursor])
                 factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
                 for column, taken in self.taking(h, slot, parts):

@@ -356,7 +356,8 @@ def factor_registers(problem: Problem, columns: int, unroll: int) -> int:
     this tells which of 256x128 and 192x128 spill, at each unroll (ptxas 13.5, 2026-11-21).
     """
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    return max((max(0, columns // b - FREE_FACTORS) * (1 + unroll) for b in blocks), default=0)
+    sets = 1 + (1 if problem.family.sums_in == "tensor" else unroll)  # there the loop that promotes is not unrolled
+    return max((max(0, columns // b - FREE_FACTORS) * sets for b in blocks), default=0)
 
 
 def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:

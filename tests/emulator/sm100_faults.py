@@ -9,6 +9,8 @@ TENSOR = (
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 "
     "with tile=128x64x128, cluster=1x1, stages=3, unroll=1, epilogue=bulk, staged=0, swap=0, order=n, group=8"
 )
+# five K blocks on a ring of three: some tiles begin within a round
+ROUNDS = TENSOR.replace("unroll=1", "unroll=3")
 DIRECT = "C[m,n]:f32 = A[m,k] @ B[n,k] with tile=128x48x64, cluster=1x1, stages=3, unroll=1, swap=0"
 UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, cluster=1x1, stages=2, unroll=1, swap=0"
 # 27 clusters of two, of which two run at once: the ring of three responses goes round often; one K block a tile,
@@ -28,6 +30,7 @@ ONES = (
 )
 SIZES = {
     TENSOR: (530, 136, 640),
+    ROUNDS: (530, 136, 640),
     DIRECT: (300, 136, 320),
     UNPACKED: (140, 136, 384),
     BLOCKED: (300, 200, 640),
@@ -42,10 +45,11 @@ _PRODUCT = (
 _COMMIT = r"(\tadd\.s32 [^\n]*\n\t// begin inline asm\n\t@%p\d+ tcgen05\.commit[^\n]*\n\t// end inline asm\n)"
 _LAST = r"(\ttcgen05\.wait::ld[^\n]*\n\t// end inline asm\n)"
 _BACK = r"((?:[^\n]*\n){4}\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*\n\t// end inline asm\n)"
-_START = r"or\.b64 \t(%rd\d+), (%rd\d+), 4611756662049472512;"
+# upper half of a matrix descriptor: 128-byte swizzle, version 1, 1024 bytes from 8 rows to the next
+_UPPER, _HALF = r"add\.s32 \t(%r\d+), (%r\d+), 1073758272;", 1073758272
 # instruction descriptor: FP32 sums, E4M3 by E4M3, N = 64, M = 128
-_WHAT, _IS = r"mov\.b32 \t(%r\d+), 135266320;", 135266320
-_FLAG = r"selp\.b32 \t(%r\d+), 1, 0, (%p\d+);(?=\n\tmov)"
+_WHAT, _IS = r"add\.s32 \t(%r\d+), (%r\d+), 135266320;", 135266320
+_FLAG = r"selp\.b32 \t(%r\d+), 1, 0, (%p\d+);(?=\n\t// begin inline asm\n\t\{\n\.reg)"
 # of the warp that issues products, of the consumers, of the thread that copies and asks: a response is waited for, read
 # and handed back; the request
 _RESPONSE = r"(mbarrier\.try_wait[^\n]*\n)@P1 bra DONE;\nbra WAIT;(?=\nDONE:(?:\n[^\n]*){4,10}\n\.reg \.b128)"
@@ -57,7 +61,7 @@ _LOOP = r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 639;"
 
 
 def _descriptor(what: str, change: int, *kinds: str) -> Fault:
-    return Fault(what, TENSOR, _WHAT, rf"mov.b32 \t\1, {_IS + change};", kinds)
+    return Fault(what, TENSOR, _WHAT, rf"add.s32 \t\1, \2, {_IS + change};", kinds)
 
 
 FAULTS = [
@@ -115,7 +119,8 @@ FAULTS = [
           r"shl\.b32 \t(%r\d+), (%r\d+), 6;(?=\n\tadd\.s32 \t%r\d+, %r\d+, %r\d+;\n\tadd)", r"shl.b32 \t\1, \2, 5;",
           (WRONG, "tensor-memory", *EARLY)),
     Fault("the products' stride of an accumulator halved", TENSOR,
-          r"shl\.b32 \t(%r\d+), (%r\d+), 6;(?=\n\tadd\.s32 \t%r\d+, %r\d+, %r\d+;\n\tcvt)", r"shl.b32 \t\1, \2, 5;",
+          r"shl\.b32 \t(%r\d+), (%r\d+), 6;(?=\n\tadd\.s32 \t%r\d+, %r\d+, %r\d+;\n\t// begin inline asm\n\tmov)",
+          r"shl.b32 \t\1, \2, 5;",
           (WRONG, "tensor-memory", *EARLY)),
     Fault("fewer columns allocated", TENSOR, r"mov\.b32 \t(%r\d+), 128;(?=\n\t// begin inline asm\n\ttcgen05\.alloc)",
           r"mov.b32 \t\1, 64;", ("tensor-memory",)),
@@ -131,18 +136,19 @@ FAULTS = [
     _descriptor("the type of the sums in the instruction descriptor", -(1 << 4), WRONG, "uninitialised"),
     _descriptor("A negated by the instruction descriptor", 1 << 13, WRONG),
     _descriptor("A transposed by the instruction descriptor", 1 << 15, WRONG, "descriptor", *EARLY),
-    _descriptor("half of the columns in the instruction descriptor", -(4 << 17), WRONG, "uninitialised"),
+    _descriptor("half of the columns in the instruction descriptor", -(4 << 17), WRONG, "uninitialised",
+                "tensor-memory"),
     _descriptor("more columns in the instruction descriptor", 2 << 17, "tensor-memory", *EARLY),
-    _descriptor("half of the rows in the instruction descriptor", -(4 << 24), WRONG, "uninitialised"),
+    _descriptor("half of the rows in the instruction descriptor", -(4 << 24), WRONG, "uninitialised", "tensor-memory"),
     _descriptor("a reserved bit of the instruction descriptor", 1 << 6, "descriptor"),
-    Fault("the swizzle of A's descriptor", TENSOR, _START, rf"or.b64 \t\1, \2, {4611756662049472512 + (2 << 61)};",
+    Fault("the swizzle of A's descriptor", TENSOR, _UPPER, rf"add.s32 \t\1, \2, {_HALF + (2 << 29)};",
           (WRONG, *EARLY)),
-    Fault("the stride of B's descriptor", TENSOR, _START, rf"or.b64 \t\1, \2, {4611756662049472512 - (32 << 32)};",
+    Fault("the stride of B's descriptor", TENSOR, _UPPER, rf"add.s32 \t\1, \2, {_HALF - 32};",
           (WRONG, *EARLY), at=1),
-    Fault("the version of a descriptor", TENSOR, _START, rf"or.b64 \t\1, \2, {4611756662049472512 - (1 << 46)};",
+    Fault("the version of a descriptor", TENSOR, _UPPER, rf"add.s32 \t\1, \2, {_HALF - (1 << 14)};",
           ("descriptor",)),
-    Fault("the K step of A's descriptor", TENSOR, r"or\.b64 \t(%rd\d+), (%rd\d+), 4611756662049472514;",
-          r"or.b64 \t\1, \2, 4611756662049472516;", (WRONG,)),
+    Fault("the K step of A's descriptor", TENSOR, r"or\.b32 \t(%r\d+), (%r\d+), 2;(?=\n\t// begin inline asm\n\tmov)",
+          r"or.b32 \t\1, \2, 4;", (WRONG,)),
     Fault("a tile's first product adds to the last tile's sums", TENSOR, _FLAG,
           r"selp.b32 \t\1, 1, 1, \2;", (WRONG, "uninitialised")),
     Fault("a stage's first product overwrites", TENSOR, _FLAG,
@@ -163,17 +169,17 @@ FAULTS = [
           ("deadlock", "barrier", *EARLY)),
     Fault("the last columns stored elsewhere", TENSOR, r"\tor\.b32 \t(%r\d+), (%r\d+), 32;", r"\tor.b32 \t\1, \2, 0;",
           (WRONG, "race", "in-flight")),
-    Fault("columns stored before the last ones' copy has read", TENSOR, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n",
+    Fault("columns stored before the last ones' copy has read", TENSOR, r"\tcp\.async\.bulk\.wait_group\.read 0;\n",
           "", ("race", "in-flight"), at=1),
     Fault("a staged wave's fence dropped", TENSOR, r"\tfence\.proxy\.async[^\n]*\n", "", ("proxy",), at=1),
     Fault("the column of a later tcgen05.ld", DIRECT, r"add\.s32 \t(%r\d+), (%r\d+), 1048608;",
           r"add.s32 \t\1, \2, 1048592;", (WRONG,)),
     Fault("the distance of accumulators", DIRECT, r"mad\.lo\.s32 \t(%r\d+), (%r\d+), 48, (%r\d+);",
           r"mad.lo.s32 \t\1, \2, 32, \3;", (WRONG, "tensor-memory", *EARLY)),
-    Fault("the K step of B's descriptor", DIRECT, r"or\.b64 \t(%rd\d+), (%rd\d+), 4611756662049472518;",
-          r"or.b64 \t\1, \2, 4611756662049472516;", (WRONG,), at=1),
-    Fault("e2m1 multiplied as e2m3", UNPACKED, r"mov\.b32 \t(%r\d+), 134747152;",
-          rf"mov.b32 \t\1, {134747152 - (2 << 10)};", (WRONG, "uninitialised")),
+    Fault("the K step of B's descriptor", DIRECT, r"or\.b32 \t(%r\d+), (%r\d+), 6;(?=\n\t// begin inline asm\n\tmov)",
+          r"or.b32 \t\1, \2, 4;", (WRONG,), at=1),
+    Fault("e2m1 multiplied as e2m3", UNPACKED, r"add\.s32 \t(%r\d+), (%r\d+), 134747152;",
+          rf"add.s32 \t\1, \2, {134747152 - (2 << 10)};", (WRONG, "uninitialised")),
     Fault("bytes of a stage that count what pads", UNPACKED, r"mov\.b32 \t(%r\d+), 18432;", r"mov.b32 \t\1, 20480;",
           ("deadlock",)),
     Fault("no request for a next tile", CONTROL, _REQUEST, "", ("deadlock",)),
@@ -240,6 +246,17 @@ FAULTS = [
     Fault("ones elsewhere", ONES, r"(@%p\d+ tcgen05\.cp[^\n]*) \[%r\d+\]", r"\1 [0]", ("tensor-memory", *EARLY)),
     Fault("the rows of a copy of scales", BLOCKED, r"or\.b64 \t(%rd\d+), (%rd\d+), 70403103916032;",
           rf"or.b64 \t\1, \2, {70403103916032 - (4 << 32)};", (WRONG,)),
+    Fault("the parity of a round's stages never flips", ROUNDS, r"xor\.b32 \t(%r\d+), (%r\d+), 1;",
+          r"mov.b32 \t\1, \2;", ("deadlock", "barrier", *EARLY), at=2),
+    Fault("a round waits for its second stage at the third's barrier", ROUNDS, r"\[(%r\d+)\+8\], (%r\d+), 0x989680",
+          r"[\1+16], \2, 0x989680", ("deadlock", *EARLY)),
+    Fault("a round does not wait for its third stage", ROUNDS, _WAIT, _NO_WAIT, EARLY, at=6),
+    Fault("a round begins at any stage", ROUNDS, r"or\.pred \t(%p\d+), %p\d+, (%p\d+);", r"mov.pred \t\1, \2;",
+          ("deadlock", "barrier", WRONG, *EARLY)),
+    Fault("a round begins at too few K blocks", ROUNDS, r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 383;",
+          r"setp.gt.u32 \t\1, \2, 511;", ("deadlock", "barrier", WRONG, *EARLY)),
+    Fault("a round's third stage is multiplied from the second", ROUNDS, r"add\.s32 \t(%r\d+), (%r\d+), 2049;",
+          r"add.s32 \t\1, \2, 1025;", (WRONG, *EARLY)),
 ]  # fmt: skip
 
 # what runs clean, with right numbers: see docs/emulator.md

@@ -192,6 +192,7 @@ NAMES = [
     "thread",
     "bf16",
     "tensor",
+    "rounds",
     "direct",
     "unpacked",
     "blocked",

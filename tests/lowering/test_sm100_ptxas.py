@@ -1,4 +1,5 @@
-"""ptxas on every program of sm_100a's table at a real size: no spills, no local memory, two stages or more.
+"""ptxas on every program of sm_100a's table at a real size: no spills, no local memory, two stages or more; for sm_103a
+on one of each kind of product.
 
 The ptxas on PATH is used where there is one, as the one of the wheel may be another version; SCALEC_PTXAS wins.
 """
@@ -14,13 +15,17 @@ from scalec import env
 from scalec.ir.schedule import parse_field
 from tests.emulator.sm100_programs import PROGRAMS
 
+NEXT = ("bf16", "mxfp8", "nvfp4", "f32 1x128, 128x128", "e4m3 x e2m1")
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_no_spills(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+
+@pytest.mark.parametrize(
+    ("name", "target"), [*((name, "sm_100a") for name in PROGRAMS), *((name, "sm_103a") for name in NEXT)]
+)
+def test_no_spills(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = shutil.which("ptxas")
     if on_path is not None and not env.PTXAS.get():
         monkeypatch.setenv("SCALEC_PTXAS", on_path)
-    kernel = scalec.compile(PROGRAMS[name], target="sm_100a", dims={"n": 7168, "k": 2048})  # refuses spills
+    kernel = scalec.compile(PROGRAMS[name], target=target, dims={"n": 7168, "k": 2048})  # refuses spills
     fields = dict(f.strip().split("=") for f in kernel.spec.schedule.split(","))
     assert parse_field("stages", fields["stages"]) >= 2
     assert fields["tile"].split("x")[0] == "128"

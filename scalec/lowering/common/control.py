@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.lowering.builder import Variable
 from scalec.lowering.common.state import COMMON, Cursor, Ring, State
 
 NO_CLUSTER = 0xFFFFFFFF
@@ -148,6 +149,9 @@ def steps(s: State, op: ir.OpView) -> None:
     start = tile.int_of(op.start)
     at = b.variable(b.i32, start)
     block = op.body.blocks[0]
+    if list(op.cursors):
+        _rounds(s, op, at)
+        return
 
     def body() -> None:
         s.values[block.arguments[0]] = at.get()
@@ -172,6 +176,41 @@ def steps(s: State, op: ir.OpView) -> None:
     b.loop(lambda: b.compare("lt", at.get(), k), body)
 
 
+def _rounds(s: State, op: ir.OpView, at: Variable) -> None:
+    """Whole rounds of the cursors in a loop of their own, other steps one by one."""
+    b, k, step, unroll = s.b, s.get(op.k), tile.int_of(op.step), tile.int_of(op.unroll)
+    block, cursors = op.body.blocks[0], [s.get(c) for c in op.cursors]
+
+    def body(moved: int) -> None:
+        s.values[block.arguments[0]] = b.add_within(at.get(), moved)
+        s.table.block(s, block)
+
+    def whole() -> ir.Value:
+        return b.compare("lt", b.add(at.get(), (unroll - 1) * step), k)
+
+    def bodies() -> None:
+        # 0: K has fewer than 2^31 elements, which neither LLVM nor ptxas knows
+        s.fresh = b.asm("shr.u32 $0, $1, 31;", [b.i32], [at.get()], volatile=False, memory=False)[0]
+        for c in cursors:
+            c.known = 0
+        for i in range(unroll):
+            body(i * step)
+        for c in cursors:
+            c.known = None
+        s.fresh = None
+        at.set(b.add(at.get(), unroll * step))
+
+    def one() -> None:
+        body(0)
+        at.set(b.add(at.get(), step))
+
+    def either() -> None:
+        begins = b.and_(b.compare("eq", cursors[0].at(), 0), whole())
+        b.either(begins, lambda: b.loop_once(bodies, whole), one)
+
+    b.loop(lambda: b.compare("lt", at.get(), k), either)
+
+
 @COMMON.lowers("tile.cursor")
 def cursor(s: State, op: ir.OpView) -> None:
     b = s.b
@@ -183,6 +222,11 @@ def cursor(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.advance")
 def advance(s: State, op: ir.OpView) -> None:
     b, c = s.b, s.get(op.cursor)
+    if c.known is not None:
+        c.known = (c.known + 1) % c.depth
+        if c.known == 0:
+            c.phase.set(b.xor(c.phase.get(), 1))
+        return
     following = b.add(c.stage.get(), 1)
     wraps = b.compare("eq", following, c.depth)
     c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
@@ -190,7 +234,7 @@ def advance(s: State, op: ir.OpView) -> None:
 
 
 def _barrier(s: State, first: ir.Value | int, c: Cursor) -> ir.Value:
-    return s.b.add(first, s.b.shl(c.stage.get(), 3))
+    return s.b.add(first, s.b.shl(c.at(), 3))
 
 
 # try_wait suspends the thread for up to the hinted time (ns) before it answers; PTX ISA 9.7.13.15.16
@@ -202,6 +246,15 @@ mbarrier.try_wait.parity.shared::cta.b64 P1, [$0], $1, 0x989680;
 bra WAIT;
 DONE:
 }"""
+
+
+def _awaited(s: State, first: ir.Value | int, c: Cursor) -> tuple[str, ir.Value | int]:
+    """How to wait at the barrier of the cursor's stage: the text, and its address; `first` is that of stage 0."""
+    if c.known is None:
+        return _WAIT, _barrier(s, first, c)
+    return _WAIT.replace("[$0]", f"[$0+{8 * c.known}]"), first  # in the instruction, where it costs nothing
+
+
 _WAIT_UNLESS_READY = """{
 .reg .pred P1;
 setp.ne.b32 P1, $2, 0;
@@ -218,17 +271,18 @@ DONE:
 def acquire(s: State, op: ir.OpView) -> None:
     c = s.get(op.cursor)
     # a fresh barrier is in phase 0, so the parity before it counts as complete: the first round does not wait
-    s.b.asm(_WAIT, [], [_barrier(s, s.get(op.ring).empty, c), s.b.xor(c.phase.get(), 1)])
+    text, barrier = _awaited(s, s.get(op.ring).empty, c)
+    s.b.asm(text, [], [barrier, s.b.xor(c.phase.get(), 1)])
 
 
 @COMMON.lowers("tile.wait")
 def wait(s: State, op: ir.OpView) -> None:
     c = s.get(op.cursor)
-    operands = [_barrier(s, s.get(op.ring).full, c), c.phase.get()]
     if c.ready is None:
-        s.b.asm(_WAIT, [], operands)
+        text, barrier = _awaited(s, s.get(op.ring).full, c)
+        s.b.asm(text, [], [barrier, c.phase.get()])
     else:
-        s.b.asm(_WAIT_UNLESS_READY, [], [*operands, c.ready.get()])
+        s.b.asm(_WAIT_UNLESS_READY, [], [_barrier(s, s.get(op.ring).full, c), c.phase.get(), c.ready.get()])
 
 
 @COMMON.lowers("tile.peek")

@@ -13,7 +13,8 @@ from scalec.lowering.common.state import COMMON, Buffer, State, Window
 
 @COMMON.lowers("tile.shared")
 def shared(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = Buffer(s.b.add(s.shared, tile.int_of(op.offset)), op.result.type)
+    offset = tile.int_of(op.offset)
+    s.values[op.result] = Buffer(s.b.add(s.shared, offset), op.result.type, offset)
 
 
 @COMMON.lowers("tile.copy")
@@ -40,7 +41,7 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
     multicast = tile.int_of(op.multicast) and s.ctas > 1
     # without clusters a copy into .shared::cluster would be a call (ptxas 13.0, sm_120a)
     space = CLUSTER if s.target.max_cluster > 1 else SHARED
-    barrier = b.add(s.get(op.ring).full, b.shl(cursor.stage.get(), 3))
+    barrier = b.add(s.get(op.ring).full, b.shl(cursor.at(), 3))
 
     def issue() -> None:
         for right, further in _panels(op):

@@ -170,49 +170,106 @@ def epilogue(s: State, op: ir.OpView) -> None:
                 v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)]))
 
 
+@dataclass(frozen=True)
+class Staging:
+    """Where this thread's unit keeps results in shared memory until bulk copies have read them.
+
+    They lie in boxes, as copies write them: the waves of one lie under each other, beside it the next columns' box.
+
+    Attributes:
+        own, at: shared addresses of the unit's part, and of this lane's first elements in it.
+        element: MLIR's name of their type.
+        columns: of a wave.
+        width, tall: columns and rows of a box; its rows are a wave, or several.
+        rows: of a wave.
+        waves, staged: the unit's, and how many of them are staged at once.
+    """
+
+    own: ir.Value
+    at: ir.Value
+    element: str
+    columns: int
+    width: int
+    tall: int
+    rows: int
+    waves: int
+    staged: int
+
+    @staticmethod
+    def of(s: State, op: ir.OpView) -> Staging:
+        b, fragment, staging = s.b, s.get(op.accumulator), s.get(op.staging)
+        element = str(tile.element_of(op.staging.type))
+        bits = rounding.bits_of(element)
+        width, tall = tile.shape_of(op.target.type)
+        waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
+        staged = tile.shape_of(op.staging.type)[0] // (s.geometry.units[0] * rows)
+        own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * bits // 8))
+        at = _of_lane(s, own, width * bits // 8, bits)
+        return Staging(own, at, element, columns, width, tall, rows, waves, staged)
+
+    @property
+    def bits(self) -> int:
+        """Of an element."""
+        return rounding.bits_of(self.element)
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a box's row: its swizzle."""
+        return self.width * self.bits // 8
+
+    def groups(self) -> Iterator[range]:
+        """The waves that are staged at once, in turn."""
+        return (range(i, min(i + self.staged, self.waves)) for i in range(0, self.waves, self.staged))
+
+    def put(self, s: State, registers: list[Any], wave: int) -> None:
+        """Rounds a wave, the group's number `wave`, and stores it."""
+        box, within = divmod(wave * self.rows, self.tall)
+        above = (box * self.tall * self.columns // self.width + within) * self.pitch
+        (_stage if self.bits == 16 else _stage_narrow)(s, registers, self, above)
+
+    def first_column(self, s: State, op: ir.OpView) -> ir.Value:
+        """Of the first box, as copies count columns: narrow elements in bytes."""
+        b = s.b
+        x = b.add(s.get(op.n0), b.mul(s.unit(1), self.columns))
+        return b.div(x, 8 // self.bits) if self.bits < 8 else x
+
+    def boxes(self, s: State, op: ir.OpView, group: range) -> Iterator[tuple[int, ir.Value, ir.Value]]:
+        """The boxes of a group: (columns behind the first, first row, shared address)."""
+        b = s.b
+        for wave in group[:: self.tall // self.rows]:
+            y = b.add(s.get(op.m0), b.add(b.mul(s.unit(0), self.waves * self.rows), wave * self.rows))
+            for i in range(self.columns // self.width):
+                above = (wave - group[0]) * self.rows * self.columns * self.bits // 8
+                step = self.pitch if self.bits < 8 else self.width
+                yield i * step, y, b.add(self.own, above + i * self.tall * self.pitch)
+
+
 @COMMON.lowers("tile.store")
 def store(s: State, op: ir.OpView) -> None:
-    """Registers to shared memory by stmatrix, then bulk stores, as many waves at once as are staged.
+    """Registers to shared memory, then bulk stores, as many waves at once as are staged.
 
     Before what is staged is overwritten, the bulk stores before must have read it.
     """
-    b, fragment = s.b, s.get(op.accumulator)
-    staging, element = s.get(op.staging), str(tile.element_of(op.staging.type))
-    bits = rounding.bits_of(element)
-    width = tile.shape_of(op.target.type)[0]  # columns of one bulk store; its rows are one wave
-    pitch = width * bits // 8
-    waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
-    staged = tile.shape_of(op.staging.type)[0] // (s.geometry.units[0] * rows)
-    own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * bits // 8))
-    stage = _stage if bits == 16 else _stage_narrow
-    at = _of_lane(s, own, pitch, bits)
-    lead = s.lead
-    for first in range(0, waves, staged):
-        group = range(first, min(first + staged, waves))
+    b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op), s.lead
+    for group in staging.groups():
         with b.when(lead):
             b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0), read=ir.UnitAttr.get())
         s.unit_barrier()
-        for wave in group:
-            above = (wave - first) * rows * columns * bits // 8
-            stage(s, fragment.waves[wave], element, width, at, above)
+        for i, wave in enumerate(group):
+            staging.put(s, fragment.waves[wave], i)
         kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
         b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)
         s.unit_barrier()
-        x, step = b.add(s.get(op.n0), b.mul(s.unit(1), columns)), width
-        if bits < 8:  # the copy counts bytes
-            x, step = b.div(x, 8 // bits), pitch
+        x = staging.first_column(s, op)
         with b.when(lead):
-            for wave in group:
-                y = b.add(s.get(op.m0), b.add(b.mul(s.unit(0), waves * rows), wave * rows))
-                for i in range(columns // width):
-                    source = b.add(own, (wave - first) * rows * columns * bits // 8 + i * rows * pitch)
-                    b.op(
-                        "nvvm.cp.async.bulk.tensor.global.shared.cta",
-                        [],
-                        [s.get(op.target), b.address(SHARED, source), b.add(x, i * step), y],
-                        mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
-                        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
-                    )
+            for columns, y, source in staging.boxes(s, op, group):
+                b.op(
+                    "nvvm.cp.async.bulk.tensor.global.shared.cta",
+                    [],
+                    [s.get(op.target), b.address(SHARED, source), b.add(x, columns), y],
+                    mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
+                    operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
+                )
             b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 
@@ -230,16 +287,16 @@ def _of_lane(s: State, own: ir.Value, pitch: int, bits: int) -> ir.Value:
     return at if bits == 16 else b.add(at, b.mul(b.and_(s.lane, 3), 2 * bits // 8))
 
 
-def _stage(s: State, registers: list[Any], element: str, width: int, at: ir.Value, above: int) -> None:
-    """Rounds a wave and stores it in shared memory: boxes of `width` columns, `above` bytes after `at`, this lane's."""
-    b, rows, pitch = s.b, s.geometry.wave, width * 2
+def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
+    """Rounds a wave of 16-bit elements and stores it in shared memory, `above` bytes after this lane's first."""
+    b = s.b
     for g in range(0, len(registers) // 4, 2):
-        chunk = g % (width // 8)
+        box, column = divmod(8 * g, to.width)
         packed = [
-            rounding.pair(s, element, registers[i].get(), registers[i + 1].get())
+            rounding.pair(s, to.element, registers[i].get(), registers[i + 1].get())
             for i in (4 * g, 4 * g + 2, 4 * g + 4, 4 * g + 6)
         ]
-        address = b.address(SHARED, b.add(b.xor(at, chunk << 4), above + (8 * g // width) * rows * pitch))
+        address = b.address(SHARED, b.add(b.xor(to.at, column << 1), above + box * to.tall * to.pitch))
         b.op(
             "nvvm.stmatrix",
             [],
@@ -250,17 +307,16 @@ def _stage(s: State, registers: list[Any], element: str, width: int, at: ir.Valu
         )
 
 
-def _stage_narrow(s: State, registers: list[Any], element: str, width: int, at: ir.Value, above: int) -> None:
+def _stage_narrow(s: State, registers: list[Any], to: Staging, above: int) -> None:
     """Likewise of 8 and 4 bits, pair by pair: eight columns are `bits` bytes. Rows of a warp lie in different banks."""
-    b, rows, bits = s.b, s.geometry.wave, rounding.bits_of(element)
-    pitch = width * bits // 8
+    b, bits = s.b, to.bits
     for g in range(len(registers) // 4):
-        box, column = divmod(8 * g, width)
+        box, column = divmod(8 * g, to.width)
         chunk, byte = divmod(column * bits // 8, 16)
-        address = b.add(b.xor(at, chunk << 4), above + box * rows * pitch + byte)
+        address = b.add(b.xor(to.at, chunk << 4), above + box * to.tall * to.pitch + byte)
         for half in (0, 1):
-            packed = rounding.pair(s, element, *(registers[4 * g + 2 * half + i].get() for i in (0, 1)))
-            b.asm(f"st.shared.b{2 * bits} [$0 + {8 * half * pitch}], $1;", [], [address, packed])
+            packed = rounding.pair(s, to.element, *(registers[4 * g + 2 * half + i].get() for i in (0, 1)))
+            b.asm(f"st.shared.b{2 * bits} [$0 + {8 * half * to.pitch}], $1;", [], [address, packed])
 
 
 @COMMON.lowers("tile.drain")

@@ -56,12 +56,20 @@ def _first(op: Any, name: str) -> Any:
 
 @dataclass
 class Cursor:
-    """A position in a ring: `stage` and `phase` (i32), and whether a peek has seen the stage full (i32)."""
+    """A position in a ring: `stage` and `phase` (i32), and whether a peek has seen the stage full (i32).
+
+    Within an iteration that begins at stage 0 the stage is `known`, and `stage` is 0, as it will be behind it.
+    """
 
     depth: int
     stage: Variable
     phase: Variable
     ready: Variable | None
+    known: int | None = field(default=None, kw_only=True)
+
+    def at(self) -> ir.Value | int:
+        """The stage."""
+        return self.stage.get() if self.known is None else self.known
 
 
 @dataclass
@@ -94,10 +102,11 @@ class Ring:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A ring of shared tiles: shared address of the first, and its type."""
+    """A ring of shared tiles: shared address of the first, its type, and its offset in the CTA's shared memory."""
 
     base: ir.Value
     type: ir.Type
+    offset: int
 
     def address(self, b: Builder, cursor: Cursor) -> ir.Value:
         """Shared address of the cursor's stage."""
@@ -105,7 +114,11 @@ class Buffer:
 
     def at(self, b: Builder, cursor: Cursor, first: ir.Value, unit: int = 1) -> ir.Value:
         """`first`, an address in the first stage in units of `unit` bytes, moved to the cursor's stage."""
-        return b.add(first, b.mul(cursor.stage.get(), tile.stage_bytes(self.type) // unit))
+        return b.add(first, self.behind(b, cursor, unit))
+
+    def behind(self, b: Builder, cursor: Cursor, unit: int = 1) -> ir.Value | int:
+        """How far the cursor's stage is behind the first, in units of `unit` bytes."""
+        return b.mul(cursor.at(), tile.stage_bytes(self.type) // unit)
 
     def in_window(self, b: Builder, window: Window, first: ir.Value, swizzle: ir.Value | int = 0) -> ir.Value:
         """`first`, the address of a row in the first slot, moved to the window's slot and K block.
@@ -154,6 +167,7 @@ class State:
     remote_empty: dict[Any, ir.Value] = field(default_factory=dict)
     first_warp: int = 0
     unrolled: int = 1
+    fresh: ir.Value | None = None
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 
@@ -167,6 +181,16 @@ class State:
         if key not in self._once:
             with ir.InsertionPoint(self._anchor):
                 self._once[key] = emit()
+        return self._once[key]
+
+    def in_round(self, value: ir.Value) -> ir.Value:
+        """`value`, but within an iteration of known stages as a value of the iteration: else ptxas would add constants
+        to it before the loop, keep the sums in registers, and copy them from there (ptxas 13.0)."""
+        if self.fresh is None:
+            return value
+        key = ("in round", value, self.fresh)
+        if key not in self._once:
+            self._once[key] = self.b.add(value, self.fresh)
         return self._once[key]
 
     def enter_role(self, first_warp: int) -> None:

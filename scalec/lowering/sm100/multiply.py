@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.state import State
+from scalec.lowering.builder import Builder
+from scalec.lowering.common.state import Buffer, Cursor, State
 from scalec.lowering.sm100.table import TABLE
 from scalec.targets import WAVES
 
@@ -34,6 +35,7 @@ _STEP = 32  # bytes of a row of A or B that one instruction takes
 _VERSION = 1 << 46
 _SWIZZLE_MODE = {128: 2, 64: 4, 32: 6}
 _F32 = 1  # type of D
+_OWN = 4  # steps along K whose descriptors have registers of their own: those of a row of 128 bytes
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,21 @@ class _Matrix:
 
     @staticmethod
     def of(s: State, op: ir.OpView, side: str) -> _Matrix:
-        b, value = s.b, getattr(op, side)
+        value = getattr(op, side)
         buffer, swizzle = s.get(value), tile.int_of(value.type.swizzle)
-        start = buffer.at(b, s.get(op.cursor), s.once(("start", value), lambda: start_of(s, buffer.base)), 16)
+        start = start_of(s, buffer, s.get(op.cursor))
         if tile.int_of(getattr(op, f"{side}_mn")):
             return _Matrix(start, swizzle, tile.shape_of(value.type)[0] * swizzle, tile.int_of(op.k) * swizzle)
         return _Matrix(start, swizzle, 0, _STEP)
 
-    def descriptor(self, s: State, step: int) -> ir.Value:
-        constant = (
-            _SWIZZLE_MODE[self.swizzle] << 61 | _VERSION | (8 * self.swizzle >> 4) << 32 | (self.panel >> 4) << 16
-        )
-        return s.b.or_(s.b.widen(s.b.add(self.start, step * self.step >> 4)), s.b.constant(constant, s.b.i64))
+    def descriptor(self, s: State, step: int, upper: ir.Value) -> ir.Value:
+        """The descriptor of a step; `upper` has the bits of `upper`."""
+        return joined(s, s.b.add(self.start, (step * self.step >> 4) + ((self.panel >> 4) << 16)), upper)
+
+    @property
+    def upper(self) -> int:
+        """The descriptor's upper half, the same for all steps and stages."""
+        return (_SWIZZLE_MODE[self.swizzle] << 61 | _VERSION) >> 32 | 8 * self.swizzle >> 4
 
 
 def issuer(s: State) -> ir.Value:
@@ -78,10 +83,28 @@ def issuer(s: State) -> ir.Value:
     return s.once("issuer", lambda: s.b.op("nvvm.elect.sync", [s.b.i1], []))
 
 
-def start_of(s: State, address: ir.Value) -> ir.Value:
+def place_of(b: Builder, address: ir.Value) -> ir.Value:
     """A shared address as matrix descriptors hold it, in 14 bits. In a cluster it may have the CTA's rank above them,
     which would change the leading-dimension byte offset."""
-    return s.b.and_(s.b.shr(address, 4), 0x3FFF)
+    return b.and_(b.shr(address, 4), 0x3FFF)
+
+
+def start_of(s: State, buffer: Buffer, cursor: Cursor) -> ir.Value:
+    """The shared address of the cursor's stage, likewise."""
+    b = s.b
+    shared = s.once("start", lambda: place_of(b, s.shared))
+    if cursor.known is not None:
+        # by constants from a base that is itself no start: its register would be taken for that descriptor's, and the
+        # next one that shares its upper half would need a copy of that (ptxas 13.0)
+        base = s.once("base", lambda: b.sub(shared, 1))
+        return b.add(s.in_round(base), 1 + (buffer.offset >> 4) + buffer.behind(b, cursor, 16))
+    first = s.once(("start", buffer.offset), lambda: b.add(shared, buffer.offset >> 4))
+    return b.add(first, buffer.behind(b, cursor, 16))
+
+
+def joined(s: State, lower: ir.Value, upper: ir.Value) -> ir.Value:
+    """A matrix descriptor of its halves."""
+    return s.b.asm("mov.b64 $0, {$1, $2};", [s.b.i64], [lower, upper], volatile=False, memory=False)[0]
 
 
 def _instruction(a: int, b: int, columns: int) -> int:
@@ -99,14 +122,17 @@ def _scaled(scale: str, a: int, b: int, columns: int, bytes: tuple[int, int]) ->
 def mma_sums(s: State, op: ir.OpView) -> None:
     b, made = s.b, s.get(op.sums)
     sides = [_Matrix.of(s, op, side) for side in ("a", "b")]
-    b.asm("tcgen05.fence::after_thread_sync;")
+    if tile.int_of(op.a_words) < 0 and tile.int_of(op.b_words) < 0:  # else it stands before the copies of the words
+        b.asm("tcgen05.fence::after_thread_sync;")
     transposed = tile.int_of(op.a_mn) << 15 | tile.int_of(op.b_mn) << 16
     into = made.at(s, s.get(op.slot))
     depth = tile.shape_of(op.a.type)[0 if tile.int_of(op.a_mn) else 1]
     for step in range(depth * tile.bits_of(tile.element_of(op.a.type)) // (8 * _STEP)):
         kind, instruction, factors = _step(s, op, step)
-        operands = [into, *(x.descriptor(s, step) for x in sides)]
-        operands += [b.constant(instruction | transposed), *factors]
+        own = step % _OWN
+        operands = [into]
+        operands += [x.descriptor(s, step, made.constant(s, x.upper, own + i * _OWN)) for i, x in enumerate(sides)]
+        operands += [made.constant(s, instruction | transposed, own), *factors]
         at = "".join(f", [${i}]" for i in range(4, 4 + len(factors)))
         flag = "1" if step else f"${len(operands)}"
         if not step:
@@ -139,7 +165,7 @@ def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value |
 @TABLE.lowers("tile.hand_over")
 def hand_over(s: State, op: ir.OpView) -> None:
     b, cursor, ring, side = s.b, s.get(op.cursor), s.get(op.ring), tile.str_of(op.side)
-    barrier = b.add(getattr(ring, side), b.shl(cursor.stage.get(), 3))
+    barrier = b.add(getattr(ring, side), b.shl(cursor.at(), 3))
     text = "@{} tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{}.b64 [$0]{};"
     if side == "empty" and s.ctas > 1:  # copies of every CTA fill the stage: the barrier of each learns of it
         every = b.constant((1 << s.ctas) - 1, b.i16)

@@ -17,12 +17,15 @@ from scalec.lowering.common import control
 from scalec.lowering.common import scale_bytes as common
 from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import State
-from scalec.lowering.sm100.multiply import issuer, start_of
+from scalec.lowering.sm100.multiply import issuer, joined, place_of, start_of
 from scalec.lowering.sm100.table import TABLE
 
 _BYTES = 4 * tile.WORD_ROWS  # of one copy
 _COLUMNS = 4  # that it fills
-_DESCRIPTOR = 1 << 46 | (8 * 16 >> 4) << 32  # no swizzle; 8 rows of 16 bytes lie 128 bytes from the next 8
+_OWN = 4  # copies of a stage whose descriptors have registers of their own
+_UPPER = (
+    1 << 14 | 8 * 16 >> 4
+)  # half of the matrix descriptor: no swizzle; 8 rows of 16 bytes lie 128 bytes from the next 8
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,15 @@ def copy_words(s: State, op: ir.OpView) -> None:
     """No wait: products issued after it by the same thread are done after it (9.7.16.6.2, pairs that are pipelined)."""
     b, source, made = s.b, s.get(op.source), s.get(op.sums)
     words, rows = tile.words_of(op.source.type)
-    start = source.at(b, s.get(op.cursor), s.once(("words", op.source), lambda: start_of(s, source.base)), 16)
+    start = start_of(s, source, s.get(op.cursor))
     if tile.int_of(op.column) == 0:
         b.asm("tcgen05.fence::after_thread_sync;")
     groups, as_tiles = rows // tile.WORD_ROWS, tile.bits_of(tile.element_of(op.source.type)) == 64
-    for word, group in itertools.product(range(words), range(groups)):
-        place = group * words + word if as_tiles else word * groups + group
-        matrix = b.or_(b.widen(b.add(start, place * _BYTES >> 4)), b.constant(_DESCRIPTOR, b.i64))
-        at = made.beside(s, tile.int_of(op.column) + (word * groups + group) * _COLUMNS)
+    for i, (word, group) in enumerate(itertools.product(range(words), range(groups))):
+        place = group * words + word if as_tiles else i
+        upper = made.constant(s, _UPPER, (tile.int_of(op.column) // _COLUMNS + i) % _OWN)
+        matrix = joined(s, b.add(start, place * _BYTES >> 4), upper)
+        at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
         if op.before is not None:
             at = b.sub(at, s.get(op.before))
         b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
@@ -82,7 +86,7 @@ def fill_words(s: State, op: ir.OpView) -> None:
     b.asm("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", [], [b.add(base, b.shl(s.lane, 4)), word])
     b.asm("fence.proxy.async.shared::cta;")  # tcgen05.cp reads it (9.7.13.4)
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    matrix = b.or_(b.widen(start_of(s, base)), b.constant(_DESCRIPTOR, b.i64))
+    matrix = joined(s, place_of(b, base), b.constant(_UPPER))
     for column in range(0, tile.int_of(op.columns), _COLUMNS):
         at = made.beside(s, tile.int_of(op.column) + column)
         b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])

@@ -10,6 +10,7 @@ from scalec.lowering.common.state import Cursor, Fragment, State
 from scalec.lowering.sm100.table import TABLE
 
 _LEAST = 32  # columns of the smallest allocation; all are powers of two (9.7.16.7.1)
+_EMPTY = range(9, 31)  # bits that are 0 in the address of an allocation: lane 0, columns below 512 (9.7.16.1)
 _HALF = 16  # lanes of a warp's 32 that one tcgen05.ld of shape .16x256b reads (9.7.16.8.1)
 
 
@@ -30,15 +31,25 @@ class Sums:
 
     def at(self, s: State, slot: Cursor) -> ir.Value:
         """Address of the accumulator of a slot: lanes in the upper half, columns in the lower (9.7.16.1)."""
-        return s.b.add(self.first(s), s.b.mul(slot.stage.get(), self.columns))
+        return s.b.add(self.first(s), s.b.mul(slot.at(), self.columns))
 
     def beside(self, s: State, column: int) -> ir.Value | int:
         """Address of a column beside the accumulators."""
-        return s.b.add(self.first(s), self.columns * self.slots + column)
+        return s.once(("beside", self.kept, column), lambda: s.b.add(self.first(s), self.columns * self.slots + column))
 
     def first(self, s: State) -> ir.Value:
         """Address of the first accumulator."""
         return s.once(("sums", self.kept), lambda: s.b.asm("ld.shared.b32 $0, [$1];", [s.b.i32], [self.kept])[0])
+
+    def constant(self, s: State, value: int, index: int) -> ir.Value:
+        """A constant that stays in a register of its own for the whole role, one for each `index`.
+
+        A tensor instruction takes descriptors in pairs of uniform registers. A constant half of one ptxas would write
+        again before each instruction, and so it would the copies of one value: half of the issuing loop (ptxas 13.0).
+        So each has something added that is 0, which ptxas does not know: an empty bit of the address of the sums.
+        """
+        bit = _EMPTY[index % len(_EMPTY)]
+        return s.once(("constant", value, bit), lambda: s.b.add(s.b.shr(self.first(s), bit), s.b.constant(value)))
 
 
 @TABLE.lowers("tile.sums")
@@ -68,7 +79,7 @@ def free_sums(s: State, op: ir.OpView) -> None:
 @TABLE.lowers("tile.vacate")
 def vacate(s: State, op: ir.OpView) -> None:
     b, c = s.b, s.get(op.cursor)
-    barrier = b.add(s.get(op.ring).empty, b.shl(c.stage.get(), 3))
+    barrier = b.add(s.get(op.ring).empty, b.shl(c.at(), 3))
     b.asm("tcgen05.fence::before_thread_sync;")
     b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
 

@@ -88,8 +88,8 @@
         "tile.next_block"(%window) : (!tile.window) -> ()
         // CHECK-NEXT: "tile.peek"(%{{.*}}, %{{.*}}) : (!tile.stages, !tile.position) -> ()
         "tile.peek"(%ring, %at) : (!tile.stages, !tile.position) -> ()
-      // CHECK-NEXT: }) {start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
-      }) {start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
+      // CHECK-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
+      }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
       // CHECK-NEXT: "tile.input"({{.*}}) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       %in = "tile.input"(%T, %s, %s) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "scalar"{{.*}} : (f32, i64, i64) -> !tile.operand

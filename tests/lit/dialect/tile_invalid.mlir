@@ -230,7 +230,7 @@ func.func @p(%k: i32) {
   "tile.steps"(%k) ({
   ^bb0(%k0: i32):
     "tile.drain"() : () -> ()
-  }) {start = 0 : i64, step = 0 : i64, unroll = 1 : i64} : (i32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 0 : i64, unroll = 1 : i64} : (i32) -> ()
   return
 }
 
@@ -242,7 +242,7 @@ func.func @p(%k: i32) {
   "tile.steps"(%k) ({
   ^bb0(%k0: i32):
     "tile.drain"() : () -> ()
-  }) {start = -1 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, start = -1 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
   return
 }
 
@@ -254,7 +254,60 @@ func.func @p(%k: i32) {
   "tile.steps"(%k) ({
   ^bb0(%k0: i32):
     "tile.drain"() : () -> ()
-  }) {start = 0 : i64, step = 128 : i64, unroll = 0 : i64} : (i32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 0 : i64} : (i32) -> ()
+  return
+}
+
+// -----
+
+// steps: a round of the cursor
+// EXPECT: an iteration is 2 bodies and a cursor has 3 stages, expected a divisor
+func.func @p(%k: i32) {
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  "tile.steps"(%k, %at) ({
+  ^bb0(%k0: i32):
+    "tile.advance"(%at) : (!tile.position) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 1>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32, !tile.position) -> ()
+  return
+}
+
+// -----
+
+// steps: a second cursor whose rounds are not rounds of the first
+// EXPECT: an iteration is 3 stages of the first cursor and a cursor has 2 stages, expected a divisor
+func.func @p(%k: i32) {
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.steps"(%k, %at, %slot) ({
+  ^bb0(%k0: i32):
+    "tile.advance"(%at) : (!tile.position) -> ()
+    "tile.advance"(%slot) : (!tile.position) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 2>, start = 0 : i64, step = 128 : i64, unroll = 6 : i64} : (i32, !tile.position, !tile.position) -> ()
+  return
+}
+
+// -----
+
+// steps: a cursor that does not move
+// EXPECT: body advances a cursor of its iterations 0 times, expected once
+func.func @p(%k: i32) {
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  "tile.steps"(%k, %at) ({
+  ^bb0(%k0: i32):
+    "tile.drain"() : () -> ()
+  }) {operandSegmentSizes = array<i32: 1, 1>, start = 0 : i64, step = 128 : i64, unroll = 3 : i64} : (i32, !tile.position) -> ()
+  return
+}
+
+// -----
+
+// steps: a cursor from elsewhere
+// EXPECT: a cursor of its iterations is not made by tile.cursor
+func.func @p(%k: i32, %at: !tile.position) {
+  "tile.steps"(%k, %at) ({
+  ^bb0(%k0: i32):
+    "tile.advance"(%at) : (!tile.position) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 1>, start = 0 : i64, step = 128 : i64, unroll = 3 : i64} : (i32, !tile.position) -> ()
   return
 }
 
@@ -266,7 +319,7 @@ func.func @p(%k: i32) {
   "tile.steps"(%k) ({
   ^bb0(%k0: i64):
     "tile.drain"() : () -> ()
-  }) {start = 0 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
   return
 }
 

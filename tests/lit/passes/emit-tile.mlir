@@ -39,7 +39,7 @@
 // WINDOW-NEXT: "tile.next_block"(%[[W]])
 // WINDOW-NEXT: "tile.peek"
 // WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R1]], {{.*}}) {{.*}}wave = 1 : i64}
-// WINDOW-NEXT: }) {start = 0 : i64, step = 128 : i64, unroll = 2 : i64}
+// WINDOW-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64}
 // WINDOW-NEXT: "tile.store"(%[[SUM]]
 // WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 256, 128>}
 // WINDOW-NEXT: "tile.drain"
@@ -83,7 +83,7 @@
 // THREAD: "tile.ring"() {{.*}}full = 97 : i64
 // THREAD-NOT: "tile.windows"
 // THREAD: "tile.steps"(%[[K]])
-// THREAD: }) {start = 0 : i64, step = 128 : i64, unroll = 1 : i64}
+// THREAD: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 1 : i64}
 // THREAD: "tile.store_direct"({{.*}}) {pair = 0 : i64}
 // THREAD: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
 // THREAD-NEXT: "tile.warp"
@@ -98,7 +98,7 @@
 // THREAD: "tile.when"
 // THREAD: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 1 : i64}
 // THREAD: "tile.load_rows"(%[[ROWS]]
-// THREAD-NEXT: }) {start = 0 : i64, step = 256 : i64, unroll = 1 : i64}
+// THREAD-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 256 : i64, unroll = 1 : i64}
 // THREAD: }) {count = 3 : i64, elected = 0 : i64, index = 1 : i64}
 
 // 16-bit operands: sums stay in the tensor core, one K block in flight while the next is issued, stages one later.
@@ -181,7 +181,7 @@
 // REGISTERS-NEXT: "tile.load"(%[[A1]], {{.*}}) {step = 3 : i64
 // REGISTERS-NEXT: "tile.advance"(%[[FRONT]])
 // REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A0]], %[[B0]], %[[AW]], %[[BW]]) {a_byte = 2 : i64
-// REGISTERS-NEXT: }) {start = 128 : i64, step = 128 : i64, unroll = 2 : i64}
+// REGISTERS-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 128 : i64, step = 128 : i64, unroll = 2 : i64}
 // REGISTERS-NEXT: "tile.release"(%{{.*}}, %[[BACK]])
 // REGISTERS-NEXT: "tile.multiply"(%[[SUM]], %[[A1]], %[[B1]], %[[AW]], %[[BW]]) {a_byte = 3 : i64
 // REGISTERS: "tile.store"(%[[SUM]]
@@ -238,13 +238,13 @@
 // TENSOR: %[[AT:.*]] = "tile.cursor"() {depth = 4 : i64}
 // TENSOR-NEXT: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
 // TENSOR: "tile.acquire"(%[[DONE]], %[[SLOT]])
-// TENSOR-NEXT: "tile.steps"
+// TENSOR-NEXT: "tile.steps"(%{{.*}}, %[[AT]])
 // TENSOR: "tile.wait"(%[[RING]], %[[AT]])
 // TENSOR: %[[AGAIN:.*]] = arith.cmpi ult
 // TENSOR-NEXT: "tile.mma_sums"(%[[SUMS]], %[[SLOT]], {{.*}}, %[[AT]], %[[AGAIN]]) {a_element = f8E4M3FN, a_mn = 0 : i64, {{.*}}b_element = f8E4M3FN, {{.*}}scale = ""}
 // TENSOR-NEXT: "tile.hand_over"(%[[RING]], %[[AT]]) {side = "empty"}
 // TENSOR-NEXT: "tile.advance"(%[[AT]])
-// TENSOR-NEXT: }) {start = 0 : i64, step = 128 : i64, unroll = 1 : i64}
+// TENSOR-NEXT: }) {operandSegmentSizes = array<i32: 1, 1>, start = 0 : i64, step = 128 : i64, unroll = 4 : i64} : (i32, !tile.position)
 // TENSOR-NEXT: "tile.hand_over"(%[[DONE]], %[[SLOT]]) {side = "full"}
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
 // TENSOR: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}

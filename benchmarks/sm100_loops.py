@@ -1,0 +1,137 @@
+"""The issuing loops and epilogues of sm_100a's programs beside their goals, counted in machine code.
+
+    SCALEC_PTXAS=.../13.0/bin/ptxas python benchmarks/sm100_loops.py [--target sm_103a] [--json results/DATE-...json]
+
+Goals: instructions of the issuing warp for each tcgen05.mma, and of an epilogue warp for 32 columns (README.md).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.sass_flow import Function, parse
+from benchmarks.sass_loop import Quality, measure
+from scalec.bench import provenance
+from scalec.commands.output import plain_table, print_table, write_result
+from scalec.commands.sass import disassemble
+from scalec.compiler import compile_source
+from scalec.errors import ScalecError
+from scalec.lowering import ptxas
+
+GOAL = 8.0
+"""Instructions for each tcgen05.mma."""
+
+EPILOGUE_GOAL = 45
+"""Instructions of a warp for 32 columns of a bf16 result that is stored in bulk."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and its sizes."""
+
+    name: str
+    source: str
+    dims: dict[str, int]
+
+
+LARGE = {"n": 7168, "k": 2048}
+CASES = (
+    Case("BF16", "C[m,n] = A[m,k] @ B[n,k]", LARGE),
+    Case("BF16, B[k,n]", "C[m,n] = A[m,k] @ B[k,n]", LARGE),
+    Case("BF16, k not known", "C[m,n] = A[m,k] @ B[n,k]", {"n": 7168}),
+    Case("FP8", "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3", LARGE),
+    Case("FP8, ue8m0 1x128", "C[m,n] = A[m,k] @ B[n,k] scale(1x128:ue8m0, 1x128:ue8m0)", LARGE),
+    Case("MXFP8", "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", LARGE),
+    Case("MXFP4", "C[m,n] = A[m,k]:mxfp4 @ B[n,k]:mxfp4", LARGE),
+    Case("NVFP4", "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", LARGE),
+    Case("FP8, f32 1x128 by 128x128", "C[m,n] = A[m,k] @ B[n,k] scale(1x128, 128x128)", LARGE),
+)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted of a case.
+
+    Attributes:
+        schedule: the compiler's.
+        per_product: instructions of the issuing loop for each tcgen05.mma.
+        epilogue: instructions of a warp for 32 columns; None where they are not taken out of tensor memory just to be
+            stored in bulk.
+        loop: the issuing loop.
+    """
+
+    schedule: str
+    per_product: float
+    epilogue: int | None
+    loop: Quality
+
+
+def taking(function: Function) -> Iterator[int]:
+    """Where in a function each group of adjacent loads from tensor memory begins."""
+    last = None
+    for i, x in enumerate(function.instructions):
+        if x.opcode.startswith("LDTM"):
+            if last is None or i - last > 4:
+                yield i
+            last = i
+
+
+def epilogue(functions: Sequence[Function]) -> int | None:
+    """The most instructions from the loads of one part of a tile to those of the next, None with too few parts."""
+    found = [b - a for f in functions for a, b in pairwise(taking(f))]
+    return max(found) if len(found) > 2 else None
+
+
+def count(case: Case, target: str = "sm_100a") -> Counts:
+    """Compiles a case and counts.
+
+    Raises:
+        ScalecError: a refusal, or a kernel without a loop of tensor instructions.
+    """
+    made = compile_source(case.source, target, case.dims)
+    assert made.cubin is not None
+    assert made.schedule is not None
+    text = disassemble(made.cubin, encoding=True)
+    found = measure(text)
+    if not found:
+        raise ScalecError(f"{case.name}: no loop holds tensor instructions", got=str(made.schedule))
+    loop = found[0]
+    stored = made.schedule.epilogue == "bulk" and not made.schedule.promote
+    per_product = round(loop.instructions / loop.tensor, 2)
+    return Counts(str(made.schedule), per_product, epilogue(parse(text)) if stored else None, loop)
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.option("--target", default="sm_100a", show_default=True, metavar="NAME", help="The GPU to compile for.")
+@click.option("--json", "output", metavar="PATH", help="Write JSON there; - is stdout.")
+def main(target: str, output: str | None) -> None:
+    try:
+        rows = [(case, count(case, target)) for case in CASES]
+    except ScalecError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    numbers = ("stages", "tensor", "instr", "per tensor", "goal", "epilogue", "its goal")
+    table = plain_table("program", "tile", *numbers, right=numbers)
+    for case, c in rows:
+        fields = dict(f.split("=") for f in c.schedule.split(", "))
+        wide = ("-", "-") if c.epilogue is None else (str(c.epilogue), str(EPILOGUE_GOAL))
+        values = (c.loop.tensor, c.loop.instructions, f"{c.per_product:.2f}", f"{GOAL:g}", *wide)
+        table.add_row(case.name, fields["tile"], fields["stages"], *map(str, values))
+    print_table(table, stderr=output == "-")
+    if output is not None:
+        made = [{**asdict(case), "goal": GOAL, "epilogue_goal": EPILOGUE_GOAL, **asdict(c)} for case, c in rows]
+        report = {**provenance.of_compiler(), "ptxas": ptxas.version(), "target": target, "cases": made}
+        write_result(json.dumps(report, indent=1), output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Results by bulk copies, issued without branches: of a few columns each, as they come out of tensor memory."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.lowering.common.epilogue import Staging
+from scalec.lowering.common.state import State
+from scalec.lowering.sm100.multiply import issuer
+from scalec.lowering.sm100.table import TABLE
+
+
+@TABLE.lowers("tile.store")
+def store(s: State, op: ir.OpView) -> None:
+    """One thread issues copies, predicated as products are: a branch would cost as much as a copy. All threads commit
+    groups and wait for their own, which but for that thread's are empty (PTX ISA 9.7.9.25.3)."""
+    b, fragment, staging = s.b, s.get(op.accumulator), Staging.of(s, op)
+    target, x = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)]), staging.first_column(s, op)
+    for group in staging.groups():
+        b.asm("cp.async.bulk.wait_group.read 0;")
+        s.unit_barrier()
+        for i, wave in enumerate(group):
+            staging.put(s, fragment.waves[wave], i)
+        b.asm("fence.proxy.async.shared::cta;")
+        s.unit_barrier()
+        for columns, y, source in staging.boxes(s, op, group):
+            text = "@$4 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];"
+            b.asm(text, [], [target, b.add(x, columns), y, source, issuer(s)])
+        b.asm("cp.async.bulk.commit_group;")
+
+
+@TABLE.lowers("tile.drain")
+def drain(s: State, op: ir.OpView) -> None:
+    s.b.asm("cp.async.bulk.wait_group 0;")
