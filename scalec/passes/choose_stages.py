@@ -72,8 +72,8 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     assert schedule.warpgroups is not None
     if problem.family.sums_in == "tensor":
         assert schedule.stages is not None
-        known = problem.k.size is not None
-        return 1 if known and k_blocks(problem, schedule) < schedule.stages else schedule.stages
+        few = problem.k.size is not None and k_blocks(problem, schedule) < schedule.stages
+        return 1 if few or no_unroll_of_parts(problem, schedule, schedule.stages) else schedule.stages
     blocks = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
     if no_unroll_of_parts(problem, schedule, blocks):
         blocks = 1

@@ -102,6 +102,16 @@ def start_of(s: State, buffer: Buffer, cursor: Cursor) -> ir.Value:
     return b.add(first, buffer.behind(b, cursor, 16))
 
 
+_READ_STAGES = ("tile.copy_words", "tile.mma_sums")
+
+
+def fence_first(s: State, op: ir.OpView) -> None:
+    """The fence after the wait, before the first of a stage's instructions (9.7.16.6.3)."""
+    first = next(x for x in op.operation.block.operations if x.operation.name in _READ_STAGES)
+    if first == op:
+        s.b.asm("tcgen05.fence::after_thread_sync;")
+
+
 def joined(s: State, lower: ir.Value, upper: ir.Value) -> ir.Value:
     """A matrix descriptor of its halves."""
     return s.b.asm("mov.b64 $0, {$1, $2};", [s.b.i64], [lower, upper], volatile=False, memory=False)[0]
@@ -122,8 +132,7 @@ def _scaled(scale: str, a: int, b: int, columns: int, bytes: tuple[int, int]) ->
 def mma_sums(s: State, op: ir.OpView) -> None:
     b, made = s.b, s.get(op.sums)
     sides = [_Matrix.of(s, op, side) for side in ("a", "b")]
-    if tile.int_of(op.a_words) < 0 and tile.int_of(op.b_words) < 0:  # else it stands before the copies of the words
-        b.asm("tcgen05.fence::after_thread_sync;")
+    fence_first(s, op)
     transposed = tile.int_of(op.a_mn) << 15 | tile.int_of(op.b_mn) << 16
     into = made.at(s, s.get(op.slot))
     depth = tile.shape_of(op.a.type)[0 if tile.int_of(op.a_mn) else 1]

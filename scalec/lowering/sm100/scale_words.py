@@ -17,7 +17,7 @@ from scalec.lowering.common import control
 from scalec.lowering.common import scale_bytes as common
 from scalec.lowering.common.copies import RowScales
 from scalec.lowering.common.state import State
-from scalec.lowering.sm100.multiply import issuer, joined, place_of, start_of
+from scalec.lowering.sm100.multiply import fence_first, issuer, joined, place_of, start_of
 from scalec.lowering.sm100.table import TABLE
 
 _BYTES = 4 * tile.WORD_ROWS  # of one copy
@@ -65,8 +65,7 @@ def copy_words(s: State, op: ir.OpView) -> None:
     b, source, made = s.b, s.get(op.source), s.get(op.sums)
     words, rows = tile.words_of(op.source.type)
     start = start_of(s, source, s.get(op.cursor))
-    if tile.int_of(op.column) == 0:
-        b.asm("tcgen05.fence::after_thread_sync;")
+    fence_first(s, op)
     groups, as_tiles = rows // tile.WORD_ROWS, tile.bits_of(tile.element_of(op.source.type)) == 64
     for i, (word, group) in enumerate(itertools.product(range(words), range(groups))):
         place = group * words + word if as_tiles else i
