@@ -20,16 +20,12 @@ from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import PIPELINE, run_pipeline
-from scalec.passes.resources import free_registers
+from scalec.passes.resources import free_registers, sums_of_thread
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
 OnPass = Callable[[str, Callable[[], str], float], None]
 OnDrop = Callable[[Dropped], None]
 STAGES = ("scale", "tile", "nvvm", "llvm", "ptx", "cubin")
-
-STEP = 64
-"""Registers of a thread that the next tile must leave free beyond what the spilled one left: half of the accumulators
-of the largest tiles, 256x128 and 128x256."""
 
 FEW = 6
 """Registers that fewer K blocks in one iteration may save: of 20 kernels with promotion that spilled at unroll = 2 and
@@ -49,6 +45,7 @@ class Compilation:
         spec: what the runtime needs to know.
         schedule: every decision.
         free: registers that the estimate leaves a consumer thread.
+        step: registers that a smaller tile must leave beyond these: half of the accumulators of a thread.
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
         ptxas: ptxas's -v log.
@@ -62,6 +59,7 @@ class Compilation:
     spec: KernelSpec | None = None
     schedule: Schedule | None = None
     free: int = 0
+    step: int = 0
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
     ptxas: str = ""
@@ -175,7 +173,7 @@ class Attempt:
             return replace(self, unroll=1)
         if given.tile is not None:
             return None
-        return replace(self, unroll=None, spare=made.free + max(STEP, slow.spilled))
+        return replace(self, unroll=None, spare=made.free + max(made.step, slow.spilled))
 
 
 def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: OnPass | None, spare: int) -> None:
@@ -204,6 +202,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.schedule = schedules.read(_function(module))
     problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule, made.schedule.unroll or 1)
+    made.step = sums_of_thread(problem, made.schedule) // 2
     roles = (problem.m.name, problem.n.name, problem.k.name)
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)

@@ -370,6 +370,13 @@ def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     return schedule.registers[1] - need.total - factor_registers(problem, schedule.tile[1], unroll)
 
 
+def sums_of_thread(problem: Problem, schedule: Schedule) -> int:
+    """FP32 sums that a consumer thread holds at once; tile and warps are decided."""
+    assert schedule.tile is not None
+    assert schedule.warps is not None
+    return Registers.of(problem, schedule.tile, schedule.warps, schedule.promote or 0).accumulators
+
+
 def most_accumulators(problem: Problem) -> int:
     """Accumulators of a thread beside which the epilogue of `problem` still finds registers.
 

@@ -117,7 +117,7 @@ def test_the_last_refusal_counts_where_no_tile_is_left(slow: Callable[..., list[
     asked = slow("tile")
     with pytest.raises(SlowKernelError):
         compile_source(FP8, dims=DIMS)
-    assert len(asked) == len(set(asked)) <= 4
+    assert len(asked) == len(set(asked)) <= 5
 
 
 S = "A[m,k]@B[n,k] scale(1x128,128x128)"
