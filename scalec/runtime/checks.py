@@ -397,3 +397,15 @@ def overlap(first: tuple[int, int, int, int], other: tuple[int, int, int, int]) 
         shift = (b - a) % a_step
         return shift < a_row or shift + b_row > a_step
     return True
+
+
+def check_overlap(first: Any, at: int, result: Any, result_at: int) -> None:
+    """Refuses a result that shares a byte with another tensor; both are plan.Forms, with their addresses."""
+    if overlap(first.at(at), result.at(result_at)):
+        name, other = result.spec.name, first.spec.name
+        raise ArgumentError(
+            f"{name} overlaps {other} in memory",
+            got=f"{name} at {result_at:#x} ({result.span} bytes), {other} at {at:#x} ({first.span} bytes)",
+            expected="a result in memory of its own",
+            fix=f"give another out=, or {other}.clone()",
+        )

@@ -7,7 +7,7 @@ GPU's primary context, which is torch's; a launch leaves the thread's current co
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -17,6 +17,7 @@ from scalec.errors import DeviceError
 from scalec.runtime.device import Launcher, Parameter, Place, TensorMap
 from scalec.targets import TARGETS
 
+_MAP_BYTES, _MAP_ALIGN = 128, 64  # of a CUtensorMap (CUDA driver API, CUtensorMap_st)
 _PORTABLE_CLUSTER = 8  # CUDA programming guide, "Thread Block Clusters": 8 CTAs are portable
 
 
@@ -164,6 +165,7 @@ class CudaDevice:
     """One GPU in one context. See scalec.runtime.device.Device for what each method does."""
 
     image = "cubin"
+    moves = True
 
     def __init__(self, gpu: GpuFacts, context: Any) -> None:
         self._cu, self._context, self._handle = _cuda(), context, int(context)
@@ -261,7 +263,21 @@ class CudaDevice:
                 cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
         made = _check(cu, result, f"cuTensorMapEncodeTiled({m})")
-        return ctypes.create_string_buffer(ctypes.string_at(made.getPtr(), 128), 128)
+        room = ctypes.create_string_buffer(_MAP_BYTES + _MAP_ALIGN)
+        aligned = (ctypes.c_char * _MAP_BYTES).from_buffer(room, -ctypes.addressof(room) % _MAP_ALIGN)
+        ctypes.memmove(aligned, made.getPtr(), _MAP_BYTES)
+        return aligned
+
+    def mover(self, tensor_map: ctypes.Array) -> Callable[[int], None]:
+        cu, replace = self._cu, self._cu.cuTensorMapReplaceAddress
+        seen = cu.CUtensorMap(_ptr=ctypes.addressof(tensor_map))
+
+        def move(address: int, _kept: ctypes.Array = tensor_map) -> None:
+            result = replace(seen, address)
+            if int(result[0]):
+                _check(cu, result, f"cuTensorMapReplaceAddress({address:#x})")
+
+        return move
 
     def prepare(
         self,

@@ -110,7 +110,7 @@ class Kernel:
                 if view.ready >= 0:
                     loaded.device.order(view.ready, handle)
             workspace = loaded.workspaces.of(handle, plan.workspace) if plan.workspace[0] else None
-            plan.launcher(tuple(addresses), scalars, workspace)(handle)
+            plan.launch(tuple(addresses), scalars, workspace, handle)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def load(self, device: Device | None = None) -> Loaded:

@@ -7,7 +7,7 @@ addresses and scalars into a launcher, which is kept too: a call repeated on the
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -27,6 +27,7 @@ from scalec.errors import ArgumentError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import checks, stored
 from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
+from scalec.runtime.moved import Moved
 from scalec.runtime.tensors import TensorView
 from scalec.runtime.workspace import Workspace
 
@@ -167,6 +168,10 @@ class Plan:
         workspace: bytes of the workspace's parts and of its counters; (0, 0) where the kernel needs none.
         operands: forms of the tensor operands.
         results: forms of the results: those given, or those to allocate.
+        launchers: made so far, by addresses, scalars and workspace.
+        maps: tensor maps made so far, by parameter and address.
+        moved: parameters for what comes once; None before the first launch, and where the device moves none.
+        seen: what came once.
     """
 
     signature: Signature
@@ -179,6 +184,8 @@ class Plan:
     workspace: tuple[int, int] = (0, 0)
     launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
     maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
+    moved: Moved | None = None
+    seen: dict[tuple[Any, ...], None] = field(default_factory=dict)
 
     @staticmethod
     def make(
@@ -242,6 +249,28 @@ class Plan:
         plan.workspace = spec.launch.workspace(dims)
         return plan
 
+    def launch(
+        self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None, stream: int
+    ) -> None:
+        """Launches with tensors at these addresses (operands, then results), scalars, and a workspace where one is
+        needed. What comes a second time gets a launcher of its own.
+
+        Raises:
+            ArgumentError: NULL, alignment, or a result that overlaps another tensor.
+            DeviceError: the driver refused the launch.
+        """
+        key = (addresses, scalars, workspace)
+        found = self.launchers.get(key)
+        if found is None:
+            if self.moved is not None and key not in self.seen:
+                while len(self.seen) >= _KEPT:
+                    self.seen.pop(next(iter(self.seen)), None)
+                self.seen[key] = None
+                self.moved.launch(addresses, scalars, workspace, stream)
+                return
+            found = self.launcher(addresses, scalars, workspace)
+        found(stream)
+
     def launcher(
         self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None = None
     ) -> Launcher:
@@ -275,7 +304,24 @@ class Plan:
         if workspace is not None:
             memory.append(("the sums of the parts", workspace.parts, workspace.part_bytes))
             memory.append(("the counters of the tiles", workspace.counters, workspace.counter_bytes))
+        if self.moved is None and self.device.moves:
+            self.moved = self._moving(given, [f.spec.name for f in forms])
         return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory)
+
+    def _moving(self, given: Given, names: Sequence[str]) -> Moved:
+        """Parameters of their own, bound as `given`, that later launches move."""
+        spec, launch = self.signature.spec, self.signature.spec.launch
+        slots = [
+            self.device.encode(tensor_map(a, *given.where[a.tensor]))
+            if a.kind == "tensor_map"
+            else _SLOTS[a.kind](self, i, a, given)
+            for i, a in enumerate(spec.arguments)
+        ]
+        tensors = [names.index(a.tensor) if a.kind in ("tensor_map", "pointer") else -1 for a in spec.arguments]
+        numbers = [_number(self.signature, a) for a in spec.arguments]
+        launcher = self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots)
+        forms = (*self.operands, *self.results)
+        return Moved(self.device, forms, len(self.operands), slots, tensors, numbers, launcher)
 
     def tensor_map(self, index: int, argument: Argument, form: Form, address: int) -> ctypes.Array:
         """The tensor map of parameter `index`."""
@@ -326,15 +372,7 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
 def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: int) -> None:
     for i in range(operands, len(forms)):
         for j in range(i):
-            if checks.overlap(forms[j].at(addresses[j]), forms[i].at(addresses[i])):
-                result, other = forms[i].spec.name, forms[j].spec.name
-                raise ArgumentError(
-                    f"{result} overlaps {other} in memory",
-                    got=f"{result} at {addresses[i]:#x} ({forms[i].span} bytes), "
-                    f"{other} at {addresses[j]:#x} ({forms[j].span} bytes)",
-                    expected="a result in memory of its own",
-                    fix=f"give another out=, or {other}.clone()",
-                )
+            checks.check_overlap(forms[j], addresses[j], forms[i], addresses[i])
 
 
 # ---------------------------------------------------------------------------------------- arguments: kind -> parameter
@@ -376,6 +414,16 @@ def _workspace(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter
     if given.workspace is None:
         raise UnsupportedError(f"a kernel argument of kind {a.kind!r}, and no split of K", fix=_NEWER)
     return ctypes.c_uint64(given.workspace.parts if a.kind == "parts" else given.workspace.counters)
+
+
+def _number(signature: Signature, a: Argument) -> Callable[[Any, Any], Any] | None:
+    """What sets an argument from the scalars and the workspace of a launch; None where it is neither's."""
+    if a.kind == "scalar":
+        index = signature.scalars.index(a.tensor)
+        return lambda scalars, _workspace: scalars[index]
+    if a.kind in ("parts", "counters"):
+        return lambda _scalars, workspace: getattr(workspace, a.kind)
+    return None
 
 
 _SLOTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
@@ -32,10 +32,12 @@ class FakeDevice:
     sms: int = 132
     place: Place = ("cuda", 0)
     image: str = "cubin"
+    moves: bool = True
     launches: list[Recorded] = field(default_factory=list)
     encoded: list[TensorMap] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
     prepared: int = 0
+    moved: int = 0
     ordered: list[tuple[int, int]] = field(default_factory=list)
     memory: dict[int, Any] = field(default_factory=dict)
     freed: list[int] = field(default_factory=list)
@@ -55,6 +57,14 @@ class FakeDevice:
         self.encoded.append(tensor_map)
         return ctypes.create_string_buffer(f"map {len(self.encoded) - 1}".encode(), 128)
 
+    def mover(self, tensor_map: ctypes.Array) -> Callable[[int], None]:
+        def move(address: int) -> None:
+            self.moved += 1
+            self.encoded.append(replace(self.encoded[int(tensor_map.value.split()[1])], address=address))
+            tensor_map.value = f"map {len(self.encoded) - 1}".encode()
+
+        return move
+
     def prepare(
         self,
         function: Any,
@@ -65,9 +75,9 @@ class FakeDevice:
         tensors: Sequence[tuple[str, int, int]] = (),
     ) -> Callable[[int], None]:
         self.prepared += 1
-        values = [self._value(p) for p in parameters]
 
         def launch(stream: int) -> None:
+            values = [self._value(p) for p in parameters]
             self.launches.append(Recorded(function, grid, threads, shared_bytes, stream, values))
             if self.run is not None:
                 self.run(self.launches[-1])

@@ -75,11 +75,38 @@ def test_a_repeated_call_prepares_nothing_anew(device, gemm):
     out = Tensor((256, 512), "<V2", at=0x4000)
     for _ in range(3):
         gemm(*gemm_tensors().values(), out=out)
-    assert (device.prepared, len(device.encoded), len(device.launches), device.loads) == (1, 2, 3, ["C"])
-    gemm(*gemm_tensors().values(), out=Tensor((256, 512), "<V2", at=0x8000))  # other addresses: same tensor maps
-    assert (device.prepared, len(device.encoded)) == (2, 2)
+    # one for these tensors, and one that can be moved
+    assert (device.prepared, len(device.encoded), len(device.launches), device.loads) == (2, 4, 3, ["C"])
+    for prepared in (2, 3, 3):  # other addresses: moved, then kept with the same tensor maps
+        gemm(*gemm_tensors().values(), out=Tensor((256, 512), "<V2", at=0x8000))
+        assert (device.prepared, len(device.encoded) - device.moved) == (prepared, 4)
     gemm(*gemm_tensors(m=128).values(), out=Tensor((128, 512), "<V2", at=0x8000))  # another shape
-    assert (device.prepared, len(device.encoded), device.loads) == (3, 4, ["C"])
+    assert (device.prepared, len(device.encoded) - device.moved, device.loads) == (5, 8, ["C"])
+
+
+def test_a_moved_launch_is_that_of_new_parameters(device, gemm):
+    """Each of many launches has the addresses of its own tensors, in every parameter, as one prepared for them has."""
+    places = [0x100000 * (1 + i) for i in range(6)]
+    for at in (0x90000000, *places, *places):  # prepared, moved, and prepared again
+        given = gemm_tensors(at=at)
+        gemm(*given.values(), out=Tensor((256, 512), "<V2", at=at + 0x80000))
+    _, *launches = device.launches
+    moved, prepared = launches[: len(places)], launches[len(places) :]
+    assert device.moved == 2 * len(places)
+    assert [x.parameters for x in moved] == [x.parameters for x in prepared]
+    assert len({str(x.parameters) for x in moved}) == len(places)
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [(0, "C is NULL"), (0x8001, "not a multiple of"), (0x20_0000, "C overlaps A in memory")],
+)
+def test_a_moved_launch_is_checked(device, gemm, at, message):
+    gemm(*gemm_tensors(at=0x20_0000).values(), out=Tensor((256, 512), "<V2", at=0x4000))
+    before = len(device.launches)
+    with pytest.raises(ArgumentError, match=message):
+        gemm(*gemm_tensors(at=0x20_0000).values(), out=Tensor((256, 512), "<V2", at=at))
+    assert len(device.launches) == before
 
 
 def test_launchers_kept_are_bounded(device, gemm):
