@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, DeviceError
@@ -95,10 +95,16 @@ class Kernel:
         scalars = tuple([checks.number(name, values[i]) for i, name in self._scalars])
         if outs is not None:
             tensors += outs
-        torch_at = next((t for t in tensors if is_torch(t)), None)
-        loaded = self._loaded_for(tensors, torch_at)
-        handle = self._stream(stream, torch_at)
-        key, addresses, views = _adopted(self._signature, tensors, handle, loaded.device)
+        adopted = _all_of_torch(tensors) if self.fixed is None else None
+        loaded = self._loaded.get(("cuda", adopted.ordinal)) if adopted is not None else None
+        if adopted is not None and loaded is not None:  # the usual call: nothing but torch's tensors on one GPU
+            torch_at, key, addresses, views = tensors[0], adopted.key, adopted.addresses, _NO_VIEWS
+            handle = torch_stream(adopted.ordinal) if stream is None else stream_handle(stream)
+        else:
+            torch_at = next((t for t in tensors if is_torch(t)), None)
+            loaded = self._loaded_for(tensors, torch_at)
+            handle = self._stream(stream, torch_at)
+            key, addresses, views = _adopted(self._signature, tensors, handle, loaded.device)
         plan = loaded.plans.get(key)
         if plan is None:
             plan = self._planned(loaded, key, tensors, views, outs is not None, handle)
@@ -106,9 +112,10 @@ class Kernel:
             outs = [_allocate(loaded.device, form, torch_at, handle, stream is not None) for form in plan.results]
             addresses += [o.data_ptr() if torch_at is not None else o.pointer for o in outs]
         if plan.grid:
-            for view in views.values():
-                if view.ready >= 0:
-                    loaded.device.order(view.ready, handle)
+            if views:
+                for view in views.values():
+                    if view.ready >= 0:
+                        loaded.device.order(view.ready, handle)
             workspace = loaded.workspaces.of(handle, plan.workspace) if plan.workspace[0] else None
             plan.launch(tuple(addresses), scalars, workspace, handle)
         return outs[0] if len(outs) == 1 else tuple(outs)
@@ -199,6 +206,35 @@ class Kernel:
             loaded.plans.pop(next(iter(loaded.plans)), None)
         loaded.plans[key] = plan
         return plan
+
+
+class _AllOfTorch(NamedTuple):
+    """Of tensors that are all torch's: the key of their plan, their addresses, and the GPU of the first."""
+
+    key: tuple[Any, ...]
+    addresses: list[int]
+    ordinal: int
+
+
+_NO_VIEWS: dict[int, TensorView] = {}
+
+
+def _all_of_torch(tensors: list[Any]) -> _AllOfTorch | None:
+    """None where another tensor is among them, or one without strides or storage, or where the first is on no GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None or not tensors:
+        return None
+    kind, key, addresses = torch.Tensor, [], []
+    try:
+        for t in tensors:
+            if not isinstance(t, kind):
+                return None
+            key += (t.shape, t.stride(), t.dtype, t.device)
+            addresses.append(t.data_ptr())
+    except RuntimeError:
+        return None
+    ordinal = tensors[0].get_device()
+    return _AllOfTorch(tuple(key), addresses, ordinal) if ordinal >= 0 and tensors[0].is_cuda else None
 
 
 def _adopted(
