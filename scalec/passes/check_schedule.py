@@ -10,10 +10,9 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_scheduler import no_dynamic
-from scalec.passes.choose_stages import no_unroll_of_parts
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
 from scalec.passes.choose_tiling import cuts_result, cuts_scales, no_swap
-from scalec.passes.parts import k_blocks
+from scalec.passes.parts import k_blocks, no_unroll_of_parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,

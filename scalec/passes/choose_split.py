@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import MAX_SPLIT, Schedule
 from scalec.passes.base import decide
-from scalec.passes.choose_stages import no_unroll_of_parts
-from scalec.passes.choose_tiling import ASSUMED
-from scalec.passes.parts import part_blocks
-from scalec.passes.problem import Problem
+from scalec.passes.parts import split_of
 from scalec.targets import Target
-
-FEWEST_BLOCKS = 4
-"""K blocks of a part, at the least: fewer do not fill the ring of stages before the sums are exchanged."""
 
 
 class ChooseSplit:
@@ -34,32 +27,3 @@ class ChooseSplit:
     def run(self, module: ir.Module, target: Target) -> None:
         decide(module, target, lambda problem, schedule: schedule.with_fields(split=split_of(problem, schedule)),
                needs=("tile", "cluster"))  # fmt: skip
-
-
-def split_of(problem: Problem, schedule: Schedule) -> int:
-    """The parts that the K of a tile is split into."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
-    if problem.k.size is None:
-        return 1
-    (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
-    clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)
-    most = min(MAX_SPLIT, problem.target.sms // (along_m * along_n) // clusters)
-    splits = [2**i for i in range(1, most.bit_length()) if _fits(problem, schedule, 2**i)] if most > 1 else []
-    return min([1, *splits], key=lambda split: moved(problem, schedule, split))
-
-
-def moved(problem: Problem, schedule: Schedule, split: int) -> int:
-    """Bytes that the last CTA of a tile copies and exchanges: its part of A and B, its sums and everyone's, in f32."""
-    assert schedule.tile is not None
-    (m, n, _), k = schedule.tile, problem.k.tiles(1, 0)
-    copied = m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k)
-    return copied // split + (4 * m * n * (split + 1) if split > 1 else 0)
-
-
-def _fits(problem: Problem, schedule: Schedule, split: int) -> bool:
-    """Whether the parts are long enough, and of lengths that a decided `unroll` divides."""
-    parted = schedule.with_fields(split=split)
-    return part_blocks(problem, parted)[0] >= FEWEST_BLOCKS and not no_unroll_of_parts(
-        problem, parted, schedule.unroll or 1
-    )

@@ -6,7 +6,7 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
-from scalec.passes.parts import k_blocks, parts
+from scalec.passes.parts import k_blocks, no_unroll_of_parts
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan, factor_registers, free_registers, path_of_scales, stages_that_fit
 from scalec.passes.warp_specialize import REGISTERS
@@ -80,14 +80,3 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
     short = factor_registers(problem, schedule.tile[1], blocks) and free_registers(problem, given, blocks) < 0
     return 1 if short else blocks
-
-
-def no_unroll_of_parts(problem: Problem, schedule: Schedule, unroll: int) -> str:
-    """Why the loop over a part of K cannot be unrolled so, "" where it can, or where K is not split.
-
-    A remainder's loop might not run; and the blocks of an iteration lie in one half of a window of scales.
-    """
-    lengths = sorted({len(p) for p in parts(problem, schedule)})
-    if unroll == 1 or (schedule.split or 1) == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
-        return ""
-    return f"parts of {problem.k.name} have {' or '.join(map(str, lengths))} K blocks"

@@ -11,16 +11,14 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_swizzle import no_panels
-from scalec.passes.problem import PROMOTION_BLOCK, Problem
+from scalec.passes.parts import split_of
+from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.resources import Registers, free_registers, most_accumulators, staged_columns, stages_that_fit, units
 from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
 from scalec.targets import MAX_BOX, WAVES, MmaShape, Target
 
 TILE_K_BYTES = 128
 """Bytes of K in a tile: one row of the widest swizzle, four instructions, and for FP8 one scale step."""
-
-ASSUMED = 4096
-"""Elements of a dimension whose size is not known: large, as in training and prefill."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,67 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
         tile_k = PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
         fitting = _fitting(problem, schedule, tile_k, promote, spare)
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
+        best = _split_better(problem, schedule.with_fields(promote=promote), fitting, best, tile_k, spare)
         tile = (best.m, best.n, _depth(problem, schedule, (best.m, best.n, tile_k), promote))
     return schedule.with_fields(swap=swap, tile=tile, cluster=_cluster(problem, schedule, tile[1]), promote=promote)
+
+
+@dataclass(frozen=True)
+class SplitTimes:
+    """What a launch takes whose K may be split, fitted on a kind of kernel.
+
+    Attributes:
+        product: seconds for an accumulator element and one of K, at the fastest tile's rate.
+        exchange: seconds for an accumulator element of a part, moved to memory and back.
+        fixed: seconds that a split adds.
+        memory: what the memory's documented time is multiplied by; below that nothing is gained.
+        gain: the least share of the time that a split must save over the tile chosen without regard to it.
+        rows: rows of the result up to which this was measured.
+        more: candidates that are for parts of K alone.
+    """
+
+    product: float
+    exchange: float
+    fixed: float
+    memory: float
+    gain: float
+    rows: int
+    more: tuple[Candidate, ...]
+
+
+SPLIT_TIMES = {"shared": SplitTimes(2.9e-13, 6.9e-11, 0.5e-6, 1.3, 0.03, 128, (Candidate(128, 32, 0.58),))}
+"""By MmaShape.kernel; kinds that are not here choose the tile without regard to splits. H200, 2026-11-21, FP8 1x128 by
+128x128, 15 shapes of 16, 64 and 128 rows with up to 40 schedules each: fitted to 64x2112x7168 (64x16 whole 11.9 us,
+64x32 in two parts 10.3). Of the others it changes 128x2112x7168 (13.7 to 11.9 us), 64x4096x7168 (13.6 to 13.0),
+128x4096x7168 (15.3 to 14.9) and 128x7168x16384 (39.9 and 38.9 to 39.4). At 256 rows it would be wrong: 256x4096x7168
+20.5 us for 19.2, 256x7168x16384 61.0 for 54.5."""
+
+
+def _split_better(
+    problem: Problem, schedule: Schedule, fitting: list[Candidate], best: Candidate, tile_k: int, spare: int
+) -> Candidate:
+    """A candidate whose K is split, where that is faster than `best`: a larger tile copies less for each product."""
+    times = SPLIT_TIMES.get(problem.family.kernel)
+    if times is None or problem.k.size is None or schedule.split is not None:
+        return best
+    if problem.m.size is None or problem.m.size > times.rows:
+        return best
+
+    def time(c: Candidate) -> tuple[float, float, int]:
+        tile = (c.m, c.n, tile_k)
+        split = split_of(problem, schedule.with_fields(tile=tile, cluster=_cluster(problem, schedule, c.n)))
+        k, target = problem.k.tiles(1, 0), problem.target
+        busy = cost(problem, schedule, c) / split * k * times.product
+        if split > 1:
+            busy += times.fixed + split * c.m * c.n * times.exchange
+        return max(busy, times.memory * _moved(problem) / target.rates.memory), busy, split
+
+    at_best, promote = time(best), schedule.promote or 0
+    large = problem.m.size > max(WAVES["registers"], problem.family.m)
+    more = [c for c in times.more if large and not _misfit(problem, schedule, (c.m, c.n, tile_k), promote, spare)]
+    split = [c for c in (*fitting, *more) if time(c)[2] > 1]
+    found = min(split, key=time, default=best)
+    return found if time(found)[0] < (1 - times.gain) * at_best[0] else best
 
 
 DEEP = 4
@@ -152,9 +209,14 @@ def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
 def _memory_bound(problem: Problem) -> bool:
     """Whether operands and result, moved once, take longer than the products, all SMs busy, by the documented rates."""
     target, (m, n, k) = problem.target, (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
-    moved = m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k) + m * problem.result.element.bytes(n)
     rate = target.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
-    return moved / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
+    return _moved(problem) / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
+
+
+def _moved(problem: Problem) -> int:
+    """Bytes of operands and result, each moved once."""
+    m, n, k = (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
+    return m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k) + m * problem.result.element.bytes(n)
 
 
 SWAP = 32

@@ -19,6 +19,9 @@ PROMOTION_BLOCK = 128
 """K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes."""
 
 
+ASSUMED = 4096
+"""Elements of a dimension whose size is not known: large, as in training and prefill."""
+
 STORED = ("f32", "bf16", "f16")
 """Element types that threads read: of inputs of the elementwise expression."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
-from scalec.passes.choose_tiling import ASSUMED
-from scalec.passes.problem import Problem
+from scalec.passes.problem import ASSUMED, Problem
 from scalec.targets import Target
 
 GROUP = 8

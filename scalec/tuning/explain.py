@@ -17,9 +17,8 @@ from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of
 from scalec.passes.choose_scheduler import choice
-from scalec.passes.choose_tiling import ASSUMED
 from scalec.passes.pipeline import PIPELINE, run_pipeline
-from scalec.passes.problem import Problem
+from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy
 from scalec.passes.warp_specialize import SCALE_WARPS
 from scalec.targets import Target, get_target

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.choose_split import split_of
-from scalec.passes.parts import part_blocks, parts
+from scalec.passes.parts import part_blocks, parts, split_of
 from scalec.passes.problem import Problem
 from scalec.targets import get_target
 from tests.passes.scale_programs import text
