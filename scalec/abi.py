@@ -137,6 +137,8 @@ class Launch:
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
         split: parts of K of one tile, each the work of a CTA of its own.
         part_bytes: of the workspace, for each part of each tile; 0 where K is not split.
+        dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still
+            runs, for whose end the kernel then waits itself; 0 where it does not.
         dynamic: whether a cluster of its own is launched for each tile or part, which running clusters take over.
     """
 
@@ -147,6 +149,7 @@ class Launch:
     split: int = 1
     part_bytes: int = 0
     dynamic: bool = False
+    dependent: int = 0
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""

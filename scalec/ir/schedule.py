@@ -111,6 +111,9 @@ class Schedule:
         scheduler: who deals out the tiles, or their parts: "static" launches as many clusters as run at once, and each
             takes every so many-th; "dynamic" launches one for each, and those that run take over the others' while
             these have not begun (cluster launch control).
+        dependent: the most multiplications of a launch, in units of 2^30, that begins while the kernel before it in its
+            stream still runs: what it does before it touches memory then hides behind that one's end (programmatic
+            dependent launch). 0: none does.
         order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.
         group: tiles of that group.
     """
@@ -133,6 +136,7 @@ class Schedule:
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))
     staged: int | None = _decided("0", _int(0, 16))
     scheduler: str | None = _decided("static", _choice("static", "dynamic"))
+    dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))
     group: int | None = _decided("8", _int(1, 1 << 16))
 

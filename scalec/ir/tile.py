@@ -67,7 +67,7 @@ from scalec.ir.tile_copies import (
     StoreRowsOp,
     WindowOp,
 )
-from scalec.ir.tile_launch import QueryCancelOp, ResponsesOp, TryCancelOp
+from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
 from scalec.ir.tile_registers import (
     STEP_BYTES,
     ByteScalesOp,
@@ -148,6 +148,7 @@ __all__ = [
     "CopyWordsOp",
     "CursorOp",
     "CursorType",
+    "DependOp",
     "DescriptorType",
     "DrainOp",
     "EpilogueOp",

@@ -1,4 +1,5 @@
-"""Ops of `tile` by which a cluster takes over the work of one that has not begun: cluster launch control."""
+"""Ops of `tile` about launches: kernels that begin before the one before them has ended, and clusters that take over
+the work of one that has not begun (cluster launch control)."""
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
@@ -6,6 +7,11 @@ from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import in_step
 from scalec.ir.tile_types import I32, RESPONSE_BYTES, CursorType, ResponsesType, RingType, Tile, int_of
 from scalec.ir.verify import fail, verifier
+
+
+class DependOp(Tile.Operation, name="depend"):
+    """All threads: lets the next kernel of the stream be launched, and waits until the one before this has ended and
+    what it wrote is there. Before it, nothing may be read or written that another kernel writes."""
 
 
 class ResponsesOp(Tile.Operation, name="responses"):

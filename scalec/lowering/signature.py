@@ -150,6 +150,7 @@ def spec(
             split=split,
             part_bytes=bm * bn * 4 if split > 1 else 0,  # f32
             dynamic=schedule.scheduler == "dynamic",
+            dependent=schedule.dependent << 30,
         ),
         schedule=str(schedule),
         flops=(m, n, k),

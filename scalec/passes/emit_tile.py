@@ -76,6 +76,8 @@ class Kernel(Producer, Consumer):
         with ir.InsertionPoint(self.body):
             h = self.handles()
             e.op("tile.sync", scope="cluster")
+            if s.dependent:
+                e.op("tile.depend")
             with e.region("tile.role", label="consumer", warps=(0, self.consumers), registers=s.registers[1]):
                 self.consumer(h)
             low = self.consumers

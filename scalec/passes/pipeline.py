@@ -10,6 +10,7 @@ from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
 from scalec.passes.base import Pass
 from scalec.passes.check_schedule import CheckSchedule
+from scalec.passes.choose_dependent import ChooseDependent
 from scalec.passes.choose_scheduler import ChooseScheduler
 from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
@@ -28,6 +29,7 @@ PIPELINE: list[Pass] = [
     ChooseTiling(),
     ChooseSplit(),
     ChooseScheduler(),
+    ChooseDependent(),
     ChooseSwizzle(),
     WarpSpecialize(),
     ChooseStages(),

@@ -87,11 +87,13 @@ class Device(Protocol):
         shared_bytes: int,
         parameters: Sequence[Parameter],
         tensors: Sequence[tuple[str, int, int]] = (),
+        dependent: bool = False,
     ) -> Launcher:
         """A callable that launches `function` on a stream, as often as wished; it keeps `parameters` alive.
 
         Args:
             tensors: (name, address, bytes) of the memory that the launch may touch.
+            dependent: whether it may begin while the kernel before it in its stream still runs (abi.Launch).
         """
         ...
 

@@ -279,6 +279,19 @@ class CudaDevice:
 
         return move
 
+    def _dependent(self, grid: int, threads: int, shared_bytes: int, stream: int) -> Any:
+        """The launch of a kernel that waits itself for the one before it (CUDA driver API, cuLaunchKernelEx)."""
+        cu = self._cu
+        attribute = cu.CUlaunchAttribute()
+        attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        config = cu.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+        config.sharedMemBytes, config.hStream = shared_bytes, stream
+        config.attrs, config.numAttrs = [attribute], 1
+        return config
+
     def prepare(
         self,
         function: Any,
@@ -287,18 +300,28 @@ class CudaDevice:
         shared_bytes: int,
         parameters: Sequence[Parameter],
         tensors: Sequence[tuple[str, int, int]] = (),
+        dependent: bool = False,
     ) -> Launcher:
-        cu, handle, go, current = self._cu, self._handle, self._cu.cuLaunchKernel, self._cu.cuCtxGetCurrent
+        cu, handle, current = self._cu, self._handle, self._cu.cuCtxGetCurrent
         kept = tuple(parameters)
         table = (ctypes.c_void_p * max(len(kept), 1))(*map(ctypes.addressof, kept))
         address = ctypes.addressof(table)
+        configs: dict[int, Any] = {}  # by stream
+
+        def go(stream: int) -> Any:
+            if not dependent:
+                return cu.cuLaunchKernel(function, grid, 1, 1, threads, 1, 1, shared_bytes, stream, address, 0)
+            config = configs.get(stream)
+            if config is None:
+                config = configs[stream] = self._dependent(grid, threads, shared_bytes, stream)
+            return cu.cuLaunchKernelEx(config, function, address, 0)
 
         def launch(stream: int, _kept: Any = (kept, table)) -> None:
             if int(current()[1]) == handle:
-                result = go(function, grid, 1, 1, threads, 1, 1, shared_bytes, stream, address, 0)
+                result = go(stream)
             else:
                 with self._current():
-                    result = go(function, grid, 1, 1, threads, 1, 1, shared_bytes, stream, address, 0)
+                    result = go(stream)
             if int(result[0]):
                 _check(cu, result, f"cuLaunchKernel of {grid} CTAs of {threads} threads, {shared_bytes} bytes shared")
 

@@ -86,6 +86,7 @@ class EmulatedDevice:
         shared_bytes: int,
         parameters: Sequence[Parameter],
         tensors: Sequence[tuple[str, int, int]] = (),
+        dependent: bool = False,
     ) -> Launcher:
         loaded: Loaded
         loaded, entry = function

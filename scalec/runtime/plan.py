@@ -10,6 +10,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 from scalec.abi import (
@@ -299,18 +300,22 @@ class Plan:
         spec = self.signature.spec
         given = Given(where, values, workspace)
         slots = [_SLOTS[a.kind](self, i, a, given) for i, a in enumerate(spec.arguments)]
-        launch = spec.launch
         memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
         if workspace is not None:
             memory.append(("the sums of the parts", workspace.parts, workspace.part_bytes))
             memory.append(("the counters of the tiles", workspace.counters, workspace.counter_bytes))
         if self.moved is None and self.device.moves:
             self.moved = self._moving(given, [f.spec.name for f in forms])
-        return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory)
+        return self._prepared(slots, memory)
+
+    def _prepared(self, slots: Sequence[Parameter], memory: Sequence[tuple[str, int, int]] = ()) -> Launcher:
+        spec, launch = self.signature.spec, self.signature.spec.launch
+        small = prod(self.dims[d] for d in spec.flops) <= launch.dependent
+        return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory, small)
 
     def _moving(self, given: Given, names: Sequence[str]) -> Moved:
         """Parameters of their own, bound as `given`, that later launches move."""
-        spec, launch = self.signature.spec, self.signature.spec.launch
+        spec = self.signature.spec
         slots = [
             self.device.encode(tensor_map(a, *given.where[a.tensor]))
             if a.kind == "tensor_map"
@@ -319,7 +324,7 @@ class Plan:
         ]
         tensors = [names.index(a.tensor) if a.kind in ("tensor_map", "pointer") else -1 for a in spec.arguments]
         numbers = [_number(self.signature, a) for a in spec.arguments]
-        launcher = self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots)
+        launcher = self._prepared(slots)
         forms = (*self.operands, *self.results)
         return Moved(self.device, forms, len(self.operands), slots, tensors, numbers, launcher)
 

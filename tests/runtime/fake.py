@@ -21,6 +21,7 @@ class Recorded:
     shared_bytes: int
     stream: int
     parameters: list[Any]
+    dependent: bool = False
 
 
 @dataclass
@@ -73,12 +74,13 @@ class FakeDevice:
         shared_bytes: int,
         parameters: Sequence[Parameter],
         tensors: Sequence[tuple[str, int, int]] = (),
+        dependent: bool = False,
     ) -> Callable[[int], None]:
         self.prepared += 1
 
         def launch(stream: int) -> None:
             values = [self._value(p) for p in parameters]
-            self.launches.append(Recorded(function, grid, threads, shared_bytes, stream, values))
+            self.launches.append(Recorded(function, grid, threads, shared_bytes, stream, values, dependent))
             if self.run is not None:
                 self.run(self.launches[-1])
 

@@ -109,6 +109,17 @@ def test_a_moved_launch_is_checked(device, gemm, at, message):
     assert len(device.launches) == before
 
 
+def test_small_launches_may_begin_before_the_one_before_them_has_ended(device):
+    """Up to `dependent` multiplications, 128 * 512 * 1024 here; kept launchers and moved ones alike."""
+    spec = gemm_spec()
+    spec = replace(spec, launch=replace(spec.launch, dependent=128 * 512 * 1024))
+    kernel = Kernel(spec, b"cubin", device=device)
+    for m in (64, 128, 129):
+        for at in (0x4000, 0x4000, 0x80000, 0x80000):
+            kernel(*gemm_tensors(m=m).values(), out=Tensor((m, 512), "<V2", at=at))
+    assert [x.dependent for x in device.launches] == [True] * 8 + [False] * 4
+
+
 def test_launchers_kept_are_bounded(device, gemm):
     for i in range(600):
         gemm(*gemm_tensors().values(), out=Tensor((256, 512), "<V2", at=(8 << 30) + 1024 * 1024 * i))

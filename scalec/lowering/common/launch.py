@@ -33,6 +33,13 @@ class Responses:
         return s.b.add(self.first, s.b.mul(c.stage.get(), tile.RESPONSE_BYTES))
 
 
+@COMMON.lowers("tile.depend")
+def depend(s: State, op: ir.OpView) -> None:
+    """PTX ISA, griddepcontrol. The next kernel's CTAs find room as soon as CTAs of this one exit, and wait there."""
+    s.b.asm("griddepcontrol.launch_dependents;")
+    s.b.asm("griddepcontrol.wait;")
+
+
 @COMMON.lowers("tile.responses")
 def responses(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Responses(s.b.add(s.shared, tile.int_of(op.offset)))

@@ -1,8 +1,10 @@
-// Cluster launch control round-trips through the printer.
+// Launches that overlap, and cluster launch control, round-trip through the printer.
 // RUN: %roundtrip %s | filecheck %s
 
 // CHECK-LABEL: func.func @dynamic
 func.func @dynamic(%m: i32, %n: i32) {
+  // CHECK: "tile.depend"() : () -> ()
+  "tile.depend"() : () -> ()
   %ring = "tile.ring"() {offset = 0 : i64, depth = 3 : i64, full = 1 : i64, empty = 12 : i64} : () -> !tile.stages
   // CHECK: "tile.responses"() {offset = 48 : i64} : () -> !tile.response_slots<3 : i64>
   %r = "tile.responses"() {offset = 48 : i64} : () -> !tile.response_slots<3 : i64>
