@@ -17,7 +17,7 @@ def chain(torch, dependent: int, program: str, n: int, split: int, captured: boo
     settings = f" with dependent={dependent}, split={split}, swap=0, tile=64x64x64"
     kernel = scalec.compile(program + settings, dims={"n": n, "k": n})
     torch.manual_seed(n + split)
-    b = torch.linalg.qr(torch.randn(n, n, device="cuda"))[0].bfloat16()
+    b = torch.linalg.qr(torch.randn(n, n, device="cuda"))[0].bfloat16().contiguous()
     buffers = [torch.randn(96, n, device="cuda").bfloat16() for _ in range(2)]
     first = [x.clone() for x in buffers]
 
