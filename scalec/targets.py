@@ -58,6 +58,8 @@ class MmaShape:
         short_sums: whether it sums in fewer bits than FP32 has, so that sums must leave it every so often.
         container_bits: bits that an element takes in shared memory, whatever its type; 0: as many as its type.
         transposed_bits: likewise of an operand stored with M or N contiguous; 0: as many as otherwise.
+        pair_n: the column counts it may have where a pair of CTAs executes it together, each with `m` rows of its own
+            and half of B's rows; empty where none can.
     """
 
     m: int
@@ -74,6 +76,11 @@ class MmaShape:
     container_bits: int = 0
     transposed_bits: int = 0
     k_major: frozenset[str] = frozenset()
+    pair_n: range = range(0)
+
+    def columns(self, ctas: int) -> range:
+        """The column counts it may have where so many CTAs execute it together."""
+        return self.n if ctas == 1 else self.pair_n
 
     def reads_transposed(self, element: str) -> bool:
         """Whether an operand of that type may be stored with M or N contiguous in shared memory."""
@@ -237,15 +244,16 @@ _SM120_MMA = (
 
 
 def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
-    return replace(
-        MmaShape(WAVES["tensor"], range(16, 257, 16), k, frozenset(operands), True, sums_in="tensor"), **more
-    )
+    shape = MmaShape(WAVES["tensor"], range(16, 257, 16), k, frozenset(operands), True, sums_in="tensor")
+    return replace(shape, pair_n=range(32, 257, 32), **more)
 
 
-# tcgen05.mma of one CTA, M = 128: N in 16..256 by 16, K is 32 bytes (PTX ISA 9.7.16.2, table of shapes). The kinds of
-# 8 bits take 4 and 6 padded to a byte (9.7.16.10.4); those with block scales, mxf8f6f4 and mxf4nvf4, have rows of their
-# own: without scales there are no scale factors to bring. mxf4nvf4 comes first: it has twice the rate, so 4 bits by 4
-# take it without scales too, with ones.
+# tcgen05.mma of one CTA, M = 128: N in 16..256 by 16, K is 32 bytes (PTX ISA 9.7.16.2, table of shapes). Of a pair of
+# CTAs (.cta_group::2), M = 256: N by 32, so that each CTA's half of B is as many rows as one CTA's B may be, and as
+# transposed B of 8 bits asks for (9.7.16.10.1, table of N). The kinds of 8 bits take 4 and 6 padded to a byte
+# (9.7.16.10.4); those with block scales, mxf8f6f4 and mxf4nvf4, have rows of their own: without scales there are no
+# scale factors to bring. mxf4nvf4 comes first: it has twice the rate, so 4 bits by 4 take it without scales too, with
+# ones.
 # Transposed operands (9.7.16.10.1, 9.7.16.10.3): of all kinds but mxf4 and mxf4nvf4, in the kinds of 8 bits those of 8
 # bits alone (CUTLASS transposes padded ones too; the table of 9.7.16.10.3 has no such row). tf32 only in the 128-byte
 # swizzle of 32-byte atoms (9.7.16.10.1), which our bulk copies do not make.

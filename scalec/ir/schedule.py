@@ -88,6 +88,8 @@ class Schedule:
             Few rows then are the columns of a tile, which may be narrower than its rows can be few.
         tile: (M, N, K) extents of one CTA's tile, in elements.
         cluster: (M, N) CTAs of one cluster. CTAs along N share the A tile, CTAs along M the B tile, by multicast.
+        cta_group: CTAs whose tensor cores execute one product together: 1, or 2 that are adjacent along M, each with
+            the rows of its own tile and half of the rows of B that both multiply with.
         split: parts of K of one tile, each the work of a cluster of its own, dealt out in whole K blocks; above 1 where
             K is known. The sums of the parts meet in memory, and are added in the order of the parts.
         stages: depth of the shared-memory ring, in K blocks.
@@ -121,6 +123,7 @@ class Schedule:
     swap: int | None = _decided("0", _int(0, 1))
     tile: tuple[int, int, int] | None = _decided("256x128x128", _ints(3))
     cluster: tuple[int, int] | None = _decided("1x2", _ints(2))
+    cta_group: int | None = _decided("1", _int(1, 2))
     split: int | None = _decided("1", _int(1, MAX_SPLIT))
     stages: int | None = _decided("4", _int(2, 32))
     swizzle_a: int | None = _decided("128", _swizzle)

@@ -79,6 +79,8 @@ def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
     if cursor is None:
         return True
     depth, of = int_of(cursor.depth), [("buffer", int_of(v.type.stages)) for v in buffers]
+    if ring is not None and (led := maker(ring, "tile.leader")) is not None:
+        ring = led.ring
     if ring is not None and (made := maker(ring, "tile.ring")) is not None:
         of.insert(0, ("ring", int_of(made.depth)))
     for what, stages in of:
@@ -104,7 +106,8 @@ def copies(op: ir.OpView, panels: bool = False) -> bool:
         return fail(op, f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
     if int_of(op.source.type.swizzle) != int_of(op.target.type.swizzle):
         return fail(op, f"swizzles differ: {int_of(op.source.type.swizzle)} and {int_of(op.target.type.swizzle)}")
-    return flag(op, "multicast")
+    multicast = int_of(op.multicast)
+    return 0 <= multicast <= 2 or fail(op, f"multicast is {multicast}, expected 0, or of 1 or 2 different tiles")
 
 
 def positive_tile(op: ir.OpView, t: ir.Type) -> bool:

@@ -269,7 +269,10 @@ class ExpectOp(Tile.Operation, name="expect"):
 
 
 class CommitOp(Tile.Operation, name="commit"):
-    """Producer: this thread arrives at the full barrier; what it stored before is visible to who waits."""
+    """Producer: arrives at the full barrier; what this thread stored before is visible to who waits.
+
+    Each thread arrives for itself, or at the ring of a leader (tile.leader) one for all of its warp.
+    """
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]

@@ -28,7 +28,9 @@ class CopyOp(Tile.Operation, name="copy"):
     """Bulk copy of the tile at (x, y), x innermost, into the cursor's stage; completes on the ring's full barrier.
 
     The box is the tile, or one panel of it (`buffer`): the panels are then copied one by one, to the right along x.
-    With `multicast` 1 the cluster's first CTA issues it for all its CTAs.
+    The ring may be the one of a leader (tile.leader): the tile is this CTA's, and the leader waits for it.
+    With `multicast` above 0 the cluster's CTAs have so many different tiles, by turns: the first of them issue it, each
+    for all CTAs that have the same.
     """
 
     source: ext.Operand[DescriptorType]

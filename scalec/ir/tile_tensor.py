@@ -2,6 +2,8 @@
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from math import prod
+
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, in_step, maker
 from scalec.ir.tile_types import (
@@ -16,6 +18,7 @@ from scalec.ir.tile_types import (
     bits_of,
     element_of,
     int_of,
+    ints_of,
     shape_of,
     str_of,
 )
@@ -42,12 +45,15 @@ COLUMNS = 512
 class SumsOp(Tile.Operation, name="sums"):
     """A ring of accumulators in tensor memory, and `beside` more columns, for scale words.
 
-    A word of shared memory at byte `offset` keeps its address.
+    A word of shared memory at byte `offset` keeps its address. `ctas` 2: a pair of CTAs, whose ranks in the cluster
+    differ in the last bit, has it together. Each has the rows of its own tile, at the same address, and all products
+    and copies are both's (PTX ISA 9.7.16.5.1).
     """
 
     result: ext.Result[SumsType]
     offset: ir.IntegerAttr
     beside: ir.IntegerAttr
+    ctas: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -59,7 +65,27 @@ class SumsOp(Tile.Operation, name="sums"):
             return fail(op, f"{what}, tensor memory has {COLUMNS}")
         if int_of(op.offset) % 4:
             return fail(op, f"offset {int_of(op.offset)} is not a multiple of 4, the size of an address")
+        if int_of(op.ctas) not in (1, 2):
+            return fail(op, f"ctas is {int_of(op.ctas)}, expected 1 or 2")
+        kernel = op.operation.parent
+        if int_of(op.ctas) == 2 and kernel is not None and kernel.name == "tile.kernel":
+            ctas = prod(ints_of(kernel.attributes["cluster"]))
+            if ctas % 2:
+                return fail(op, f"is of two CTAs, in a cluster of {ctas}")
         return at_least(op, 0, "offset")
+
+
+class PairRankOp(Tile.Operation, name="pair_rank"):
+    """0 in the leader of a pair of CTAs, the one that issues products for both; 1 in the other."""
+
+    result: ext.Result[I32]
+
+
+class LeaderOp(Tile.Operation, name="leader"):
+    """The ring at the same place in the leader of this CTA's pair: what both CTAs arrive at, and it waits for."""
+
+    result: ext.Result[RingType]
+    ring: ext.Operand[RingType]
 
 
 class FreeSumsOp(Tile.Operation, name="free_sums"):
@@ -73,7 +99,8 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
 
     The products that this thread issues after it find them there. 32 rows of a word are a column. A stage is [words,
     rows] of 32 bits; or of 64 bits [rows of tiles, their bytes / 8] of a tensor of 128x4 scale bytes a tile. These may
-    begin with rows before the tile's first, whose `before` columns then go before `column`.
+    begin with rows before the tile's first, whose `before` columns then go before `column`. Of a
+    pair of CTAs each brings its own.
     """
 
     sums: ext.Operand[SumsType]
@@ -98,18 +125,31 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
         return at_least(op, 0, "column") and in_step(op, None, op.source)
 
 
-class FillWordsOp(Tile.Operation, name="fill_words"):
-    """Fills `columns` columns from `column` beside the accumulators on with words of ones, of scale type `scale`.
+class OnesOp(Tile.Operation, name="ones"):
+    """A warp of the CTA stores ones of scale type `scale`, as many words as one copy brings; what syncs its threads
+    stands after it."""
 
-    A whole warp does so, by way of one copy's words of shared memory. The products that its thread issues after it find
-    them there: of operands without scales.
+    target: ext.Operand[SharedType]
+    scale: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if words_of(op.target.type) != (1, WORD_ROWS):
+            return fail(op, f"stores to {op.target.type}, expected a word of {WORD_ROWS} rows")
+        return True
+
+
+class FillWordsOp(Tile.Operation, name="fill_words"):
+    """Fills `columns` columns from `column` beside the accumulators on with one copy's words of shared memory.
+
+    The products that this thread issues after it find them there: of operands without scales. Of a pair of CTAs each
+    has its own.
     """
 
     sums: ext.Operand[SumsType]
     through: ext.Operand[SharedType]
     column: ir.IntegerAttr
     columns: ir.IntegerAttr
-    scale: ir.StringAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -138,7 +178,7 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
     `slot` is a position in the ring of accumulators. Where `accumulate` is false, the first product overwrites. `k` is
     the K of one instruction. The tile of A is [rows, K], or with `a_mn` 1 [K, rows]; of B likewise. `scale` is the type
     of the scale bytes that it applies, "" where it applies none: those of A lie from column `a_words` beside the
-    accumulators on, a byte for `a_unit` elements of K; of B likewise.
+    accumulators on, a byte for `a_unit` elements of K; of B likewise. Of a pair of CTAs each has half of the rows of B.
     """
 
     sums: ext.Operand[SumsType]
@@ -163,9 +203,11 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
         if not flag(op, "a_mn", "b_mn"):
             return False
         a, b = ((shape_of(v.type)[:: -1 if int_of(mn) else 1]) for v, mn in ((op.a, op.a_mn), (op.b, op.b_mn)))
-        sums = shape_of(op.sums.type)
-        if (a[0], b[0]) != sums:
-            return fail(op, f"accumulators of {list(sums)} for {a[0]} rows of A and {b[0]} of B")
+        sums, made = shape_of(op.sums.type), maker(op.sums, "tile.sums")
+        ctas = 1 if made is None else int_of(made.ctas)
+        if (a[0], ctas * b[0]) != sums:
+            of = f" in each of {ctas} CTAs" if ctas > 1 else ""
+            return fail(op, f"accumulators of {list(sums)} for {a[0]} rows of A and {b[0]} of B{of}")
         depths = [x[1] * bits_of(element_of(v.type)) for x, v in ((a, op.a), (b, op.b))]
         if depths[0] != depths[1]:
             return fail(op, f"rows of A are {depths[0] // 8} bytes, those of B {depths[1] // 8}")
@@ -187,7 +229,8 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
 class HandOverOp(Tile.Operation, name="hand_over"):
     """When all products that this thread has issued are done, the tensor core arrives at a barrier of the stage.
 
-    side "empty": their operands may be overwritten, by any CTA of the cluster; "full": their sums may be read.
+    side "empty": their operands may be overwritten, by any CTA of the cluster; "full": their sums may be read, by the
+    CTAs that have them.
     """
 
     ring: ext.Operand[RingType]
@@ -202,7 +245,7 @@ class HandOverOp(Tile.Operation, name="hand_over"):
 
 
 class VacateOp(Tile.Operation, name="vacate"):
-    """This warp has read its rows of the accumulator at the cursor: it arrives at its empty barrier, in this CTA."""
+    """This warp has read its rows of the accumulator at the cursor: it arrives at its empty barrier."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]

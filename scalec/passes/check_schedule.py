@@ -11,12 +11,13 @@ from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
-from scalec.passes.choose_tiling import cuts_result, cuts_scales, no_swap
+from scalec.passes.choose_tiling import PAIR, cuts_result, cuts_scales, no_swap
 from scalec.passes.parts import k_blocks, no_unroll_of_parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,
     SharedPlan,
+    copied_columns,
     entry_registers,
     no_bulk_scales,
     register_file,
@@ -76,7 +77,8 @@ def _tile_rows(problem: Problem, schedule: Any) -> None:
         raise ScheduleError(
             f"tile M = {rows} of {count} warpgroups, and one instruction sums {family.m} rows in tensor memory",
             expected=f"tile M = {family.m} and warpgroups = 1",
-            fix=f"tile M = {family.m}, warpgroups=1",
+            fix=f"tile M = {family.m}, warpgroups=1"
+            + (", cta_group=2 for two CTAs that multiply together" if rows == 2 * family.m and family.pair_n else ""),
         )
     if rows % step:
         raise ScheduleError(
@@ -103,10 +105,11 @@ def _tile_columns(problem: Problem, schedule: Any) -> None:
                 f"{schedule.warps[1]} warps)",
                 fix=f"tile N = {-(-columns // step) * step}, or other warps",
             )
-    elif columns not in family.n:
+    elif columns not in (widths := family.columns(schedule.cta_group)):
         raise ScheduleError(
-            f"tile N = {columns} is not a width of the tensor-core instruction",
-            expected=f"a multiple of {family.n.step} from {family.n[0]} to {family.n[-1]}",
+            f"tile N = {columns} is not a width of the tensor-core instruction"
+            + (f" of {schedule.cta_group} CTAs" if schedule.cta_group > 1 else ""),
+            expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
         )
 
 
@@ -146,10 +149,11 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
 def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> None:
     """Refuses a tile with K outermost that is no whole number of panels."""
     axis, swizzle = int(operand is problem.rhs), getattr(schedule, field)
-    rows, k = schedule.tile[axis], schedule.tile[2]
+    rows, k = copied_columns(schedule) if axis else schedule.tile[0], schedule.tile[2]
     reason, row = no_panels(problem.target, operand, rows), operand.shared_bytes(rows)
     if reason:
-        raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {_panel(problem, operand)}")
+        step = _panel(problem, operand) * (schedule.cta_group if axis else 1)
+        raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
     fitting = [s for s in problem.target.swizzles if s and row % s == 0 and not (operand.padded and s < PADDED_ROW)]
     if swizzle not in fitting:
         raise ScheduleError(
@@ -177,11 +181,30 @@ def _cluster(problem: Problem, schedule: Any) -> None:
             f"a cluster of {along_m}x{along_n} is {along_m * along_n} CTAs",
             expected=f"at most {problem.target.max_cluster} on {problem.target.name}",
         )
-    size = along_m * along_n
-    if min(along_m, along_n) > 1 or size & (size - 1):
+    size, pairs = along_m * along_n, along_m // schedule.cta_group
+    if min(pairs, along_n) > 1 or size & (size - 1):
         raise ScheduleError(
             f"a cluster of {along_m}x{along_n} shares tiles in two directions or is no power of two",
-            expected="1x1, 1x2, 2x1, 1x4, 4x1, ...: one operand's tile is multicast to all its CTAs",
+            expected="1x1, 1x2, 2x1, 1x4, 4x1, ...: one operand's tile is multicast to all its CTAs"
+            if schedule.cta_group == 1
+            else "2x1, 2x2, 4x1, 2x4, ...: pairs of CTAs share one operand's tile",
+        )
+
+
+def _cta_group(problem: Problem, schedule: Any) -> None:
+    group, target = schedule.cta_group, problem.target
+    if group > 1 and not problem.family.columns(group):
+        raise ScheduleError(
+            f"cta_group = {group}, and {target.name} has no product of {problem.lhs.element.name} and "
+            f"{problem.rhs.element.name} by {group} CTAs together",
+            fix="cta_group=1",
+        )
+    along_m, along_n = schedule.cluster
+    if along_m % group:
+        raise ScheduleError(
+            f"cta_group = {group} with a cluster of {along_m}x{along_n}",
+            expected=f"a multiple of {group} along M: CTAs that multiply together are adjacent there",
+            fix=f"cluster={PAIR[0]}x{PAIR[1]}, or cta_group=1",
         )
 
 
@@ -354,6 +377,7 @@ def _shared_memory(problem: Problem, schedule: Any) -> None:
 CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _swap,
     _warps,
+    _cta_group,
     _tile_rows,
     _tile_columns,
     _tile_k,

@@ -6,7 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import path_of_scales, staged_columns, stages_that_fit
+from scalec.passes.resources import copied_columns, path_of_scales, staged_columns, stages_that_fit
 from scalec.passes.warp_specialize import warpgroups_for, warps_for
 from scalec.targets import PADDED_ROW, Target
 
@@ -47,7 +47,7 @@ class ChooseSwizzle:
         return schedule.with_fields(
             staged=staged if epilogue == "bulk" else 0,
             swizzle_a=widest(problem.target, tile_row(problem.lhs, schedule.tile[0], schedule.tile[2])),
-            swizzle_b=widest(problem.target, tile_row(problem.rhs, schedule.tile[1], schedule.tile[2])),
+            swizzle_b=widest(problem.target, tile_row(problem.rhs, copied_columns(schedule), schedule.tile[2])),
             swizzle_c=widest(problem.target, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )

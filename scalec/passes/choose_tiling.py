@@ -23,11 +23,13 @@ TILE_K_BYTES = 128
 
 @dataclass(frozen=True)
 class Candidate:
-    """A tile (M, N), and the share of the fastest tile's rate that it reaches with all SMs busy."""
+    """A tile (M, N) of one CTA, the share of a fast tile's rate that it reaches with all SMs busy, and how many CTAs
+    multiply together."""
 
     m: int
     n: int
     efficiency: float
+    ctas: int = 1
 
 
 _SHARED = (
@@ -63,8 +65,15 @@ _REGISTERS = (
     Candidate(64, 16, 0.20),
 )
 
-# Predicted: by bytes of shared memory that the tensor core reads for a product.
+# Predicted: by bytes that L2 gives for a product. Of one CTA, whose A another takes from the same copy, 1/2n + 1/m; of
+# two that multiply together, each with half of B, 1/n + 1/2m. The line through the former's values has the latter's,
+# down to 128x64, below which it would be 0; at 128x128 both copy as much, and two take less of shared memory.
 _TENSOR = (
+    Candidate(128, 256, 1.10, 2),
+    Candidate(128, 192, 1.03, 2),
+    Candidate(128, 128, 0.91, 2),
+    Candidate(128, 64, 0.50, 2),
+    Candidate(128, 32, 0.25, 2),
     Candidate(128, 256, 1.00),
     Candidate(128, 192, 0.97),
     Candidate(128, 128, 0.90),
@@ -83,12 +92,14 @@ ROWS = (64, 128, 192, 256)
 
 @dataclass(frozen=True)
 class ChooseTiling:
-    """Decides `swap`, `tile`, `cluster` and `promote`: the candidate that keeps the tensor cores busy the shortest.
+    """Decides `swap`, `tile`, `cluster`, `cta_group` and `promote`: the candidate that keeps the tensor cores busy the
+    shortest.
 
     A launch takes ceil(clusters of tiles / clusters that run at once) waves, each as long as one tile takes; the
     candidates must fit registers and shared memory and cut the scale blocks of B evenly. Where none does, tiles are
-    made as wide as some blocks of B. Two CTAs along N share their A tile where N has two tiles. FP8 sums leave the
-    tensor core every 128 of K (its accumulator keeps fewer bits than FP32), 16-bit ones at the end.
+    made as wide as some blocks of B. Two CTAs along N share their A tile where N has two tiles; two that multiply
+    together lie along M. FP8 sums leave the tensor core every 128 of K (its accumulator keeps fewer bits than FP32),
+    16-bit ones at the end.
 
     Attributes:
         spare: registers that a consumer thread must have beyond those that are estimated: where ptxas spilled, the
@@ -96,7 +107,8 @@ class ChooseTiling:
 
         #scale.schedule<{}>
     -->
-        #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, promote = 128 : i64}>
+        #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, cta_group = 1 : i64,
+                         promote = 128 : i64}>
     """
 
     spare: int = 0
@@ -108,7 +120,7 @@ class ChooseTiling:
 
 
 def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
-    """The schedule with tile, cluster and promote decided.
+    """The schedule with tile, cluster, cta_group and promote decided.
 
     Raises:
         ScheduleError: the fields decided leave no candidate.
@@ -121,14 +133,51 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     if promote is None:
         promote = PROMOTION_BLOCK if problem.has_scales or problem.family.short_sums else 0
     if schedule.tile is not None:
-        tile = schedule.tile
+        tile, ctas = schedule.tile, _ctas_of(problem, schedule, schedule.tile)
     else:
         tile_k = PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
         fitting = _fitting(problem, schedule, tile_k, promote, spare)
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
         best = _split_better(problem, schedule.with_fields(promote=promote), fitting, best, tile_k, spare)
-        tile = (best.m, best.n, _depth(problem, schedule, (best.m, best.n, tile_k), promote))
-    return schedule.with_fields(swap=swap, tile=tile, cluster=_cluster(problem, schedule, tile[1]), promote=promote)
+        tile, ctas = (best.m, best.n, tile_k), best.ctas
+        tile = (best.m, best.n, _depth(problem, schedule.with_fields(cta_group=ctas), tile, promote))
+    cluster = _cluster(problem, schedule, tile[1], ctas)
+    return schedule.with_fields(swap=swap, tile=tile, cluster=cluster, cta_group=ctas, promote=promote)
+
+
+PAIR = (2, 1)
+"""The cluster of two CTAs that multiply together: they share the columns of a product (PTX ISA 9.7.16.5.1)."""
+
+
+def _groups(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
+    """How many CTAs may multiply together: what is decided, else two as well where M has two tiles for them.
+
+    One where what is decided does not exist: check-schedule says so.
+    """
+    family = problem.family
+    if schedule.cta_group is not None:
+        return (schedule.cta_group,) if family.columns(schedule.cta_group) else (1,)
+    pairs = family.pair_n and (schedule.cluster or PAIR)[0] % 2 == 0 and problem.target.max_cluster >= 2
+    return (1, 2) if pairs and problem.m.tiles(family.m, ASSUMED) >= 2 else (1,)
+
+
+def _ctas_of(problem: Problem, schedule: Schedule, tile: tuple[int, int, int]) -> int:
+    """How many CTAs multiply a decided tile together: as takes the fewest waves, then copies the fewest rows."""
+
+    def key(ctas: int) -> tuple[int, float, int]:
+        along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
+        return _waves(problem, schedule, tile, ctas), tile[0] / along_n + tile[1] / along_m, -ctas
+
+    able = [g for g in _groups(problem, schedule) if g == 1 or not no_halves(problem, tile, g)]
+    return min(able, key=key, default=schedule.cta_group or 1)
+
+
+def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
+    """Why the columns of a tile cannot be shared out to so many CTAs that multiply together, "" where they can."""
+    columns = problem.family.columns(ctas)
+    if ctas > 1 and tile[1] not in columns:
+        return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
+    return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""
 
 
 @dataclass(frozen=True)
@@ -174,7 +223,7 @@ def _split_better(
 
     def time(c: Candidate) -> tuple[float, float, int]:
         tile = (c.m, c.n, tile_k)
-        split = split_of(problem, schedule.with_fields(tile=tile, cluster=_cluster(problem, schedule, c.n)))
+        split = split_of(problem, schedule.with_fields(tile=tile, cluster=_cluster(problem, schedule, c.n, c.ctas)))
         k, target = problem.k.tiles(1, 0), problem.target
         busy = cost(problem, schedule, c) / split * k * times.product
         if split > 1:
@@ -257,9 +306,12 @@ def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
     for candidates in (CANDIDATES[problem.family.kernel], _cut_to_blocks(problem, schedule)):
         found = []
         for c in candidates:
+            if c.ctas not in _groups(problem, schedule):
+                continue
             if problem.m.size is not None and problem.m.size <= max(WAVES["registers"], problem.family.m) < c.m:
                 continue
-            reason = _misfit(problem, schedule, (c.m, c.n, tile_k), promote, spare)
+            own = schedule.with_fields(cta_group=c.ctas)
+            reason = _misfit(problem, own, (c.m, c.n, tile_k), promote, spare)
             if reason:
                 refused.setdefault(reason, []).append(f"{c.m}x{c.n}x{tile_k}")
             else:
@@ -282,12 +334,15 @@ def _some(tiles: list[str]) -> str:
 
 def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
     """How long a launch takes, in units of one accumulator element at the fastest tile's rate."""
-    along_m, along_n = _cluster(problem, schedule, candidate.n)
-    clusters = -(-problem.m.tiles(candidate.m, ASSUMED) // along_m) * -(
-        -problem.n.tiles(candidate.n, ASSUMED) // along_n
-    )
-    waves = -(-clusters // (max(1, problem.target.sms // (along_m * along_n))))
+    waves = _waves(problem, schedule, (candidate.m, candidate.n), candidate.ctas)
     return waves * candidate.m * candidate.n / candidate.efficiency
+
+
+def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: int) -> int:
+    """Rounds in which the SMs work on all tiles."""
+    along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
+    clusters = -(-problem.m.tiles(tile[0], ASSUMED) // along_m) * -(-problem.n.tiles(tile[1], ASSUMED) // along_n)
+    return -(-clusters // (max(1, problem.target.sms // (along_m * along_n))))
 
 
 def cuts_scales(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> bool:
@@ -318,26 +373,27 @@ def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
     return ""
 
 
-def _cluster(problem: Problem, schedule: Schedule, tile_n: int) -> tuple[int, int]:
-    if schedule.cluster is not None:
-        return schedule.cluster
+def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:
+    if schedule.cluster is not None or ctas > 1:
+        return schedule.cluster or PAIR
     return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= 2 else (1, 1)
 
 
 def _cut_to_blocks(problem: Problem, schedule: Schedule) -> Iterator[Candidate]:
     """Tiles whose columns are whole scale blocks of B, or a part of one that divides it; none without such blocks."""
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    known = {(c.m, c.n) for c in CANDIDATES[problem.family.kernel]}
+    known = {(c.m, c.n, c.ctas) for c in CANDIDATES[problem.family.kernel]}
     for m in ROWS if blocks else ():
-        for n in widths(problem.family):
-            if (m, n) not in known and cuts_scales(problem, schedule, (m, n, TILE_K_BYTES)):
-                yield Candidate(m, n, _efficiency(m, n))
+        for ctas in _groups(problem, schedule):
+            for n in widths(problem.family, ctas):
+                if (m, n, ctas) not in known and cuts_scales(problem, schedule, (m, n, TILE_K_BYTES)):
+                    yield Candidate(m, n, _efficiency(m, n), ctas)
 
 
-def widths(family: MmaShape) -> range:
+def widths(family: MmaShape, ctas: int = 1) -> range:
     """The columns that a tile may have: those of one instruction, or of pairs of them, where a warp takes several."""
     pair = 2 * family.n[0]
-    return family.n if family.warps > 1 else range(pair, MAX_BOX + 1, pair)
+    return family.columns(ctas) if family.warps > 1 else range(pair, MAX_BOX + 1, pair)
 
 
 def _efficiency(m: int, n: int) -> float:
@@ -361,10 +417,10 @@ def _misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pr
     reason = cuts_result(problem, schedule.with_fields(warpgroups=warpgroups, warps=warps, promote=promote), tile)
     if reason:
         return reason
-    for operand, rows in ((problem.lhs, tile[0]), (problem.rhs, tile[1])):
-        reason = no_panels(problem.target, operand, rows) if operand.mn_major else ""
-        if reason:
-            return reason
+    reason = no_panels(problem.target, problem.lhs, tile[0]) if problem.lhs.mn_major else ""
+    reason = reason or no_halves(problem, tile, schedule.cta_group or 1)
+    if reason:
+        return reason
     plan = schedule.with_fields(
         tile=tile,
         warpgroups=warpgroups,

@@ -18,6 +18,7 @@ from scalec.passes.resources import (
     RESPONSES,
     WINDOW,
     SharedPlan,
+    copied_columns,
     scale_copy,
     staged_columns,
     staged_rows,
@@ -30,18 +31,26 @@ from scalec.passes.words import WordPlan
 
 @dataclass(frozen=True)
 class Side:
-    """A or B in the kernel: its operand, tile rows, swizzle, and whether the cluster shares its tile."""
+    """A or B in the kernel: its operand, tile rows, swizzle, and what the CTAs of the cluster share.
+
+    Attributes:
+        copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
+        multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
+            share none.
+    """
 
     label: str
     operand: Operand
     rows: int
+    copied: int
     swizzle: int
-    multicast: bool
+    multicast: int
+    multicast_scales: int
 
     def shape(self, depth: int) -> tuple[int, int]:
-        """Of its tile, `depth` elements of K deep; packed elements in bytes."""
+        """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""
         count = self.operand.shared_bytes if self.operand.element.bits < 8 else int
-        return (depth, count(self.rows)) if self.operand.mn_major else (self.rows, count(depth))
+        return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
 
     def box(self, depth: int) -> tuple[int, int]:
         """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle."""
@@ -51,12 +60,19 @@ class Side:
 
 @dataclass
 class Handles:
-    """The kernel's values that the roles use."""
+    """The kernel's values that the roles use.
+
+    Attributes:
+        ring: of the stages; `filled`: the one where those who fill a stage arrive.
+        sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
+        pair_rank: of this CTA among those that multiply together; None where each does so by itself.
+    """
 
     m: ir.Value
     n: ir.Value
     k: ir.Value
     ring: ir.Value
+    filled: ir.Value
     tiles: dict[str, ir.Value] = field(default_factory=dict)
     maps: dict[str, ir.Value] = field(default_factory=dict)
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
@@ -64,6 +80,8 @@ class Handles:
     sums_ring: ir.Value | None = None
     responses: ir.Value | None = None
     response_ring: ir.Value | None = None
+    vacated: ir.Value | None = None
+    pair_rank: ir.Value | None = None
 
 
 @dataclass(frozen=True)
@@ -100,10 +118,11 @@ class Frame:
         self.schedule: Any = schedule  # check-schedule has seen to it that every field is decided
         self.e = Emitter()
         s = self.schedule
-        cm, cn = s.cluster
+        (cm, cn), halves = s.cluster, s.cta_group  # ranks go along M first
+        a, b = cm if cn > 1 else 0, halves if cn == 1 and cm > halves else 0
         self.sides = (
-            Side("A", problem.lhs, s.tile[0], s.swizzle_a, cn > 1),
-            Side("B", problem.rhs, s.tile[1], s.swizzle_b, cm > 1),
+            Side("A", problem.lhs, s.tile[0], s.tile[0], s.swizzle_a, a, a),
+            Side("B", problem.rhs, s.tile[1], copied_columns(s), s.swizzle_b, b, int(cn == 1 and cm > 1)),
         )
         self.family = problem.family
         self.scale_warps = SCALE_WARPS[self.family.kernel]
@@ -123,7 +142,7 @@ class Frame:
     def handles(self) -> Handles:
         """Parameters, shared memory and barriers."""
         e, s = self.e, self.schedule
-        h = Handles(self.dim("m"), self.dim("n"), self.dim("k"), None)
+        h = Handles(self.dim("m"), self.dim("n"), self.dim("k"), None, None)
         depth = s.tile[2]
         for side in self.sides:
             operand = side.operand
@@ -170,14 +189,14 @@ class Frame:
             element = ir.Type.parse(self.problem.result.element.mlir)
             shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
             h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, 1)
-        threads = 32 * self.scale_warps[1] if any(self.threaded(side) for side in self.sides) else 0
+        threaded = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
-        h.ring = e.op(
+        h.ring = h.filled = e.op(
             "tile.ring",
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
-            full=1 + threads,
+            full=1 + (self.scale_arrivals if threaded else 0),
             empty=self.handers(ctas),
         ).result
         if s.scheduler == "dynamic":
@@ -189,17 +208,32 @@ class Frame:
                 offset=self.plan["response_barriers"].offset,
                 depth=RESPONSES,
                 full=1,
-                empty=ctas * self.walkers(threads // 32),
+                empty=self.walkers(self.scale_warps[1] if threaded else 0, ctas),
             ).result
         return h
 
-    def walkers(self, scale_warps: int) -> int:
-        """Warps of a CTA that walk the tiles: the one that copies, `scale_warps` that bring scales, and consumers."""
-        return 1 + scale_warps + self.consumers
+    def walkers(self, scale_warps: int, ctas: int) -> int:
+        """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, and
+        consumers."""
+        return ctas * (1 + scale_warps + self.consumers)
 
     def handers(self, ctas: int) -> int:
         """Arrivals that hand a stage back: one of each consumer warp that reads it."""
         return ctas * self.consumers
+
+    @property
+    def scale_arrivals(self) -> int:
+        """Arrivals of those who bring scales to a stage: each thread's."""
+        return 32 * self.scale_warps[1]
+
+    @contextmanager
+    def leading(self, h: Handles) -> Iterator[None]:
+        """What one CTA does for all that multiply together."""
+        if h.pair_rank is None:
+            yield
+            return
+        with self.e.region("tile.when", [self.e.compare("eq", h.pair_rank, self.e.i32(0))]):
+            yield
 
     def give_back(self, h: Handles) -> None:
         """What the kernel does when all roles are done."""

@@ -38,28 +38,31 @@ class Producer(Frame):
     def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
         # barriers count what is copied, not what pads it
-        total = sum(side.rows * side.operand.element.bytes(depth) for side in self.sides)
+        total = sum(side.copied * side.operand.element.bytes(depth) for side in self.sides)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows for side in vectors)
         words = [(side, p) for side in self.sides if (p := self.word_plan(side)) is not None and p.bulk]
         total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
+        ctas = self.schedule.cta_group  # whose copies the barrier counts
         e.op("tile.acquire", operands=[h.ring, cursor])
         first = None
         if window is not None:
             first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
             if w.k0 is not None:  # a part may begin within a window
                 first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
-            with e.region("tile.when", [first]):
+            with self.leading(h), e.region("tile.when", [first]):
                 size = sum(4 * WINDOW * side.rows for side in windows)
-                e.op("tile.announce", operands=[h.ring, cursor], bytes=size)
-        e.op("tile.expect", operands=[h.ring, cursor], bytes=total)
+                e.op("tile.announce", operands=[h.ring, cursor], bytes=ctas * size)
+        with self.leading(h):
+            e.op("tile.expect", operands=[h.ring, cursor], bytes=ctas * total)
         for side in self.sides:
             packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
             x = e.arith("arith.divui", k0, e.i32(packed)) if packed > 1 else k0
-            place = (row0[side.label], k0) if side.operand.mn_major else (x, row0[side.label])
-            operands = [h.maps[side.label], h.tiles[side.label], h.ring, cursor, *place]
-            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
+            row = self.copied_row(h, side, row0[side.label])
+            place = (row, k0) if side.operand.mn_major else (x, row)
+            operands = [h.maps[side.label], h.tiles[side.label], h.filled, cursor, *place]
+            e.op("tile.copy", operands=operands, multicast=side.multicast)
         if window is not None:
             with e.region("tile.when", [first]):
                 block = at = e.arith("arith.divui", k0, e.i32(depth))
@@ -67,8 +70,8 @@ class Producer(Frame):
                     block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
                 for side in windows:
                     maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
-                    operands = [maps, tiles, h.ring, cursor, window, block, row0[side.label]]
-                    e.op("tile.copy_window", operands=operands, multicast=int(side.multicast))
+                    operands = [maps, tiles, h.filled, cursor, window, block, row0[side.label]]
+                    e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
                 if w.k0 is not None:
                     e.op("tile.skip_blocks", operands=[window, at])
             e.op("tile.next_block", operands=[window])
@@ -79,14 +82,20 @@ class Producer(Frame):
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
                 place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
-            operands = [maps, tiles, h.ring, cursor, *place]
-            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
+            operands = [maps, tiles, h.filled, cursor, *place]
+            e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
             maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
-            operands = [maps, tiles, h.ring, cursor, row0[side.label], block]
-            e.op("tile.copy", operands=operands, multicast=int(side.multicast))
+            operands = [maps, tiles, h.filled, cursor, row0[side.label], block]
+            e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         e.op("tile.advance", operands=[cursor])
+
+    def copied_row(self, h: Handles, side: Side, row0: ir.Value) -> ir.Value:
+        """The first row that this CTA copies of a tile that begins at `row0`."""
+        if h.pair_rank is None or side.copied == side.rows:
+            return row0
+        return self.e.arith("arith.addi", row0, self.e.arith("arith.muli", h.pair_rank, self.e.i32(side.copied)))
 
     def row_copies(self, h: Handles) -> None:
         """Row scales by way of registers, a group of K blocks at a time: a sector of memory holds several of a row's.
@@ -177,5 +186,5 @@ class Producer(Frame):
                 e.op("tile.store_rows", operands=operands, index=index)
             else:
                 e.op("tile.store_bytes", operands=operands)
-        e.op("tile.commit", operands=[h.ring, cursor])
+        e.op("tile.commit", operands=[h.filled, cursor])
         e.op("tile.advance", operands=[cursor])

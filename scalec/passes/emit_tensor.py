@@ -36,28 +36,41 @@ class TensorConsumer(Producer, Consumer):
         """Tensor memory, too, and its ring: filled by the tensor core, emptied by each consumer warp."""
         h, e, s = super().handles(), self.e, self.schedule
         slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
-        offset = self.plan["sums_address"].offset
-        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside).result
+        offset, ctas = self.plan["sums_address"].offset, s.cta_group
+        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside, ctas=ctas).result
         if ones_columns(self.problem, s):
             word = ir.IntegerType.get_signless(32)
             h.scale_tiles["ones"] = self.shared("ones", (1, WORD_ROWS), word, 0, 1)
-        h.sums_ring = e.op(
+            e.op("tile.ones", operands=[h.scale_tiles["ones"]], scale=self.problem.scale_type)
+        h.sums_ring = h.vacated = e.op(
             "tile.ring",
             [e.type("stages")],
             offset=self.plan["sums_barriers"].offset,
             depth=slots,
             full=1,
-            empty=self.consumers,
+            empty=ctas * self.consumers,
         ).result
+        if ctas > 1:
+            h.pair_rank = e.op("tile.pair_rank", [ir.IntegerType.get_signless(32)]).result
+            h.filled, h.vacated = (
+                e.op("tile.leader", [e.type("stages")], [ring]).result for ring in (h.ring, h.sums_ring)
+            )
         return h
 
-    def handers(self, ctas: int) -> int:
-        """The tensor core hands stages back, and consumers that read scales in them."""
-        return ctas * (1 + self.consumers if self.schedule.promote else 1)
+    @property
+    def scale_arrivals(self) -> int:
+        """At the leader of CTAs that multiply together, each warp's."""
+        ctas = self.schedule.cta_group
+        return super().scale_arrivals if ctas == 1 else ctas * self.scale_warps[1]
 
-    def walkers(self, scale_warps: int) -> int:
-        """The warp that issues products, too."""
-        return super().walkers(scale_warps) + 1
+    def handers(self, ctas: int) -> int:
+        """The tensor core hands stages back, once for all CTAs that multiply together, and consumers that read scales
+        in them."""
+        return ctas // self.schedule.cta_group + (ctas * self.consumers if self.schedule.promote else 0)
+
+    def walkers(self, scale_warps: int, ctas: int) -> int:
+        """The warp that issues products, too: one for all CTAs that multiply together."""
+        return super().walkers(scale_warps, ctas) + ctas // self.schedule.cta_group
 
     @property
     def stored_rows(self) -> int:
@@ -68,9 +81,9 @@ class TensorConsumer(Producer, Consumer):
         self.e.op("tile.free_sums", operands=[h.sums])
 
     def producer(self, h: Handles) -> None:
-        """One warp's thread issues bulk copies, another's products."""
+        """One warp's thread issues bulk copies, another's products: of CTAs that multiply together, the leader's."""
         super().producer(h)
-        with self.e.region("tile.warp", index=1, count=1, elected=0):
+        with self.e.region("tile.warp", index=1, count=1, elected=0), self.leading(h):
             self.products(h)
 
     def products(self, h: Handles) -> None:
@@ -93,7 +106,7 @@ class TensorConsumer(Producer, Consumer):
         ones = ones_columns(self.problem, self.schedule)
         if ones:
             operands = [h.sums, h.scale_tiles["ones"]]
-            e.op("tile.fill_words", operands=operands, column=sum(taken.values()), columns=ones, scale=scale)
+            e.op("tile.fill_words", operands=operands, column=sum(taken.values()), columns=ones)
         promote = self.schedule.promote
         with self.over_tiles(h) as w:
             if not promote:
@@ -151,6 +164,7 @@ class TensorConsumer(Producer, Consumer):
         else:
             parts = self.parts()
             with self.over_tiles(h) as w:
+                e.op("tile.wait", operands=[h.sums_ring, slot])
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
                 else:
@@ -186,12 +200,11 @@ class TensorConsumer(Producer, Consumer):
         return [e.op("tile.fragment", [kind]).result for _ in range(parts_taken(p, s.tile[1], s.promote))]
 
     def taking(self, h: Handles, slot: ir.Value, parts: list[ir.Value]) -> Iterator[tuple[int, ir.Value]]:
-        """The accumulator at `slot`, part by part: (its first column, its registers). What is emitted for one part
-        stands under the loads of the next."""
+        """The accumulator at `slot`, which is full, part by part: (its first column, its registers). What is emitted
+        for one part stands under the loads of the next."""
         e, s = self.e, self.schedule
         columns = taken_columns(self.problem, s.tile[1], s.promote)
         starts = range(0, self.schedule.tile[1], columns)
-        e.op("tile.wait", operands=[h.sums_ring, slot])
         e.op("tile.take", operands=[parts[0], h.sums, slot], column=0)
         for i, column in enumerate(starts):
             part, following = parts[i % len(parts)], parts[(i + 1) % len(parts)]
@@ -200,14 +213,17 @@ class TensorConsumer(Producer, Consumer):
             if more and ahead:
                 e.op("tile.take", operands=[following, h.sums, slot], column=column + columns)
             elif not more:
-                e.op("tile.vacate", operands=[h.sums_ring, slot])
+                e.op("tile.vacate", operands=[h.vacated, slot])
             yield column, part
             if more and not ahead:
                 e.op("tile.take", operands=[following, h.sums, slot], column=column + columns)
         e.op("tile.advance", operands=[slot])
 
     def promoting(self, h: Handles, slot: ir.Value) -> None:
-        """Each K block's sums are taken, scaled and added into FP32 registers; then results are written."""
+        """Each K block's sums are taken, scaled and added into FP32 registers; then results are written.
+
+        Of CTAs that multiply together only the leader sees that a stage's scales have come. All see it by its sums.
+        """
         e, s = self.e, self.schedule
         cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
         sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1], "warp")]).result
@@ -220,8 +236,11 @@ class TensorConsumer(Producer, Consumer):
             for side in self.sides:
                 self.fetch(h, side, fetched, w.row0, self.at_k(w))
             with self.over_k(w) as k0:
-                e.op("tile.wait", operands=[h.ring, cursor])
+                shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
+                e.op("tile.wait", operands=shown)
                 factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
+                if h.pair_rank is None:
+                    e.op("tile.wait", operands=[h.sums_ring, slot])
                 for column, taken in self.taking(h, slot, parts):
                     for wave, pair in enumerate(factors):
                         present = [f for f in pair if f is not None]

@@ -175,7 +175,7 @@ class SharedPlan:
         lhs, rhs = problem.lhs, problem.rhs
         wanted = [
             Buffer("A", bm * lhs.shared_bytes(bk), stages, TILE_ALIGN),
-            Buffer("B", bn * rhs.shared_bytes(bk), stages, TILE_ALIGN),
+            Buffer("B", copied_columns(schedule) * rhs.shared_bytes(bk), stages, TILE_ALIGN),
         ]
         if schedule.epilogue == "bulk":
             row = problem.result.element.bytes(staged_columns(problem, schedule))
@@ -214,6 +214,12 @@ def exchanges(problem: Problem, schedule: Schedule) -> bool:
     """Whether a block of the result's scales is wider than a warp's columns, so that warps find its scale together."""
     assert schedule.tile is not None
     return problem.result.block > schedule.tile[1] // units(problem, schedule)[1]
+
+
+def copied_columns(schedule: Schedule) -> int:
+    """Rows of B that a CTA has of a tile: all columns, or its share of those of CTAs that multiply together."""
+    assert schedule.tile is not None
+    return schedule.tile[1] // (schedule.cta_group or 1)
 
 
 def staged_rows(problem: Problem, schedule: Schedule) -> int:

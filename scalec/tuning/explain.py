@@ -131,6 +131,7 @@ def _reasons(problem: Problem, given: Schedule, chosen: Schedule, typical: Predi
         "tile": f"{_count(typical.tiles, 'tile')} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
         f"{target.sms} SMs busy",
         "cluster": _cluster(problem, chosen),
+        "cta_group": _cta_group(problem, chosen),
         "stages": f"{SharedPlan.of(problem, chosen)} of {target.shared_bytes}",
         "warps": _warps(problem, chosen),
         "promote": _promote(problem, chosen),
@@ -157,13 +158,27 @@ def _count(number: int, what: str) -> str:
 def _cluster(problem: Problem, chosen: Schedule) -> str:
     assert chosen.cluster is not None
     along_m, along_n = chosen.cluster
-    shared = [f"{along_n} CTAs along {problem.n.name} take one copy of {problem.lhs.name}"] if along_n > 1 else []
-    shared += [f"{along_m} CTAs along {problem.m.name} take one copy of {problem.rhs.name}"] if along_m > 1 else []
+    halves = chosen.cta_group or 1
+    shared = [f"two CTAs along {problem.m.name} multiply together"] if halves > 1 else []
+    shared += [f"{along_n} CTAs along {problem.n.name} take one copy of {problem.lhs.name}"] if along_n > 1 else []
+    if along_m > halves:
+        of = " half" if halves > 1 else ""
+        shared.append(f"{along_m // halves} CTAs along {problem.m.name} take one copy of{of} {problem.rhs.name}")
     if shared:
         return ", ".join(shared)
     if problem.target.max_cluster < 2:
         return f"{problem.target.name} has no multicast to gain from"
     return f"one tile along {problem.n.name}: nothing to share"
+
+
+def _cta_group(problem: Problem, chosen: Schedule) -> str:
+    if chosen.cta_group == 2:
+        return f"each of two CTAs copies half of {problem.rhs.name}, and the tensor cores of both read both halves"
+    if not problem.family.pair_n:
+        return ""
+    if problem.m.size is not None and problem.m.size <= problem.family.m:
+        return f"one tile along {problem.m.name}: nothing to multiply together"
+    return "one CTA multiplies by itself: two together would not be faster by the same reckoning, or do not go"
 
 
 def _warps(problem: Problem, chosen: Schedule) -> str:

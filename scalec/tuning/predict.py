@@ -155,8 +155,8 @@ def shared_bytes(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     bm, bn, bk = schedule.tile
     a, b = bm * problem.lhs.shared_bytes(bk), bn * problem.rhs.shared_bytes(bk)
-    if problem.family.operands_in == "shared":  # each instruction reads its rows of A and all columns of B
-        return a + b * (bm // problem.family.m)
+    if problem.family.operands_in == "shared":  # each instruction reads its rows of A and the B that is here
+        return a + b * (bm // problem.family.m) // (schedule.cta_group or 1)
     along_m, along_n = units(problem, schedule)  # each warp loads its rows and its columns
     return a * along_n + b * along_m
 

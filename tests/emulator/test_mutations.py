@@ -24,7 +24,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator import sm100_faults, sm120_faults
+from tests.emulator import sm100_faults, sm100_pair_faults, sm120_faults
 from tests.emulator.faults import EARLY, WRONG, Fault
 
 SEEDS = range(3)
@@ -131,11 +131,11 @@ FAULTS_90 = [
           ("in-flight", "wgmma", "race")),
 ]  # fmt: skip
 
-FAULTS = [*FAULTS_90, *sm100_faults.FAULTS, *sm120_faults.FAULTS]
-SIZES = {**SIZES_90, **sm100_faults.SIZES, **sm120_faults.SIZES}
+FAULTS = [*FAULTS_90, *sm100_faults.FAULTS, *sm100_pair_faults.FAULTS, *sm120_faults.FAULTS]
+SIZES = {**SIZES_90, **sm100_faults.SIZES, **sm100_pair_faults.SIZES, **sm120_faults.SIZES}
 TARGETS = {
     **dict.fromkeys(SIZES_90, "sm_90a"),
-    **dict.fromkeys(sm100_faults.SIZES, "sm_100a"),
+    **dict.fromkeys({**sm100_faults.SIZES, **sm100_pair_faults.SIZES}, "sm_100a"),
     **dict.fromkeys(sm120_faults.SIZES, "sm_120a"),
 }
 
@@ -198,6 +198,10 @@ NAMES = [
     "blocked",
     "ones",
     "dynamic",
+    "pair",
+    "pair promoted",
+    "pair unscaled",
+    "pairs",
     "mxfp8",
     "nvfp4",
     "padded",

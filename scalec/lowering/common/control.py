@@ -124,10 +124,11 @@ def tiles(s: State, op: ir.OpView) -> None:
         along = b.div(within, width)
         across = b.add(first, b.sub(within, b.mul(along, width)))
         mb, nb = (along, across) if by_n else (across, along)
+        both = cm > 1 and cn > 1  # ranks then go along M first
         if cm > 1:
-            mb = b.add(b.mul(mb, cm), s.rank)
+            mb = b.add(b.mul(mb, cm), b.and_(s.rank, cm - 1) if both else s.rank)
         if cn > 1:
-            nb = b.add(b.mul(nb, cn), s.rank)
+            nb = b.add(b.mul(nb, cn), b.shr(s.rank, cm.bit_length() - 1) if both else s.rank)
         s.values[block.arguments[0]] = b.mul(mb, bm)
         s.values[block.arguments[1]] = b.mul(nb, bn)
         s.table.block(s, block)

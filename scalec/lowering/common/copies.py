@@ -38,10 +38,13 @@ def copy_window(s: State, op: ir.OpView) -> None:
 
 def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
     b, cursor = s.b, s.get(op.cursor)
-    multicast = tile.int_of(op.multicast) and s.ctas > 1
+    multicast = tile.int_of(op.multicast) if s.ctas > 1 else 0
     # without clusters a copy into .shared::cluster would be a call (ptxas 13.0, sm_120a)
     space = CLUSTER if s.target.max_cluster > 1 else SHARED
-    barrier = b.add(s.get(op.ring).full, b.shl(cursor.at(), 3))
+    ring = s.get(op.ring)
+    barrier = b.add(ring.full, b.shl(cursor.at(), 3))
+    # a barrier of the pair's other CTA: PTX ISA 9.7.9.27.5.2, .cta_group
+    group = {"group": ir.Attribute.parse("#nvvm.cta_group<cta_2>")} if ring.of_leader else {}
 
     def issue() -> None:
         for right, further in _panels(op):
@@ -51,7 +54,7 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
         operands = [b.address(space, target), s.get(op.source), x, s.get(op.y), b.address(SHARED, barrier)]
         operands = [b.value(v) for v in operands]
         if multicast:
-            operands.append(b.constant((1 << s.ctas) - 1, b.i16))
+            operands.append(_receivers(s, multicast))
         b.op(
             "nvvm.cp.async.bulk.tensor.shared.cluster.global",
             [],
@@ -59,13 +62,22 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
             isCTAOnly=ir.BoolAttr.get(space == SHARED),
             mode=ir.Attribute.parse("#nvvm.tma_load_mode<tile>"),
             operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 1, 0, int(bool(multicast)), 0, 0]),
+            **group,
         )
 
     if multicast:
-        with b.when(b.compare("eq", s.rank, 0)):
+        with b.when(b.compare("eq", s.rank, 0) if multicast == 1 else b.compare("lt", s.rank, multicast)):
             issue()
     else:
         issue()
+
+
+def _receivers(s: State, tiles: int) -> ir.Value:
+    """The CTAs that have the tile of this one, of so many different ones by turns: a mask of ranks."""
+    b, every = s.b, sum(1 << rank for rank in range(0, s.ctas, tiles))
+    if tiles == 1:
+        return b.constant(every, b.i16)
+    return b.op("arith.trunci", [b.i16], [b.op("arith.shli", [b.i32], [b.constant(every), s.rank])])
 
 
 @COMMON.lowers("tile.windows")

@@ -94,10 +94,14 @@ class Window:
 
 @dataclass(frozen=True)
 class Ring:
-    """Shared addresses of the first full and the first empty barrier; 8 bytes each, `depth` of each."""
+    """Shared addresses of the first full and the first empty barrier; 8 bytes each, `depth` of each.
+
+    `of_leader`: those of the leader of this CTA's pair, in the cluster's shared memory.
+    """
 
     full: ir.Value | int
     empty: ir.Value | int
+    of_leader: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,7 @@ class State:
     first_warp: int = 0
     unrolled: int = 1
     fresh: ir.Value | None = None
+    cta_group: int = 1
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 

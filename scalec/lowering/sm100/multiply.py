@@ -8,8 +8,8 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.state import Buffer, Cursor, State
+from scalec.lowering.sm100.pairs import pair_mask
 from scalec.lowering.sm100.table import TABLE
-from scalec.targets import WAVES
 
 # kind of the instruction and code of the operand in its descriptor, by element (9.7.16.4.2, instruction descriptor)
 _KINDS = {
@@ -117,15 +117,15 @@ def joined(s: State, lower: ir.Value, upper: ir.Value) -> ir.Value:
     return s.b.asm("mov.b64 $0, {$1, $2};", [s.b.i64], [lower, upper], volatile=False, memory=False)[0]
 
 
-def _instruction(a: int, b: int, columns: int) -> int:
+def _instruction(a: int, b: int, columns: int, rows: int) -> int:
     """Instruction descriptor: types of D, A and B, N / 8 and M / 16."""
-    return _F32 << 4 | a << 7 | b << 10 | columns // 8 << 17 | WAVES["tensor"] // 16 << 24
+    return _F32 << 4 | a << 7 | b << 10 | columns // 8 << 17 | rows // 16 << 24
 
 
-def _scaled(scale: str, a: int, b: int, columns: int, bytes: tuple[int, int]) -> int:
+def _scaled(scale: str, a: int, b: int, columns: int, rows: int, bytes: tuple[int, int]) -> int:
     """Likewise of a block-scaled kind, M / 128: `bytes` are those of the words where the scales of A and B begin."""
     types = _SCALE_TYPES[scale] << 23 | bytes[0] << 29 | bytes[1] << 4
-    return a << 7 | b << 10 | columns // 8 << 17 | WAVES["tensor"] // 128 << 27 | types
+    return a << 7 | b << 10 | columns // 8 << 17 | rows // 128 << 27 | types
 
 
 @TABLE.lowers("tile.mma_sums")
@@ -147,37 +147,43 @@ def mma_sums(s: State, op: ir.OpView) -> None:
         if not step:
             operands.append(b.select(s.get(op.accumulate), b.constant(1), 0))
         operands.append(issuer(s))
-        text = f"@${len(operands) - 1} tcgen05.mma.cta_group::1.kind::{kind} [$0], $1, $2, $3{at}, p;"
+        text = f"@${len(operands) - 1} tcgen05.mma.cta_group::{s.cta_group}.kind::{kind} [$0], $1, $2, $3{at}, p;"
         b.asm(f"{{\n.reg .pred p;\nsetp.ne.b32 p, {flag}, 0;\n{text}\n}}", [], operands)
 
 
 def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value | int]]:
     """(kind, instruction descriptor, addresses of the scale factors) of one step along K."""
-    scale, k, columns = tile.str_of(op.scale), tile.int_of(op.k), tile.shape_of(op.sums.type)[1]
+    scale, k, (own, columns) = tile.str_of(op.scale), tile.int_of(op.k), tile.shape_of(op.sums.type)
+    rows = own * s.cta_group
     (kind, a), (other, b) = (_KINDS[str(ir.TypeAttr(e).value)] for e in (op.a_element, op.b_element))
     assert kind == other  # of one family (scalec.targets)
     if not scale:
-        return kind, _instruction(a, b, columns), []
+        return kind, _instruction(a, b, columns, rows), []
     kind, count = _SCALED[k, scale]
     if kind != "mxf8f6f4":
         a = b = _PACKED
     addresses, bytes = [], []
-    for words, unit, rows in ((op.a_words, op.a_unit, WAVES["tensor"]), (op.b_words, op.b_unit, columns)):
+    for words, unit, held in ((op.a_words, op.a_unit, own), (op.b_words, op.b_unit, columns)):
         word, byte = divmod(step * k // tile.int_of(unit), _WORD)
-        of_word = -(-rows // tile.WORD_ROWS) * tile.WORD_ROWS // _LANES
+        of_word = -(-held // tile.WORD_ROWS) * tile.WORD_ROWS // _LANES
         addresses.append(s.get(op.sums).beside(s, tile.int_of(words) + word * of_word))
         bytes.append(byte)
     text = f"{kind}.block_scale.scale_vec::{count}X"
-    return text, _scaled(scale, a, b, columns, (bytes[0], bytes[1])), addresses
+    return text, _scaled(scale, a, b, columns, rows, (bytes[0], bytes[1])), addresses
 
 
 @TABLE.lowers("tile.hand_over")
 def hand_over(s: State, op: ir.OpView) -> None:
     b, cursor, ring, side = s.b, s.get(op.cursor), s.get(op.ring), tile.str_of(op.side)
     barrier = b.add(getattr(ring, side), b.shl(cursor.at(), 3))
-    text = "@{} tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{}.b64 [$0]{};"
+    group = f"cta_group::{s.cta_group}"
+    text = "@{} tcgen05.commit.{}.mbarrier::arrive::one.shared::cluster{}.b64 [$0]{};"
+    mask = None
     if side == "empty" and s.ctas > 1:  # copies of every CTA fill the stage: the barrier of each learns of it
-        every = b.constant((1 << s.ctas) - 1, b.i16)
-        b.asm(text.format("$2", ".multicast::cluster", ", $1"), [], [barrier, every, issuer(s)])
+        mask = b.constant((1 << s.ctas) - 1, b.i16)
+    elif s.cta_group > 1:
+        mask = pair_mask(s)
+    if mask is not None:
+        b.asm(text.format("$2", group, ".multicast::cluster", ", $1"), [], [barrier, mask, issuer(s)])
     else:
-        b.asm(text.format("$1", "", ""), [], [barrier, issuer(s)])
+        b.asm(text.format("$1", group, "", ""), [], [barrier, issuer(s)])

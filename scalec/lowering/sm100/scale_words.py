@@ -54,9 +54,19 @@ def byte_scales(s: State, op: ir.OpView) -> None:
 
 @TABLE.lowers("tile.commit")
 def commit(s: State, op: ir.OpView) -> None:
-    """What threads stored, the async proxy reads: tcgen05.cp (PTX ISA 9.7.13.4, fence.proxy)."""
-    s.b.asm("fence.proxy.async.shared::cta;")
-    control.commit(s, op)
+    """What threads stored, the async proxy reads: tcgen05.cp (PTX ISA 9.7.13.4, fence.proxy).
+
+    At a leader one thread arrives for its warp: an arrival there goes through the cluster's network. It is plain, as
+    that which hands stages back is: .release.cluster would be a full memory barrier of each K block (ptxas 13.0).
+    """
+    b, ring = s.b, s.get(op.ring)
+    b.asm("fence.proxy.async.shared::cta;")
+    if not ring.of_leader:
+        control.commit(s, op)
+        return
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    barrier = b.add(ring.full, b.shl(s.get(op.cursor).at(), 3))
+    b.asm("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
 
 
 @TABLE.lowers("tile.copy_words")
@@ -74,18 +84,23 @@ def copy_words(s: State, op: ir.OpView) -> None:
         at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
         if op.before is not None:
             at = b.sub(at, s.get(op.before))
-        b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
+        b.asm(f"@$2 tcgen05.cp.cta_group::{s.cta_group}.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
+
+
+@TABLE.lowers("tile.ones")
+def ones(s: State, op: ir.OpView) -> None:
+    b = s.b
+    with b.when(b.compare("eq", s.warp, 0)):
+        place = b.add(s.get(op.target).base, b.shl(s.lane, 4))
+        word = b.constant(common.ONES[tile.str_of(op.scale)])
+        b.asm("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", [], [place, word])
+        b.asm("fence.proxy.async.shared::cta;")  # tcgen05.cp reads it (9.7.13.4)
 
 
 @TABLE.lowers("tile.fill_words")
 def fill_words(s: State, op: ir.OpView) -> None:
     b, made = s.b, s.get(op.sums)
-    base = s.get(op.through).base
-    word = b.constant(common.ONES[tile.str_of(op.scale)])
-    b.asm("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", [], [b.add(base, b.shl(s.lane, 4)), word])
-    b.asm("fence.proxy.async.shared::cta;")  # tcgen05.cp reads it (9.7.13.4)
-    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    matrix = joined(s, place_of(b, base), b.constant(_UPPER))
+    matrix = joined(s, place_of(b, s.get(op.through).base), b.constant(_UPPER))
     for column in range(0, tile.int_of(op.columns), _COLUMNS):
         at = made.beside(s, tile.int_of(op.column) + column)
-        b.asm("@$2 tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
+        b.asm(f"@$2 tcgen05.cp.cta_group::{s.cta_group}.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])

@@ -58,13 +58,14 @@ def sums(s: State, op: ir.OpView) -> None:
     columns, slots = tile.shape_of(op.result.type)[1], tile.int_of(op.result.type.slots)
     made = Sums(b.add(s.shared, tile.int_of(op.offset)), columns, slots, tile.int_of(op.beside))
     s.values[op.result] = made
+    s.cta_group = group = tile.int_of(op.ctas)
     with b.when(b.compare("eq", s.warp, 0)):
         b.asm(
-            "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], $1;",
+            f"tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [$0], $1;",
             [],
             [made.kept, b.constant(made.allocated)],
         )
-        b.asm("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
+        b.asm(f"tcgen05.relinquish_alloc_permit.cta_group::{group}.sync.aligned;")
 
 
 @TABLE.lowers("tile.free_sums")
@@ -73,15 +74,17 @@ def free_sums(s: State, op: ir.OpView) -> None:
     with b.when(b.compare("eq", s.warp, 0)):
         b.asm("tcgen05.fence::after_thread_sync;")
         address = b.asm("ld.shared.b32 $0, [$1];", [b.i32], [made.kept])[0]
-        b.asm("tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, $1;", [], [address, b.constant(made.allocated)])
+        text = f"tcgen05.dealloc.cta_group::{s.cta_group}.sync.aligned.b32 $0, $1;"
+        b.asm(text, [], [address, b.constant(made.allocated)])
 
 
 @TABLE.lowers("tile.vacate")
 def vacate(s: State, op: ir.OpView) -> None:
-    b, c = s.b, s.get(op.cursor)
-    barrier = b.add(s.get(op.ring).empty, b.shl(c.at(), 3))
+    b, c, ring = s.b, s.get(op.cursor), s.get(op.ring)
+    barrier = b.add(ring.empty, b.shl(c.at(), 3))
+    space = "cluster" if ring.of_leader else "cta"
     b.asm("tcgen05.fence::before_thread_sync;")
-    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
+    b.asm(f"@$1 mbarrier.arrive.shared::{space}.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
 
 
 @TABLE.lowers("tile.take")

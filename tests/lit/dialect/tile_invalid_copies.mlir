@@ -49,7 +49,7 @@ func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 64 : i64>, %x: 
 // -----
 
 // copy: multicast
-// EXPECT: multicast is 3, expected 0 or 1
+// EXPECT: multicast is 3, expected 0, or of 1 or 2 different tiles
 func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, %x: i32) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
   %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
@@ -136,13 +136,13 @@ func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 0 : i64>, %x: i32) {
 // -----
 
 // copy_window: multicast
-// EXPECT: multicast is 2, expected 0 or 1
+// EXPECT: multicast is -1, expected 0, or of 1 or 2 different tiles
 func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, %x: i32) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>
   %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
-  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = 2 : i64} : (!tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
+  "tile.copy_window"(%A, %a, %r, %c, %w, %x, %x) {multicast = -1 : i64} : (!tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, !tile.buffer<array<i64: 64, 8>, f32, 32 : i64, 2 : i64>, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
   return
 }
 

@@ -2,56 +2,56 @@
 
 // sums: rows
 // EXPECT: accumulators of [64, 64], expected 128 rows and columns by 16
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 64, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 64, 64>, 2 : i64>
 
 // -----
 
 // sums: columns
 // EXPECT: accumulators of [128, 24], expected 128 rows and columns by 16
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 24>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 24>, 2 : i64>
 
 // -----
 
 // sums: no columns
 // EXPECT: accumulators of [128, 0], expected 128 rows and columns by 16
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 0>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 0>, 2 : i64>
 
 // -----
 
 // sums: shape
 // EXPECT: accumulators of [128], expected 128 rows and columns by 16
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128>, 2 : i64>
 
 // -----
 
 // sums: more than tensor memory has
 // EXPECT: 3 accumulators of 192 columns and 0 beside them, tensor memory has 512
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 192>, 3 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 192>, 3 : i64>
 
 // -----
 
 // sums: none
 // EXPECT: 0 accumulators of 64 columns and 0 beside them, tensor memory has 512
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 0 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 0 : i64>
 
 // -----
 
 // sums: alignment of the address
 // EXPECT: offset 6 is not a multiple of 4, the size of an address
-%s = "tile.sums"() {beside = 0 : i64, offset = 6 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 6 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 
 // -----
 
 // sums: offset
 // EXPECT: offset is -4, expected at least 0
-%s = "tile.sums"() {beside = 0 : i64, offset = -4 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = -4 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 
 // -----
 
 // kernel: the address of tensor memory is within shared memory
 // EXPECT: buffers and rings end at byte 68, beyond the shared memory of 64 bytes
 "tile.kernel"() ({
-  %s = "tile.sums"() {beside = 0 : i64, offset = 64 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 64 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 }) {arguments = [], cluster = array<i64: 1, 1>, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
 
 // -----
@@ -61,7 +61,7 @@
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
@@ -75,7 +75,7 @@ func.func @p(%again: i1) {
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
@@ -89,7 +89,7 @@ func.func @p(%again: i1) {
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
@@ -103,7 +103,7 @@ func.func @p(%again: i1) {
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E5M2, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
@@ -117,7 +117,7 @@ func.func @p(%again: i1) {
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
@@ -131,7 +131,7 @@ func.func @p(%again: i1) {
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
@@ -145,7 +145,7 @@ func.func @p(%again: i1) {
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
@@ -159,7 +159,7 @@ func.func @p(%again: i1) {
 func.func @p(%again: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
-  %s = "tile.sums"() {beside = 0 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
@@ -187,7 +187,7 @@ func.func @p(%again: i1) {
 // take: whose registers
 // EXPECT: takes 64 by 32 into registers, expected 32 by 16, 32, 64 or 128
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 "tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
@@ -196,7 +196,7 @@ func.func @p(%again: i1) {
 // take: rows
 // EXPECT: takes 64 by 32 into warp, expected 32 by 16, 32, 64 or 128
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 "tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
@@ -205,7 +205,7 @@ func.func @p(%again: i1) {
 // take: columns
 // EXPECT: takes 32 by 48 into warp, expected 32 by 16, 32, 64 or 128
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 48>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 "tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 32, 48>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
@@ -214,7 +214,7 @@ func.func @p(%again: i1) {
 // take: where columns begin
 // EXPECT: columns from 16 on, 32 at once, of 64
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 "tile.take"(%t, %s, %slot) {column = 16 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
@@ -223,7 +223,7 @@ func.func @p(%again: i1) {
 // take: beyond the accumulator
 // EXPECT: columns from 64 on, 32 at once, of 64
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 "tile.take"(%t, %s, %slot) {column = 64 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
@@ -232,7 +232,7 @@ func.func @p(%again: i1) {
 // take: before the accumulator
 // EXPECT: column is -32, expected at least 0
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 "tile.take"(%t, %s, %slot) {column = -32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
@@ -241,7 +241,7 @@ func.func @p(%again: i1) {
 // take: accumulators
 // EXPECT: the slot goes through 3 accumulators of 2
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-%s = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
@@ -258,13 +258,13 @@ func.func @p(%i: i32) {
 
 // sums: columns beside them
 // EXPECT: 2 accumulators of 240 columns and 48 beside them, tensor memory has 512
-%s = "tile.sums"() {beside = 48 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 240>, 2 : i64>
+%s = "tile.sums"() {beside = 48 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 240>, 2 : i64>
 
 // -----
 
 // copy_words: rows
 // EXPECT: copies 1 by 64 of i32, expected words of rows by 128, or i64 of rows of tiles by 64
-%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.copy_words"(%s, %w, %c) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
@@ -273,7 +273,7 @@ func.func @p(%i: i32) {
 
 // copy_words: columns
 // EXPECT: columns up to 12 of 8 beside the accumulators
-%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.copy_words"(%s, %w, %c) {column = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
@@ -282,7 +282,7 @@ func.func @p(%i: i32) {
 
 // copy_words: tiles of scales
 // EXPECT: copies 2 by 96 of i64, expected words of rows by 128, or i64 of rows of tiles by 64
-%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 96>, i64, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.copy_words"(%s, %w, %c) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 96>, i64, 0 : i64, 3 : i64>, !tile.position) -> ()
@@ -292,7 +292,7 @@ func.func @p(%i: i32) {
 // copy_words: columns before the tile's first row
 // EXPECT: column 1, expected at least 2: columns go before it
 func.func @p(%before: i32) {
-  %s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>
   %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   "tile.copy_words"(%s, %w, %c, %before) {column = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>, !tile.position, i32) -> ()
@@ -303,33 +303,33 @@ func.func @p(%before: i32) {
 
 // fill_words: columns
 // EXPECT: fills 6 columns, expected a multiple of 4
-%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 6 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 6 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
 
 // -----
 
 // fill_words: columns beside the accumulators
 // EXPECT: columns up to 12 of 8 beside the accumulators
-%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = 4 : i64, columns = 8 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+"tile.fill_words"(%s, %w) {column = 4 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
 
 // -----
 
 // fill_words: by way of
 // EXPECT: by way of !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>, expected a word of 128 rows
-%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 8 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>) -> ()
+"tile.fill_words"(%s, %w) {column = 0 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>) -> ()
 
 // -----
 
 // fill_words: first column
 // EXPECT: column is -4, expected at least 0
-%s = "tile.sums"() {beside = 8 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-"tile.fill_words"(%s, %w) {column = -4 : i64, columns = 4 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+"tile.fill_words"(%s, %w) {column = -4 : i64, columns = 4 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
 
 // -----
 
@@ -338,3 +338,47 @@ func.func @p(%before: i32) {
 %r = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.vacate"(%r, %c) : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// sums: of how many CTAs
+// EXPECT: ctas is 3, expected 1 or 2
+%s = "tile.sums"() {beside = 0 : i64, ctas = 3 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+
+// -----
+
+// sums: of two CTAs in a cluster of one
+// EXPECT: is of two CTAs, in a cluster of 1
+"tile.kernel"() ({
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+}) {arguments = [], cluster = array<i64: 1, 1>, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
+
+// -----
+
+// mma_sums: each of two CTAs has half of B
+// EXPECT: accumulators of [128, 64] for 128 rows of A and 64 of B in each of 2 CTAs
+func.func @p(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// vacate: the leader's ring is as deep as this CTA's
+// EXPECT: the cursor goes through 3 stages, the ring has 2
+%r = "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+%l = "tile.leader"(%r) : (!tile.stages) -> !tile.stages
+%c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+"tile.vacate"(%l, %c) : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// ones: where to
+// EXPECT: stores to !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>, expected a word of 128 rows
+%w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>
+"tile.ones"(%w) {scale = "ue8m0"} : (!tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>) -> ()

@@ -2,7 +2,7 @@
 
 // mma_sums: a flag
 // EXPECT: a_mn is 2, expected 0 or 1
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -14,7 +14,7 @@
 
 // mma_sums: a flag of B
 // EXPECT: b_mn is 7, expected 0 or 1
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -26,7 +26,7 @@
 
 // mma_sums: rows of A, which is [K, rows]
 // EXPECT: accumulators of [128, 64] for 128 rows of A and 96 of B
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 96>, bf16, 64 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -38,7 +38,7 @@
 
 // mma_sums: rows of A, which is [rows, K]
 // EXPECT: accumulators of [128, 64] for 64 rows of A and 64 of B
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -50,7 +50,7 @@
 
 // mma_sums: K of A and B, one of them [K, rows]
 // EXPECT: rows of A are 128 bytes, those of B 64
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -62,7 +62,7 @@
 
 // mma_sums: 4 bits in bytes
 // EXPECT: A is [K, rows] of i8, expected a type of 8 or 16 bits
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 128, 128>, i8, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -74,7 +74,7 @@
 
 // mma_sums: 6 bits in bytes
 // EXPECT: B is [K, rows] of i8, expected a type of 8 or 16 bits
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 128, 64>, i8, 64 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -86,7 +86,7 @@
 
 // mma_sums: 32 bits
 // EXPECT: A is [K, rows] of tf32, expected a type of 8 or 16 bits
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 32, 128>, tf32, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -98,7 +98,7 @@
 
 // mma_sums: panels
 // EXPECT: K of B has rows of 64 bytes, no panels of a swizzle of 128
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E5M2, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f8E5M2, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -110,7 +110,7 @@
 
 // mma_sums: no swizzle
 // EXPECT: K of A has rows of 256 bytes, no panels of a swizzle of 0
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -122,7 +122,7 @@
 
 // mma_sums: steps along K
 // EXPECT: 24 of K of A in steps of 16
-%t = "tile.sums"() {beside = 0 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 24, 128>, bf16, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 24, 64>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position

@@ -16,8 +16,8 @@ func.func @tensor(%again: i1) {
   %b = "tile.shared"() {offset = 49152 : i64} : () -> !b
   %ring = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64, offset = 73728 : i64} : () -> !tile.stages
   %done = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64, offset = 73776 : i64} : () -> !tile.stages
-  // CHECK: %[[SUMS:.*]] = "tile.sums"() {beside = 0 : i64, offset = 73808 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %sums = "tile.sums"() {beside = 0 : i64, offset = 73808 : i64} : () -> !sums
+  // CHECK: %[[SUMS:.*]] = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 73808 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %sums = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 73808 : i64} : () -> !sums
   // CHECK-NEXT: %[[AT:.*]] = "tile.cursor"() {depth = 3 : i64}
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   // CHECK-NEXT: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
@@ -46,7 +46,7 @@ func.func @tensor(%again: i1) {
 func.func @words(%before: i32) {
   %words = "tile.shared"() {offset = 0 : i64} : () -> !words
   %tiles = "tile.shared"() {offset = 3072 : i64} : () -> !tiles
-  %sums = "tile.sums"() {beside = 42 : i64, offset = 15360 : i64} : () -> !scaled
+  %sums = "tile.sums"() {beside = 42 : i64, ctas = 1 : i64, offset = 15360 : i64} : () -> !scaled
   // CHECK: %[[AT:.*]] = "tile.cursor"() {depth = 3 : i64}
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   // CHECK-NEXT: "tile.copy_words"(%{{.*}}, %{{.*}}, %[[AT]]) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
@@ -55,7 +55,32 @@ func.func @words(%before: i32) {
   "tile.copy_words"(%sums, %tiles, %at, %before) {column = 10 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!scaled, !tiles, !tile.position, i32) -> ()
   // CHECK: %[[ONE:.*]] = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
   %one = "tile.shared"() {offset = 16384 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-  // CHECK-NEXT: "tile.fill_words"(%{{.*}}, %[[ONE]]) {column = 8 : i64, columns = 4 : i64, scale = "ue4m3"} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
-  "tile.fill_words"(%sums, %one) {column = 8 : i64, columns = 4 : i64, scale = "ue4m3"} : (!scaled, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+  // CHECK-NEXT: "tile.ones"(%[[ONE]]) {scale = "ue4m3"} : (!tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+  "tile.ones"(%one) {scale = "ue4m3"} : (!tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+  // CHECK-NEXT: "tile.fill_words"(%{{.*}}, %[[ONE]]) {column = 8 : i64, columns = 4 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+  "tile.fill_words"(%sums, %one) {column = 8 : i64, columns = 4 : i64} : (!scaled, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>) -> ()
+  return
+}
+
+// Of a pair of CTAs: each has half of the rows of B, and arrives at the leader's ring.
+!half = !tile.buffer<array<i64: 32, 128>, i8, 128 : i64, 3 : i64>
+
+func.func @pair(%again: i1) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !a
+  %b = "tile.shared"() {offset = 49152 : i64} : () -> !half
+  // CHECK: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64
+  %done = "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 1 : i64, offset = 73776 : i64} : () -> !tile.stages
+  // CHECK: "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 73808 : i64}
+  %sums = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 73808 : i64} : () -> !sums
+  // CHECK-NEXT: "tile.pair_rank"() : () -> i32
+  %rank = "tile.pair_rank"() : () -> i32
+  // CHECK-NEXT: %[[LEADER:.*]] = "tile.leader"(%[[DONE]]) : (!tile.stages) -> !tile.stages
+  %leader = "tile.leader"(%done) : (!tile.stages) -> !tile.stages
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  // CHECK: "tile.mma_sums"
+  "tile.mma_sums"(%sums, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f4E2M1FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!sums, !tile.position, !a, !half, !tile.position, i1) -> ()
+  // CHECK-NEXT: "tile.vacate"(%[[LEADER]], %{{.*}}) : (!tile.stages, !tile.position) -> ()
+  "tile.vacate"(%leader, %slot) : (!tile.stages, !tile.position) -> ()
   return
 }

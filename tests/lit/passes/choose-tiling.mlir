@@ -1,4 +1,7 @@
 // RUN: scalec opt --passes=choose-tiling %s | filecheck %s
+// Where the tensor cores of two CTAs multiply together, they do: each copies half of B. FP32 sums beside them fit 128
+// columns, where as much is copied as by one CTA whose A another takes, too.
+// RUN: scalec opt --passes=choose-tiling --target sm_100a %s | filecheck %s --check-prefix=PAIR
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
@@ -6,8 +9,12 @@
 
 // CHECK-LABEL: func.func @large
 // CHECK-SAME: cluster = array<i64: 1, 2>
+// CHECK-SAME: cta_group = 1 : i64
 // CHECK-SAME: promote = 128 : i64
 // CHECK-SAME: tile = array<i64: 256, 128, 128>
+// PAIR-LABEL: func.func @large
+// PAIR-SAME: cluster = array<i64: 2, 1>, cta_group = 2 : i64
+// PAIR-SAME: tile = array<i64: 128, 128, 128>
 func.func @large(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"]} {

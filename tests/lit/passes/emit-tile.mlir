@@ -280,18 +280,58 @@
 // BLOCKED: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_words = 6 : i64
 
 // One side alone: threads bring the other's.
-// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,stages=3 --emit tile | filecheck %s --check-prefix=BESIDE
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,cluster=1x2,stages=3 --emit tile | filecheck %s --check-prefix=BESIDE
 // BESIDE: "tile.ring"() {depth = 3 : i64, empty = 2 : i64, full = 65 : i64
 // BESIDE-COUNT-3: "tile.copy"
 // BESIDE: "tile.byte_scales"() {rows = 128 : i64, warps = 2 : i64, words = 1 : i64}
 // BESIDE-NOT: tile.byte_scales
 
 // A side without scales takes ones, which the warp that issues products brings to tensor memory once.
-// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]:e4m3 scale(1x32:ue8m0@blocked,none)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,stages=3 --emit tile | filecheck %s --check-prefix=BARE
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]:e4m3 scale(1x32:ue8m0@blocked,none)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=BARE
 // BARE: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
 // BARE: %[[ONE:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
-// BARE: "tile.fill_words"(%[[SUMS]], %[[ONE]]) {column = 4 : i64, columns = 8 : i64, scale = "ue8m0"}
+// BARE-NEXT: "tile.ones"(%[[ONE]]) {scale = "ue8m0"}
+// BARE: "tile.sync"() {scope = "cluster"}
+// BARE: "tile.fill_words"(%[[SUMS]], %[[ONE]]) {column = 4 : i64, columns = 8 : i64}
 // BARE: "tile.tiles"
 // BARE: "tile.copy_words"(%[[SUMS]]
 // BARE-NOT: tile.copy_words
 // BARE: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_unit = 128 : i64, b_words = 4 : i64, k = 32 : i64, scale = "ue8m0"}
+
+// Two CTAs multiply together: both copy, the first half or the second of B's rows, to full barriers of the leader, which
+// expects the bytes of both and issues the products; consumers of both give accumulators back to it.
+// RUN: scalec compile 'C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x64x128,cta_group=2,stages=4 --emit tile | filecheck %s --check-prefix=PAIR
+// PAIR: "tile.shared"() {{.*}}!tile.buffer<array<i64: 128, 128>, f8E4M3FN
+// PAIR: "tile.shared"() {{.*}}!tile.buffer<array<i64: 32, 128>, f8E4M3FN
+// PAIR-NEXT: "tile.shared"() {{.*}}!tile.buffer<array<i64: 1, 128>, i32
+// PAIR: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 5 : i64
+// PAIR-NEXT: %[[SUMS:.*]] = "tile.sums"() {{.*}}ctas = 2 : i64{{.*}} -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+// PAIR-NEXT: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 1 : i64
+// PAIR-NEXT: %[[RANK:.*]] = "tile.pair_rank"()
+// PAIR-NEXT: %[[FILLED:.*]] = "tile.leader"(%[[RING]])
+// PAIR-NEXT: %[[VACATED:.*]] = "tile.leader"(%[[DONE]])
+// PAIR-NEXT: "tile.sync"() {scope = "cluster"}
+// PAIR: "tile.wait"(%[[DONE]]
+// PAIR: "tile.vacate"(%[[VACATED]]
+// PAIR: }) {label = "consumer"
+// PAIR: "tile.acquire"(%[[RING]]
+// PAIR: %[[LEADS:.*]] = arith.cmpi eq, %[[RANK]]
+// PAIR-NEXT: "tile.when"(%[[LEADS]])
+// PAIR-NEXT: "tile.expect"(%[[RING]], {{.*}}bytes = 40960 : i64}
+// PAIR-NEXT: })
+// PAIR-NEXT: "tile.copy"({{[^,]*}}, {{[^,]*}}, %[[FILLED]]
+// PAIR: %[[HALF:.*]] = arith.muli %[[RANK]]
+// PAIR-NEXT: %[[ROW:.*]] = arith.addi {{.*}}, %[[HALF]]
+// PAIR-NEXT: "tile.copy"({{[^,]*}}, {{[^,]*}}, %[[FILLED]], {{.*}}, %[[ROW]]) {multicast = 0 : i64}
+// PAIR: "tile.commit"(%[[FILLED]]
+// PAIR: %[[LEADS:.*]] = arith.cmpi eq, %[[RANK]]
+// PAIR-NEXT: "tile.when"(%[[LEADS]])
+// PAIR: "tile.acquire"(%[[DONE]]
+// PAIR: "tile.wait"(%[[RING]]
+// PAIR-NEXT: "tile.copy_words"
+// PAIR-NEXT: "tile.copy_words"
+// PAIR: "tile.mma_sums"
+// PAIR-NEXT: "tile.hand_over"(%[[RING]], {{.*}}side = "empty"
+// PAIR: "tile.hand_over"(%[[DONE]], {{.*}}side = "full"
+// PAIR: "tile.sync"() {scope = "cluster"}
+// PAIR-NEXT: "tile.free_sums"(%[[SUMS]])
