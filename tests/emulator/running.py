@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import scalec
 from scalec import reference
@@ -20,6 +22,17 @@ from scalec.runtime.kernel import Kernel
 
 MAX_ERROR = 0.01
 """Largest max|x-y| / max|y|: one wrong element or row shows here, not in diff. Rounding to bf16 gives 2^-9 at most."""
+
+
+def by_turns(names: Iterable[str], sizes: int, usual: int = 2) -> list[Any]:
+    """(name, size) for each name and each of `sizes` sizes; all but `usual` of a name's are marked slow. Other names have
+    other ones, so that a usual run sees every size."""
+    spread = {u * (sizes // usual) for u in range(usual)}
+    return [
+        pytest.param(name, size, marks=() if (size - i) % sizes in spread else pytest.mark.slow)
+        for i, name in enumerate(names)
+        for size in range(sizes)
+    ]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import scalec
 from scalec.abi import KernelSpec
 from scalec.errors import ScheduleError
 from scalec.runtime.kernel import Kernel
-from tests.emulator.running import run_on
+from tests.emulator.running import by_turns, run_on
 from tests.emulator.sm100_programs import k_of
 from tests.emulator.sm120_programs import limit
 from tests.emulator.test_split import made, outcome
@@ -48,8 +48,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(len(SIZES)))
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES)))
 def test_program(name: str, seed: int) -> None:
     target, source = PROGRAMS[name]
     m, n, row, fixed = SIZES[seed]

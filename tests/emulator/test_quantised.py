@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.emulator.quantised import run_quantised
+from tests.emulator.running import by_turns
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
@@ -44,8 +45,7 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
     run_quantised(program, result, dims, ("n", "k"), seed=len(name), target=target)
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize(("target", "seed"), by_turns(["sm_90a", "sm_100a", "sm_120a"], 8))
 def test_sizes_that_are_not_known(target: str, seed: int) -> None:
     dims = {"m": 1 + 23 * seed, "n": 16 * (2 + 3 * seed), "k": 64 * (1 + seed % 3)}
     result = ["mxfp8", "e4m3 scale(1x32:ue8m0@packed)", "e4m3 scale(1x32:ue8m0@blocked)", "nvfp4"][seed % 4]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator.running import run_on
+from tests.emulator.running import by_turns, run_on
 from tests.emulator.sm100_programs import PROGRAMS, k_of
 from tests.emulator.sm120_programs import limit
 
@@ -23,8 +23,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(len(SIZES)))
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES)))
 def test_program(name: str, seed: int) -> None:
     source = PROGRAMS[name]
     m, n, row, fixed = SIZES[seed]

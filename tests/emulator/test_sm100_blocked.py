@@ -9,7 +9,7 @@ import pytest
 
 import scalec
 from scalec.errors import ScheduleError
-from tests.emulator.running import run_on
+from tests.emulator.running import by_turns, run_on
 
 MX = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked, 1x32:ue8m0@blocked)"
 FP4 = "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x{0}@blocked, 1x{0}@blocked)"
@@ -35,8 +35,7 @@ def threads_bring(ptx: str) -> bool:
     return "ld.global" in ptx
 
 
-@pytest.mark.parametrize("seed", range(len(SIZES)))
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES)))
 def test_tiles(name: str, seed: int) -> None:
     (m, n, k), columns = SIZES[seed], COLUMNS[seed % 4]
     if name == "nvfp4":

@@ -8,7 +8,7 @@ import pytest
 
 import scalec
 from scalec.errors import ScheduleError
-from tests.emulator.running import Ran, run_on
+from tests.emulator.running import Ran, by_turns, run_on
 from tests.emulator.sm100_programs import FAMILIES, PROGRAMS, k_of
 from tests.emulator.sm120_programs import limit
 
@@ -55,8 +55,7 @@ def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...]
     return ran
 
 
-@pytest.mark.parametrize("seed", range(len(SIZES)))
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES)))
 def test_program(name: str, seed: int) -> None:
     source, _, given = (PROGRAMS | MORE)[name].partition(" with ")
     m, n, row, fixed = SIZES[seed]
