@@ -25,8 +25,8 @@ MAX_ERROR = 0.01
 
 
 def by_turns(names: Iterable[str], sizes: int, usual: int = 2) -> list[Any]:
-    """(name, size) for each name and each of `sizes` sizes; all but `usual` of a name's are marked slow. Other names have
-    other ones, so that a usual run sees every size."""
+    """(name, size) for each name and each of `sizes` sizes; all but `usual` of a name's are marked slow. Other names
+    have other ones, so that a usual run sees every size."""
     spread = {u * (sizes // usual) for u in range(usual)}
     return [
         pytest.param(name, size, marks=() if (size - i) % sizes in spread else pytest.mark.slow)
