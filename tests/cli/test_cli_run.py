@@ -29,6 +29,7 @@ class HostDevice:
     sms: int = 132
     place: tuple[str, int] = ("cuda", 0)
     image: str = "cubin"
+    moves: bool = False
     memory: dict[int, bytearray] = field(default_factory=dict)
     launched: Callable[[], None] = lambda: None
     addresses: Any = field(default_factory=lambda: itertools.count(1 << 20, 1 << 24))
@@ -45,7 +46,14 @@ class HostDevice:
         return ctypes.create_string_buffer(128)
 
     def prepare(
-        self, function: Any, grid: int, threads: int, shared_bytes: int, parameters: Any, tensors: Any = ()
+        self,
+        function: Any,
+        grid: int,
+        threads: int,
+        shared_bytes: int,
+        parameters: Any,
+        tensors: Any = (),
+        dependent: bool = False,
     ) -> Any:
         return lambda stream: self.launched()
 
