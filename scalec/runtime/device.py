@@ -49,7 +49,6 @@ class Device(Protocol):
         sms: how many SMs it has.
         place: where its tensors live.
         image: what `load` takes: "cubin" or "ptx".
-        moves: whether it has `mover`, so that what is launched once need not be prepared for that.
     """
 
     name: str
@@ -57,7 +56,6 @@ class Device(Protocol):
     sms: int
     place: Place
     image: str
-    moves: bool
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
         """The function `entry` of a cubin or a PTX text, allowed `shared_bytes` of dynamic shared memory.
@@ -75,8 +73,10 @@ class Device(Protocol):
         """The 128 bytes of a tensor map."""
         ...
 
-    def mover(self, tensor_map: ctypes.Array) -> Callable[[int], None]:
-        """What points a tensor map that `encode` made at another address, in place."""
+    @property
+    def mover(self) -> Callable[[ctypes.Array], Callable[[int], None]] | None:
+        """Of a tensor map that `encode` made, what points it at another address, in place; None where each launch is
+        prepared anew."""
         ...
 
     def prepare(

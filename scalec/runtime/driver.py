@@ -165,7 +165,6 @@ class CudaDevice:
     """One GPU in one context. See scalec.runtime.device.Device for what each method does."""
 
     image = "cubin"
-    moves = True
 
     def __init__(self, gpu: GpuFacts, context: Any) -> None:
         self._cu, self._context, self._handle = _cuda(), context, int(context)

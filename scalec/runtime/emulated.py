@@ -39,7 +39,7 @@ class EmulatedDevice:
     """
 
     image = "ptx"
-    moves = False  # a launch is told which memory it may touch
+    mover = None  # a launch is told which memory it may touch
     place: Place = ("cpu", 0)
 
     def __init__(self, target: str) -> None:
@@ -74,9 +74,6 @@ class EmulatedDevice:
             return ctypes.create_string_buffer(tensor_maps.encode(described), tensor_maps.TENSOR_MAP_BYTES)
         except EmulatorError as error:
             raise _device_error("a tensor map", error) from error
-
-    def mover(self, tensor_map: ctypes.Array) -> Callable[[int], None]:
-        raise NotImplementedError("the emulator moves no tensor maps")
 
     def prepare(
         self,

@@ -12,15 +12,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scalec.runtime import checks
-from scalec.runtime.device import Device, Launcher, Parameter
+from scalec.runtime.device import Launcher, Parameter
 
 Move = Callable[[int], None]
+Mover = Callable[[ctypes.Array], Move]
 
 
 class Moved:
     """The parameters of one plan, for one launch at a time.
 
     Args:
+        mover: the device's.
         forms: the plan's tensors, in the order of addresses.
         operands: how many of them are operands; the others are results.
         slots: the launch's parameters, bound to some addresses.
@@ -30,7 +32,7 @@ class Moved:
 
     def __init__(
         self,
-        device: Device,
+        mover: Mover,
         forms: Sequence[Any],
         operands: int,
         slots: Sequence[Parameter],
@@ -43,7 +45,7 @@ class Moved:
         moves = []
         for slot, tensor in zip(slots, tensors, strict=True):
             if tensor >= 0:
-                moves.append((tensor, device.mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot)))
+                moves.append((tensor, mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot)))
         self._moves: tuple[tuple[int, Move], ...] = tuple(moves)
         self._numbers = tuple((slot, n) for slot, n in zip(slots, numbers, strict=True) if n is not None)
         self._spans = tuple((f.span, f.spec.align) for f in self._forms)

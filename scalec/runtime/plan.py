@@ -28,7 +28,7 @@ from scalec.errors import ArgumentError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import checks, stored
 from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
-from scalec.runtime.moved import Moved
+from scalec.runtime.moved import Moved, Mover
 from scalec.runtime.tensors import TensorView
 from scalec.runtime.workspace import Workspace
 
@@ -304,8 +304,8 @@ class Plan:
         if workspace is not None:
             memory.append(("the sums of the parts", workspace.parts, workspace.part_bytes))
             memory.append(("the counters of the tiles", workspace.counters, workspace.counter_bytes))
-        if self.moved is None and self.device.moves:
-            self.moved = self._moving(given, [f.spec.name for f in forms])
+        if self.moved is None and self.device.mover is not None:
+            self.moved = self._moving(self.device.mover, given, [f.spec.name for f in forms])
         return self._prepared(slots, memory)
 
     def _prepared(self, slots: Sequence[Parameter], memory: Sequence[tuple[str, int, int]] = ()) -> Launcher:
@@ -313,7 +313,7 @@ class Plan:
         small = prod(self.dims[d] for d in spec.flops) <= launch.dependent
         return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory, small)
 
-    def _moving(self, given: Given, names: Sequence[str]) -> Moved:
+    def _moving(self, mover: Mover, given: Given, names: Sequence[str]) -> Moved:
         """Parameters of their own, bound as `given`, that later launches move."""
         spec = self.signature.spec
         slots = [
@@ -326,7 +326,7 @@ class Plan:
         numbers = [_number(self.signature, a) for a in spec.arguments]
         launcher = self._prepared(slots)
         forms = (*self.operands, *self.results)
-        return Moved(self.device, forms, len(self.operands), slots, tensors, numbers, launcher)
+        return Moved(mover, forms, len(self.operands), slots, tensors, numbers, launcher)
 
     def tensor_map(self, index: int, argument: Argument, form: Form, address: int) -> ctypes.Array:
         """The tensor map of parameter `index`."""

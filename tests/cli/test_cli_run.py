@@ -29,7 +29,7 @@ class HostDevice:
     sms: int = 132
     place: tuple[str, int] = ("cuda", 0)
     image: str = "cubin"
-    moves: bool = False
+    mover: Any = None
     memory: dict[int, bytearray] = field(default_factory=dict)
     launched: Callable[[], None] = lambda: None
     addresses: Any = field(default_factory=lambda: itertools.count(1 << 20, 1 << 24))

@@ -74,6 +74,8 @@ def run_quantised(
     blocks = scale_shape((1, g.block[-1]), (dims["m"], dims["n"]))
     if g.layout == "packed":
         found = from_layout(scales, "packed", blocks, g.type)
+        words = np.ascontiguousarray(scales).view(np.uint8).reshape(dims["m"], -1)
+        assert not words[:, blocks[1] :].any(), f"{what}: scales of no block are not 0"
     elif g.layout == "blocked":
         found = from_layout(bytes_[1], "blocked", blocks, g.type)
         padded(bytes_[1], blocks)

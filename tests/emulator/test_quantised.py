@@ -9,6 +9,7 @@ from tests.emulator.running import by_turns
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
+SIGMOID = "D[m,n]{} = sigmoid(A[m,k] @ B[n,k])"  # of columns beyond n it is no zero
 BIAS = "D[m,n]{} = gelu(A[m,k] @ B[n,k] + bias[n])"
 MXFP8 = "D[m,n]{} = A[m,k]:mxfp8 @ B[n,k]:mxfp8"
 NVFP4 = "D[m,n]{} = A[m,k]:nvfp4 @ B[n,k]:nvfp4"
@@ -50,6 +51,17 @@ def test_sizes_that_are_not_known(target: str, seed: int) -> None:
     dims = {"m": 1 + 23 * seed, "n": 16 * (2 + 3 * seed), "k": 64 * (1 + seed % 3)}
     result = ["mxfp8", "e4m3 scale(1x32:ue8m0@packed)", "e4m3 scale(1x32:ue8m0@blocked)", "nvfp4"][seed % 4]
     run_quantised(BIAS, result, dims, (), seed=seed, target=target)
+
+
+@pytest.mark.parametrize("layout", ["packed", "blocked"])
+@pytest.mark.parametrize(("n", "fixed"), [(160, ("n", "k")), (168, ("n", "k")), (160, ())])
+@pytest.mark.parametrize(
+    ("target", "tile"), [("sm_90a", "128x128x64"), ("sm_90a", "64x64x64"), ("sm_120a", "128x128x64")]
+)
+def test_scales_of_no_block_are_zeros(target: str, tile: str, n: int, fixed: tuple[str, ...], layout: str) -> None:
+    """Five or six blocks in words of four: what fills the last word up, stored with the block before it or alone."""
+    result, dims = f"e4m3 scale(1x32:ue8m0@{layout})", {"m": 72, "n": n, "k": 64}
+    run_quantised(SIGMOID, result, dims, fixed, 2, target, f"tile={tile}")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ class FakeDevice:
     sms: int = 132
     place: Place = ("cuda", 0)
     image: str = "cubin"
-    moves: bool = True
     launches: list[Recorded] = field(default_factory=list)
     encoded: list[TensorMap] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
