@@ -86,6 +86,7 @@ def _prediction(p: Prediction) -> dict[str, Any]:
         "l2_bytes": p.l2_bytes,
         "predicted_us": round(p.seconds * 1e6, 3),
         "predicted_tflops": round(p.flop_per_second / 1e12, 1),
+        "fitted_us": None if p.fitted is None else round(p.fitted * 1e6, 3),
         "predicted_bound": p.bound,
         "predicted_us_by_resource": {name: round(t * 1e6, 3) for name, t in p.times.items()},
     }
@@ -93,7 +94,7 @@ def _prediction(p: Prediction) -> dict[str, Any]:
 
 def table(found: Sequence[Explanation]) -> Table:
     """One line for each prediction."""
-    numbers = ("stages", "waves", "busy", "MB", "GFLOP", "predicted us", "predicted TFLOP/s")
+    numbers = ("stages", "waves", "busy", "MB", "GFLOP", "predicted us", "predicted TFLOP/s", "fitted us")
     sizes = tuple(found[0].predictions[0].sizes)
     made = plain_table(*sizes, "tile", *numbers, "predicted bound", right=(*sizes, *numbers))
     for one in found:
@@ -108,6 +109,7 @@ def table(found: Sequence[Explanation]) -> Table:
                 f"{p.flop / 1e9:.1f}",
                 f"{p.seconds * 1e6:.1f}",
                 f"{p.flop_per_second / 1e12:.0f}",
+                "-" if p.fitted is None else f"{p.fitted * 1e6:.1f}",
                 p.bound,
             )
     return made
@@ -132,3 +134,5 @@ def print_reasons(one: Explanation, target: str) -> None:
         parts = ", ".join(f"{name} {t * 1e6:.1f}" for name, t in p.times.items())
         at = ", ".join(f"{name}={size}" for name, size in p.sizes.items() if name not in one.dims)
         print(f"  {LABEL}{f', at {at}' if at else ''}: {p.seconds * 1e6:.1f} us, bound by {p.bound} (us: {parts})")
+        if p.fitted is not None:
+            print(f"  predicted by a model fitted to measured launches: {p.fitted * 1e6:.1f} us")

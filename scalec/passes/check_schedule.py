@@ -11,7 +11,6 @@ from scalec.ir.schedule import FIELDS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
-from scalec.passes.choose_tiling import PAIR, cuts_result, cuts_scales, no_swap
 from scalec.passes.parts import k_blocks, no_unroll_of_parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
@@ -24,6 +23,7 @@ from scalec.passes.resources import (
     threads,
     units,
 )
+from scalec.passes.tiles import PAIR, cuts_result, no_swap
 from scalec.passes.warp_specialize import WARPS, warps_for
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
 
@@ -245,20 +245,6 @@ def _promotion(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _scale_blocks(problem: Problem, schedule: Any) -> None:
-    if not cuts_scales(problem, schedule, schedule.tile):
-        scale, (columns, along_n) = problem.rhs.promoted[0], (schedule.tile[1], units(problem, schedule)[1])
-        share = f" / {along_n} warps = {columns // along_n}" if along_n > 1 else ""
-        raise ScheduleError(
-            f"tile N = {columns}{share} straddles scale blocks: {scale.name} has one for each {scale.rows} of "
-            f"{problem.rhs.rows}",
-            expected=f"a divisor or a multiple of {scale.rows}",
-            fix=f"tile N = {-(-columns // (scale.rows * along_n)) * scale.rows * along_n}, or other warps"
-            if along_n > 1
-            else "",
-        )
-
-
 def _result_blocks(problem: Problem, schedule: Any) -> None:
     reason, scale, along_n = cuts_result(problem, schedule, schedule.tile), problem.result.scale, schedule.warps[1]
     if reason and scale is not None:
@@ -386,7 +372,6 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _split,
     _scheduler,
     _promotion,
-    _scale_blocks,
     _result_blocks,
     _registers,
     _staged_epilogue,

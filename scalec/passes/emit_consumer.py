@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from scalec.formats import WHOLE
@@ -101,7 +102,7 @@ class Consumer(Epilogue):
             self.e.op("tile.peek", operands=[h.ring, cursor])
 
     def scalars(self, side: Side) -> ir.Value:
-        """Room for the side's block scales: one a wave of A, one for each block of columns of B."""
+        """Room for the side's block scales: one a wave of A, one for each step of columns of B."""
         return self.e.op("tile.scalars", [self.e.type("registers")], count=self.fetch_shape(side)[0]).result
 
     def fetch_shape(self, side: Side) -> tuple[int, int, int]:
@@ -112,7 +113,8 @@ class Consumer(Epilogue):
         if side.label == "A":
             return self.waves, self.wave, self.waves * self.wave
         own = side.rows // self.units[1]
-        return max(1, own // rows), rows, own if self.units[1] > 1 else 0
+        step = math.gcd(own, rows)  # a step of columns lies in one block, wherever the tile begins
+        return own // step, step, own if self.units[1] > 1 else 0
 
     def fetch(
         self, h: Handles, side: Side, fetched: dict[str, ir.Value], row0: dict[str, ir.Value], k0: ir.Value

@@ -350,6 +350,11 @@ class Registers:
         return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
 
 
+SPLIT_REGISTERS = 16
+"""Registers beyond OVERHEAD_REGISTERS where K is split: of 192 accumulators and partial sums beside 232 registers most
+kernels spilled that split K, and none that did not (ptxas 13.0, 2026-11-21)."""
+
+
 FREE_FACTORS = 4
 """Scale factors of column blocks that OVERHEAD_REGISTERS still covers: blocks of 32 columns at a tile of 128 columns,
 and all coarser ones, ran without spills at every tile (ptxas 13.5, 2026-11-21)."""
@@ -363,7 +368,7 @@ def factor_registers(problem: Problem, columns: int, unroll: int) -> int:
     """
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     sets = 1 + (1 if problem.family.sums_in == "tensor" else unroll)  # there the loop that promotes is not unrolled
-    return max((max(0, columns // b - FREE_FACTORS) * sets for b in blocks), default=0)
+    return max((max(0, columns // math.gcd(columns, b) - FREE_FACTORS) * sets for b in blocks), default=0)
 
 
 def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
@@ -373,7 +378,10 @@ def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     assert schedule.registers is not None
     warps = schedule.warps or warps_for(problem, schedule.tile, schedule.warpgroups)
     need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0)
-    return schedule.registers[1] - need.total - factor_registers(problem, schedule.tile[1], unroll)
+    parted = SPLIT_REGISTERS if (schedule.split or 1) > 1 and problem.family.kernel == "shared" else 0
+    own = READ_REGISTERS * reads_of_own(problem) if problem.family.kernel == "shared" else 0
+    beside = parted + own
+    return schedule.registers[1] - need.total - beside - factor_registers(problem, schedule.tile[1], unroll)
 
 
 def sums_of_thread(problem: Problem, schedule: Schedule) -> int:
@@ -390,13 +398,22 @@ def most_accumulators(problem: Problem) -> int:
     time, and ptxas keeps the offset of each of a thread's columns. Of the kernels tried that read so, all 44 spilled at
     256x128, 18 of 20 at 128x256, and all 4 that read three such tensors at 128x128 (ptxas 13.5, 2026-11-21).
     """
+    return {0: ACCUMULATORS, 1: 64, 2: 64}.get(reads_of_own(problem), 32)
+
+
+READ_REGISTERS = 40
+"""Registers beyond OVERHEAD_REGISTERS of each tensor that is read so: with one, 192x128 spilled, and 192x64 with three,
+which leave 0 and 64 of 160; 128x128 and 128x64, which leave 72 and 136 of 232, did not (ptxas 13.0, 2026-11-21)."""
+
+
+def reads_of_own(problem: Problem) -> int:
+    """Tensors that the epilogue reads at a row and a column of its own, where N is not known; 0 where it is."""
     if problem.n.size is not None:
-        return ACCUMULATORS
+        return 0
     m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
-    own = sum(
+    return sum(
         x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.index if i.dim == m) for x in problem.inputs
     )
-    return {0: ACCUMULATORS, 1: 64, 2: 64}.get(own, 32)
 
 
 def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""Predictions of schedules from documented rates, and explanations of what was chosen."""
+"""What schedules are predicted to take, how they are ranked, and explanations of what was chosen."""

@@ -4,7 +4,7 @@ The model: a launch takes waves of CTAs, one CTA on an SM, each wave as long as 
 tile (tensor instructions, shared memory, promotion in FP32, scales that threads rearrange), all of it overlapped; or,
 if longer, as long as L2 or device memory take for all its bytes, each tensor crossing the latter once. Filling and
 draining pipelines, latencies and clocks that fall under load are not in it: a prediction is what the documents promise,
-and kernels are slower.
+and kernels are slower. Where launches of the kind of kernel were measured, cost.py's estimate stands beside it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.problem import Dim, EpilogueInput, Operand, Problem
 from scalec.passes.resources import units
 from scalec.targets import Target
-from scalec.tuning import scale_words
+from scalec.tuning import cost, scale_words
 
 LABEL = "predicted from documented rates, not measured"
 """What stands beside every prediction."""
@@ -45,6 +45,8 @@ class Prediction:
         l2_bytes: from L2 to the SMs.
         times: seconds that each resource takes by itself.
         launch: seconds of the launch.
+        fitted: seconds by the model that was fitted to measured launches of this kind of kernel (scalec.tuning.cost);
+            None where none was measured.
         bound: what the time is bound by: a key of `times`, or "wave quantisation".
     """
 
@@ -57,11 +59,12 @@ class Prediction:
     l2_bytes: int
     times: dict[str, float]
     launch: float
+    fitted: float | None
     bound: str
 
     @property
     def seconds(self) -> float:
-        """The predicted time."""
+        """The predicted time, of documented rates alone."""
         return self.launch + max(self.times.values())
 
     @property
@@ -102,6 +105,8 @@ class Prediction:
         in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, longest).items()}
         times = {**in_sm, "L2": l2_bytes / rates.l2, rates.memory_kind: moved / rates.memory}
         busy = tiles / (waves * sms)
+        costs = cost.costs_of(problem, schedule.promote or 0)
+        load = cost.Load.of(problem.transposed() if problem.swapped else problem, sizes)
         slowest = max(times, key=lambda name: times[name])
         quantised = slowest in in_sm and 1 - busy > QUANTISED
         return Prediction(
@@ -114,6 +119,7 @@ class Prediction:
             l2_bytes=l2_bytes,
             times=times,
             launch=rates.launch,
+            fitted=None if costs is None else cost.seconds(problem, schedule, load, costs),
             bound="wave quantisation" if quantised else slowest,
         )
 

@@ -27,8 +27,9 @@ def test_no_time_stands_without_its_label(invoke):
     result = invoke("explain", FP8, "--dim", "n=7168,k=2048", "--m", "1,64,4096")
     assert result.exit_code == 0
     times = [line for line in result.stdout.splitlines() if " us" in line]
-    assert len(times) == 4  # the table's header, and a line for each m
+    assert len(times) == 7  # the table's header, and for each m what the documents promise and what the model expects
     assert all("predicted" in line for line in times)
+    assert sum("by a model fitted to measured launches" in line for line in times) == 3
 
 
 def test_sizes_that_are_not_known_are_assumed_aloud(invoke):

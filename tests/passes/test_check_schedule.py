@@ -49,11 +49,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "split of few blocks": (text(k=512), {"split": 5}, "split = 5 and k = 512 has 4 blocks of 128\n.*\n.*split=4"),
     "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
     "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),
-    "scale blocks": (
-        text(),
-        {"tile": (128, 176, 128)},
-        "tile N = 176 straddles scale blocks: B_scale has one",
-    ),
     "register count": (text(), {"registers": (44, 232)}, "44 registers for a producer thread\n.*multiple of 8 from 24"),
     "register file": (text(), {"registers": (40, 240)}, "40 and 2 x 240 registers a thread are 66560 a CTA\n.*64512"),
     "registers": (

@@ -150,7 +150,7 @@ func.func @decided(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN
 // 16-bit operands: 128 bytes are 64 elements, sums stay in the tensor core.
 // CHECK-LABEL: func.func @half
 // CHECK-SAME: promote = 0 : i64
-// CHECK-SAME: tile = array<i64: 256, 128, 64>
+// CHECK-SAME: tile = array<i64: 128, 256, 64>
 func.func @half(%A: tensor<4096x2048xbf16>, %B: tensor<7168x2048xbf16>) -> tensor<4096x7168xf32>
   attributes {scale.dims = ["m", "n", "k"]} {
   %c = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],

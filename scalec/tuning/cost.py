@@ -1,0 +1,169 @@
+"""What a launch takes by a schedule, of a kind of kernel whose launches were measured: the model that schedules are
+ranked by.
+
+The SMs work on the tiles, or their parts of K, in waves. A wave takes as long as what one SM does for a tile, and the
+memory for all of theirs, the two half hidden behind each other (`overlap`); within an SM a K block likewise takes as
+long as its products, a warpgroup's chain of product and promotion, and its copies. Beside the target's documented
+rates a few constants are fitted to measured launches (benchmarks/fit_costs.py), a set for each kind of kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scalec.formats import WHOLE
+from scalec.ir.schedule import Schedule
+from scalec.passes.problem import ASSUMED, Problem
+from scalec.passes.resources import units
+
+STEPS = 2
+"""Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The constants, fitted to a kind of kernel. In nanoseconds where nothing else is said.
+
+    Attributes:
+        launch: of a launch, whatever its size.
+        warpgroup: that each consumer warpgroup adds to it.
+        cluster: that a cluster of several CTAs adds to it.
+        tensor: times the documented time of the products.
+        chain: after each product of a warpgroup's wave, until it can issue the next.
+        step: for each factor of a row of the tile, where there are more than STEPS.
+        fill: a byte of a K block that copies write to shared memory.
+        l2: a byte of a K block that an SM asks L2 for, all SMs asking.
+        block: of a K block, beside these.
+        tile: of a tile, beside its K blocks.
+        column: of a tile, for each column of each wave of a warpgroup: the results' way to memory.
+        turned: likewise, where the transposed result is computed.
+        memory: times the documented time of the bytes that cross device memory.
+        split: of a launch whose K is split.
+        exchange: likewise, for each accumulator of each part of a tile.
+        overlap: exponent of the norm that SM and memory are combined by.
+        bound: exponent of the norm that products, chain and copies are combined by.
+    """
+
+    launch: float
+    warpgroup: float
+    cluster: float
+    tensor: float
+    chain: float
+    step: float
+    fill: float
+    l2: float
+    block: float
+    tile: float
+    column: float
+    turned: float
+    memory: float
+    split: float
+    exchange: float
+    overlap: float
+    bound: float
+
+
+FITTED = {
+    ("shared", True): Costs(
+        launch=1474, warpgroup=247, cluster=450, tensor=0.969, chain=50.7, step=11.8, fill=6.6e-3, l2=6.2e-3,
+        block=25.5, tile=716, column=2.71, turned=17.7, memory=1.119,
+        split=1229, exchange=9.16e-2, overlap=2.229, bound=2.685,
+    ),
+    ("shared", False): Costs(
+        launch=1213, warpgroup=380, cluster=358, tensor=1.160, chain=89.7, step=0, fill=7.6e-3, l2=6.8e-3, block=0,
+        tile=200, column=3.63, turned=0, memory=1.113, split=1193, exchange=9.09e-2, overlap=2.492, bound=5.800,
+    ),
+}  # fmt: skip
+"""By MmaShape.kernel and whether K blocks are promoted. Of FP8 1x128 by 128x128, and of BF16: H200, 2026-11-21, 477 and
+120 shapes with up to 26 schedules each."""
+
+
+def costs_of(problem: Problem, promote: int) -> Costs | None:
+    """The constants of the kind of kernel that a problem has, None where nobody has measured it."""
+    return FITTED.get((problem.family.kernel, bool(promote)))
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a launch is to do, whatever its schedule.
+
+    Attributes:
+        sizes: of M, N and K of the program.
+        bytes: that cross device memory if every tensor does once.
+    """
+
+    sizes: tuple[int, int, int]
+    bytes: int
+
+    @staticmethod
+    def of(problem: Problem, sizes: Mapping[str, int] | None = None) -> Load:
+        """Of a problem that is not transposed; dimensions of no size have that of `sizes`, or are assumed large."""
+        m, n, k = (
+            d.size if d.size is not None else (sizes or {}).get(d.name, ASSUMED)
+            for d in (problem.m, problem.n, problem.k)
+        )
+        moved = problem.lhs.element.bytes(m * k) + problem.rhs.element.bytes(n * k)
+        return Load((m, n, k), moved + problem.result.element.bytes(m * n))
+
+
+def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:
+    """What a launch takes.
+
+    Args:
+        problem: as the schedule sees it.
+        schedule: with swap, tile, cluster, split and promote decided.
+        load: of the launch.
+        costs: of the kind of kernel.
+    """
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    c, target, family = costs, problem.target, problem.family
+    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split or 1
+    m, n, k = load.sizes
+    if schedule.swap:
+        m, n = n, m
+    tiles = -(-m // bm) * -(-n // bn)
+    clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * parts
+    at_once = max(1, target.sms // (along_m * along_n))
+    waves = -(-clusters // at_once)
+    last = clusters - (waves - 1) * at_once
+    blocks = math.ceil(math.ceil(k / bk) / parts)
+    warpgroups = units(problem, schedule)[0]
+    waves_each = bm // (family.m * warpgroups)
+
+    rates = target.rates
+    flop = 2 * bn * bk / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) / rates.clock * 1e9
+    products = bm * flop * c.tensor
+    chain = waves_each * (family.m * flop * c.tensor + c.chain + c.step * _steps(problem, bn))
+    row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
+    filled = (bm * row + bn * column) * c.fill
+    asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
+    stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
+    moved = load.bytes / (tiles * parts) * c.memory / rates.memory * 1e9
+
+    def wave(ctas: int) -> float:
+        block = _norm(c.bound, products, chain, filled, asked * ctas / target.sms) + c.block
+        return _norm(c.overlap, blocks * block + stored, ctas * moved)
+
+    size = along_m * along_n
+    total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * warpgroups
+    if size > 1:
+        total += c.cluster
+    if parts > 1:
+        total += c.split + c.exchange * parts * bm * bn
+    return total * 1e-9
+
+
+def _norm(exponent: float, *values: float) -> float:
+    """The maximum at a large exponent, the sum at 1."""
+    most = max(values)
+    return most * sum((v / most) ** exponent for v in values) ** (1 / exponent)
+
+
+def _steps(problem: Problem, columns: int) -> int:
+    """Factors of a row of a tile beyond STEPS: one for each columns that lie in one block wherever the tile begins."""
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
+    steps = max((columns // math.gcd(columns, b) for b in blocks), default=1)
+    return steps if steps > STEPS else 0

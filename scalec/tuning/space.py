@@ -1,0 +1,80 @@
+"""The schedules among which a launch's is chosen, where the kind of kernel has been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.parts import FEWEST_BLOCKS
+from scalec.passes.problem import ASSUMED, Problem
+from scalec.passes.tiles import TURNED, no_swap
+
+ROWS = (64, 128, 192, 256)
+"""Of tiles: one to three warpgroups of one wave, or two of two waves."""
+
+COLUMNS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+"""Of tiles: multiples of 16, so that results are staged whole swizzle atoms wide; 144 and 176 have nine and eleven
+factors where a block of B's scales is 128 columns, and ptxas spills."""
+
+SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+"""Parts of K: beyond 16 none was the fastest of its shape."""
+
+CLUSTERS = ((1, 1), (1, 2), (2, 1))
+"""CTAs that share copies: in none of 477 shapes was a pair of pairs considered, which leaves SMs idle (hopper.md)."""
+
+SWAP = 192
+"""Rows up to which the transposed result is considered."""
+
+OVERFULL = 2
+"""Waves up to which K is split: the parts of more tiles would not begin together."""
+
+
+def plans(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Iterator[Schedule]:
+    """The schedules with swap, tile, cluster, cta_group, split and promote decided that agree with what is `given`.
+
+    Args:
+        problem: as the program states it, or transposed if that was decided.
+        given: what is decided; its tile is not.
+        tile_k: K of a tile.
+        promote: K elements that are promoted at a time.
+    """
+    for swap in _ways(problem, given):
+        seen = problem.transposed() if swap and not problem.swapped else problem
+        m, n = (d.tiles(1, ASSUMED) for d in (seen.m, seen.n))
+        for bm, bn in product(ROWS, COLUMNS):
+            if _too_large(bm, m, ROWS) or _too_large(bn, n, COLUMNS):
+                continue
+            along = -(-m // bm), -(-n // bn)
+            for cluster in [given.cluster] if given.cluster else CLUSTERS:
+                if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
+                    continue
+                for split in [given.split] if given.split else SPLITS:
+                    if not given.split and split > 1 and not _splits(seen, prod(along), split, tile_k):
+                        continue
+                    yield given.with_fields(
+                        swap=swap, tile=(bm, bn, tile_k), cluster=cluster, cta_group=1, split=split, promote=promote
+                    )
+
+
+def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:
+    """The values of swap: what is decided; else 1 too for few rows, unless a field was decided that it would turn."""
+    if given.swap is not None:
+        return (given.swap,)
+    if given.epilogue == "bulk" or given.staged or any(getattr(given, name) is not None for name in TURNED):
+        return (0,)
+    few = problem.m.size is not None and problem.m.size <= SWAP
+    return (0, 1) if few and not no_swap(problem) else (0,)
+
+
+def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
+    """Whether a smaller extent covers the dimension too."""
+    return any(size <= e < extent for e in extents)
+
+
+def _splits(problem: Problem, tiles: int, split: int, tile_k: int) -> bool:
+    """Whether parts of K are worth looking at: all begin in the first waves, and none is short."""
+    if problem.k.size is None or tiles * split > OVERFULL * problem.target.sms:
+        return False
+    return problem.k.tiles(tile_k, 0) // split >= FEWEST_BLOCKS
