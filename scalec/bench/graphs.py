@@ -1,7 +1,8 @@
 """Times launches: one CUDA graph a contender, interleaved.
 
 Large FP8 is power-limited, so times drift with what ran before (10 % one after another, H200, 2026-11-21). Hence every
-round times every contender, in shuffled order, each after the same pause; figures of one run are compared, no others.
+round times every contender, in shuffled order: `burst` each after the same pause, `sustained` each until the clocks are
+its own. Figures of one run are compared, no others.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from scalec.bench.method import GRAPH_SECONDS, PAUSE_SECONDS, SPIN_CYCLES
+from scalec.bench.method import BLOCK_SECONDS, GRAPH_SECONDS, PAUSE_SECONDS, PICK_ROUNDS, SPIN_CYCLES, replays
 from scalec.bench.result import Timing
 
 Launch = Callable[[], object]
@@ -44,15 +45,14 @@ def capture(launches: Sequence[Launch]) -> Graph:
     with torch.cuda.stream(stream):  # the first calls may load modules and allocate, which a capture must not
         for launch in launches:
             launch()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for launch in launches:
-            launch()
-        end.record()
-        end.synchronize()
-        once = 1e-3 * start.elapsed_time(end)
     torch.cuda.current_stream().wait_stream(stream)
-    walks = max(1, round(GRAPH_SECONDS / max(once, 1e-6)))
+    once = _captured(launches, 1, stream)  # timed as a graph: some contenders take longer to launch than to run
+    once.sample()
+    walks = max(1, round(GRAPH_SECONDS / max(1e-6 * once.sample() * once.launches, 1e-6)))
+    return once if walks == 1 else _captured(launches, walks, stream)
+
+
+def _captured(launches: Sequence[Launch], walks: int, stream: torch.cuda.Stream) -> Graph:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         for _ in range(walks):
@@ -61,15 +61,27 @@ def capture(launches: Sequence[Launch]) -> Graph:
     return Graph(graph, walks * len(launches))
 
 
-def measure(contenders: Mapping[str, Sequence[Launch]], rounds: int, seed: int = 5) -> dict[str, Timing]:
-    """Times each contender in every round.
+def fastest(variants: Mapping[str, Sequence[Launch]]) -> tuple[str, Graph]:
+    """Captures each of the variants; which has the least median of PICK_ROUNDS interleaved replays, and its graph."""
+    graphs = {label: capture(launches) for label, launches in variants.items()}
+    if len(graphs) == 1:
+        return next(iter(graphs.items()))
+    samples: dict[str, list[float]] = {label: [] for label in graphs}
+    for _ in range(PICK_ROUNDS):
+        for label, graph in graphs.items():
+            samples[label].append(graph.sample())
+    best = min(samples, key=lambda label: Timing(tuple(samples[label])).median)
+    return best, graphs[best]
+
+
+def burst(graphs: Mapping[str, Graph], rounds: int, seed: int = 5) -> dict[str, Timing]:
+    """Times one replay of each graph in every round, after a pause.
 
     Args:
-        contenders: for each name its launches, one for each input set.
+        graphs: by contender.
         rounds: samples of each contender.
         seed: of the order within rounds.
     """
-    graphs = {name: capture(launches) for name, launches in contenders.items()}
     for graph in graphs.values():
         graph.sample()
     order, samples = list(graphs), {name: [] for name in graphs}
@@ -81,3 +93,52 @@ def measure(contenders: Mapping[str, Sequence[Launch]], rounds: int, seed: int =
             time.sleep(PAUSE_SECONDS)
             samples[name].append(graphs[name].sample())
     return {name: Timing(tuple(values)) for name, values in samples.items()}
+
+
+def sustained(
+    graphs: Mapping[str, Graph], rounds: int, block_seconds: float = BLOCK_SECONDS, seed: int = 5
+) -> dict[str, Timing]:
+    """Times a block of replays of each graph in every round; the GPU has no pause from the first block to the last.
+
+    A block is one contender's replays back to back. Its first part does not count (`method.replays`): the clocks then
+    follow what it draws itself, no longer what the block before it drew. A block that nobody counts goes before all.
+
+    Args:
+        graphs: by contender.
+        rounds: blocks of each contender.
+        block_seconds: length of a block.
+        seed: of the order within rounds.
+    """
+    counts = {name: replays(1e-6 * g.sample() * g.launches, block_seconds) for name, g in graphs.items()}
+    order, blocks = list(graphs), []
+    shuffle = random.Random(seed).shuffle
+    for _ in range(sum(counts[order[0]])):
+        graphs[order[0]].graph.replay()
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            graph, (settle, timed) = graphs[name], counts[name]
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            for _ in range(settle):
+                graph.graph.replay()
+            start.record()
+            for _ in range(timed):
+                graph.graph.replay()
+            end.record()
+            blocks.append((name, start, end, timed * graph.launches))
+    torch.cuda.synchronize()  # only here: the host runs ahead, so that nothing waits for it between blocks
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    for name, start, end, launches in blocks:
+        samples[name].append(1e3 * start.elapsed_time(end) / launches)
+    return {name: Timing(tuple(values)) for name, values in samples.items()}
+
+
+def measure(contenders: Mapping[str, Sequence[Launch]], rounds: int, seed: int = 5) -> dict[str, Timing]:
+    """`burst` of the graphs of these launches.
+
+    Args:
+        contenders: for each name its launches, one for each input set.
+        rounds: samples of each contender.
+        seed: of the order within rounds.
+    """
+    return burst({name: capture(launches) for name, launches in contenders.items()}, rounds, seed)

@@ -49,7 +49,7 @@ def test_suites_have_a_size_for_every_dimension():
     for suite in SUITES.values():
         assert all(set(shape) == {"m", "n", "k"} for shape in suite.shapes)
         compile_source(suite.source, dims=suite.shapes[0], until="scale")
-    assert len(get_suite("hopper-fp8").shapes) == 6
+    assert len(get_suite("hopper-fp8").shapes) == 44
 
 
 def test_kernels_of_a_bundle(invoke, tmp_path):
@@ -119,7 +119,7 @@ def test_ratios():
 def test_document(monkeypatch):
     machine = {"date": "2026-11-21 10:00", "gpu": "a GPU", "driver": "1", "torch": "2", "cuda": "13"}
     monkeypatch.setattr(provenance, "of_machine", lambda: machine)
-    text = report.document([row(10, 12)], FP8, "sm_90a", 31, {"version": "0", "commit": "abc"})
+    text = report.document([row(10, 12)], FP8, "sm_90a", method.summary(31, 0, 0.1), {"version": "0", "commit": "abc"})
     data = json.loads(text)
     for key in (*machine, "version", "commit", "expression", "method", "shapes", "geometric_mean_ratio"):
         assert key in data
