@@ -22,10 +22,11 @@ Launch = Callable[[], object]
 
 @dataclass
 class Graph:
-    """A captured graph of `launches` launches."""
+    """A graph of `launches` launches, captured on `stream`."""
 
     graph: torch.cuda.CUDAGraph
     launches: int
+    stream: torch.cuda.Stream
 
     def sample(self) -> float:
         """One replay: microseconds a launch."""
@@ -40,38 +41,47 @@ class Graph:
 
 def capture(launches: Sequence[Launch]) -> Graph:
     """A graph that walks `launches`, one for each input set, as often as GRAPH_SECONDS takes."""
+    return _lengthened(_one_walk(launches), launches)
+
+
+def fastest(variants: Mapping[str, Sequence[Launch]]) -> tuple[str, Graph]:
+    """The variant whose walk takes least, by the median of PICK_ROUNDS interleaved rounds, and its graph of many."""
+    walks = {label: _one_walk(launches) for label, launches in variants.items()}
+    samples: dict[str, list[float]] = {label: [] for label in walks}
+    for _ in range(PICK_ROUNDS if len(walks) > 1 else 1):
+        for label, graph in walks.items():
+            samples[label].append(graph.sample())
+    best = min(samples, key=lambda label: Timing(tuple(samples[label])).median)
+    return best, _lengthened(walks[best], variants[best])
+
+
+def _one_walk(launches: Sequence[Launch]) -> Graph:
+    """A graph of each launch once, replayed once: the first replay takes longer than others."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):  # the first calls may load modules and allocate, which a capture must not
         for launch in launches:
             launch()
     torch.cuda.current_stream().wait_stream(stream)
-    once = _captured(launches, 1, stream)  # timed as a graph: some contenders take longer to launch than to run
-    once.sample()
-    walks = max(1, round(GRAPH_SECONDS / max(1e-6 * once.sample() * once.launches, 1e-6)))
-    return once if walks == 1 else _captured(launches, walks, stream)
+    graph = _captured(launches, 1, stream)
+    graph.sample()
+    return graph
+
+
+def _lengthened(walk: Graph, launches: Sequence[Launch]) -> Graph:
+    """As many walks as GRAPH_SECONDS takes: timed as a graph, since some take longer to launch than to run."""
+    walks = max(1, round(GRAPH_SECONDS / max(1e-6 * walk.sample() * walk.launches, 1e-6)))
+    return walk if walks == 1 else _captured(launches, walks, walk.stream)
 
 
 def _captured(launches: Sequence[Launch], walks: int, stream: torch.cuda.Stream) -> Graph:
+    """Captured on the stream of the first calls: kernels keep workspaces for each stream, made outside captures."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         for _ in range(walks):
             for launch in launches:
                 launch()
-    return Graph(graph, walks * len(launches))
-
-
-def fastest(variants: Mapping[str, Sequence[Launch]]) -> tuple[str, Graph]:
-    """Captures each of the variants; which has the least median of PICK_ROUNDS interleaved replays, and its graph."""
-    graphs = {label: capture(launches) for label, launches in variants.items()}
-    if len(graphs) == 1:
-        return next(iter(graphs.items()))
-    samples: dict[str, list[float]] = {label: [] for label in graphs}
-    for _ in range(PICK_ROUNDS):
-        for label, graph in graphs.items():
-            samples[label].append(graph.sample())
-    best = min(samples, key=lambda label: Timing(tuple(samples[label])).median)
-    return best, graphs[best]
+    return Graph(graph, walks * len(launches), stream)
 
 
 def burst(graphs: Mapping[str, Graph], rounds: int, seed: int = 5) -> dict[str, Timing]:

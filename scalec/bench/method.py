@@ -11,7 +11,7 @@ ROUNDS = 31  # of replays after a pause
 SUSTAINED_ROUNDS = 5  # of blocks of replays without a pause; 0 measures none
 BLOCK_SECONDS = 0.12  # one block: replays of one contender, back to back
 SETTLE = 1 / 3  # of a block, before its time counts: the clocks are then its own and not those of the block before
-PICK_ROUNDS = 3  # replays of each variant of a contender, of which the fastest variant goes on
+PICK_ROUNDS = 5  # walks over the inputs by each variant of a contender, after which the fastest variant goes on
 
 SUMMARY = (
     f"CUDA graphs of launches rotating over >= {ROTATION_BYTES >> 20} MB of inputs, contenders interleaved in shuffled "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -133,10 +134,10 @@ def load_contenders(path: str) -> Source:
     Raises:
         ScalecError: no such file, one that cannot be imported here, or one without that function.
     """
-    spec = spec_from_file_location(Path(path).stem, path)
+    spec = spec_from_file_location(f"scalec_contenders_{Path(path).stem}", path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise ScalecError(f"{path} has no contenders", expected="a Python file")
-    module = module_from_spec(spec)
+    module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except ImportError as error:

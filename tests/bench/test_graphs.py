@@ -60,7 +60,7 @@ def gpu(monkeypatch):
 
 
 def graphs(gpu: Gpu, first: float = 1.0, **seconds: float):
-    return {name: gpu.graphs.Graph(gpu.replay(name, s, first), 10) for name, s in seconds.items()}
+    return {name: gpu.graphs.Graph(gpu.replay(name, s, first), 10, "its stream") for name, s in seconds.items()}
 
 
 def blocks(log: list[str]) -> list[tuple[str, int]]:
@@ -107,12 +107,19 @@ def test_burst_pauses_before_each_replay(gpu):
 
 
 def test_the_fastest_variant_goes_on(gpu, monkeypatch):
-    made = graphs(gpu, a=0.003, b=0.002, c=0.004)
-    monkeypatch.setattr(gpu.graphs, "capture", lambda launches: made[launches[0]])
-    assert gpu.graphs.fastest({name: [name] for name in made}) == ("b", made["b"])
-    gpu.log.clear()
-    assert gpu.graphs.fastest({"c": ["c"]}) == ("c", made["c"])
-    assert gpu.log == []
+    def captured(launches, walks, stream="its stream"):
+        assert stream == "its stream"  # workspaces belong to streams
+        (name,), seconds = launches, {"a": 3e-4, "b": 2e-4, "c": 4e-4}
+        return gpu.graphs.Graph(gpu.replay(name, walks * seconds[name], 1.0), walks, stream)
+
+    monkeypatch.setattr(gpu.graphs, "_captured", captured)
+    monkeypatch.setattr(gpu.graphs, "_one_walk", lambda launches: captured(launches, 1))
+    name, graph = gpu.graphs.fastest({name: [name] for name in "abc"})
+    assert (name, graph.launches) == ("b", round(method.GRAPH_SECONDS / 2e-4))
+    replays = [entry for entry in gpu.log if entry in "abc"]
+    assert replays == [*"abc" * method.PICK_ROUNDS, "b"]  # in turns; once more to see how many walks
+    assert gpu.graphs.fastest({"c": ["c"]})[0] == "c"
+    assert gpu.graphs.capture(["a"]).launches == round(method.GRAPH_SECONDS / 3e-4)
 
 
 @pytest.mark.parametrize(("graph", "block"), [(0.002, 0.12), (0.0021, 0.1), (0.05, 0.12), (3.0, 0.12)])

@@ -259,8 +259,21 @@ def test_a_single_shape_fails_as_it_did(measured, tmp_path):
 
 def test_contenders_of_a_file(tmp_path):
     path = tmp_path / "more.py"
-    path.write_text("def contenders(spec, dims):\n    return {'theirs': dims}\n")
-    assert bench.load_contenders(str(path))(None, {"m": 1}) == {"theirs": {"m": 1}}  # type: ignore[arg-type]
+    path.write_text(
+        """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Theirs:
+    sizes: dict
+
+def contenders(spec, dims):
+    return {"theirs": Theirs(dims)}
+"""
+    )
+    found = bench.load_contenders(str(path))(None, {"m": 1})  # type: ignore[arg-type]
+    assert found["theirs"].sizes == {"m": 1}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
