@@ -28,7 +28,7 @@ NAME = "Triton"
 K_BLOCK = 128  # columns of A and B that share a scale
 
 
-@triton.jit(do_not_specialize=["M"])
+@triton.jit(do_not_specialize=["M", "a_scale_k", "b_scale_n"])  # one compilation for all shapes
 def block_fp8(
     a, b, c, a_scale, b_scale, M, N, K, a_scale_m, a_scale_k, b_scale_n,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr, SWAP: tl.constexpr,
@@ -151,7 +151,8 @@ def launch(
 ) -> Callable[[], torch.Tensor]:
     """A launch of the kernel; A's scales are made M-contiguous, as cuBLASLt gets them."""
     (m, k), n = a.shape, b.shape[0]
-    sa, sb = sa.t().contiguous().t(), sb.contiguous()
+    columns = torch.empty(sa.t().shape, dtype=sa.dtype, device=sa.device)  # contiguous() leaves a single row as it is
+    sa, sb = columns.copy_(sa.t()).t(), sb.contiguous()
     blocks = ((a, [config.m, K_BLOCK]), (b, [config.n, K_BLOCK]), (out, [config.m, config.n]))
     x, y, z = (TensorDescriptor(t, list(t.shape), list(t.stride()), block) for t, block in blocks)
     grid = (triton.cdiv(m, config.m) * triton.cdiv(n, config.n),)
