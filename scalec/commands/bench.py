@@ -95,7 +95,11 @@ def measure(
     how = method.summary(rounds, sustained, block_seconds)
     rows: list[Row] = []
     failed: dict[str, str] = {}
-    target, source, text = "", suite.source, ""
+    target, source = "", suite.source
+
+    def document() -> str:
+        return report.document(rows, source, target, how, compiler, groups=suite.groups, failed=failed)
+
     for index, shape in enumerate(suite.shapes):
         sizes, label = dict(shape), suite.label(shape) if suite.labels else ""
         at = ", ".join(f"{name}={size}" for name, size in sizes.items())
@@ -116,14 +120,13 @@ def measure(
                 raise
             failed[at] = str(error)
             note(f"failed: {error}")
-        text = report.document(rows, source, target, how, compiler, groups=suite.groups, failed=failed)
         if output not in (None, "-"):
-            write_result(text, output)
+            write_result(document(), output)
     print_table(report.table(rows), stderr=output == "-")
     for line in report.mean_lines(rows, suite.groups):
         note(line) if output == "-" else print(line)
     if output == "-":
-        write_result(text, output)
+        write_result(document(), output)
     if failed:
         raise ScalecError(f"{len(failed)} of {len(suite.shapes)} shapes failed", got="; ".join(failed))
 

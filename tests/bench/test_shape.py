@@ -72,6 +72,7 @@ def test_what_a_result_is_added_to_must_not_be_lost(keeps):
 
 def test_a_kernel_that_leaves_a_part_unwritten_is_wrong():
     made, what, inputs, product = data(BLOCK_FP8)
+    inputs.outputs["C"].copy_(product)  # as the kernel before it left it
 
     def kernel(*_, out):
         out[:, :-1] = product[:, :-1]
