@@ -111,20 +111,18 @@ def sustained(
     """Times a block of replays of each graph in every round; the GPU has no pause from the first block to the last.
 
     A block is one contender's replays back to back. Its first part does not count (`method.replays`): the clocks then
-    follow what it draws itself, no longer what the block before it drew. A block that nobody counts goes before all.
+    follow what it draws itself, no longer what the block before it drew. Nor does the first round: the GPU warms up.
 
     Args:
         graphs: by contender.
-        rounds: blocks of each contender.
+        rounds: blocks of each contender that count.
         block_seconds: length of a block.
         seed: of the order within rounds.
     """
     counts = {name: replays(1e-6 * g.sample() * g.launches, block_seconds) for name, g in graphs.items()}
     order, blocks = list(graphs), []
     shuffle = random.Random(seed).shuffle
-    for _ in range(sum(counts[order[0]])):
-        graphs[order[0]].graph.replay()
-    for _ in range(rounds):
+    for counted in [False, *[True] * rounds]:
         shuffle(order)
         for name in order:
             graph, (settle, timed) = graphs[name], counts[name]
@@ -135,7 +133,8 @@ def sustained(
             for _ in range(timed):
                 graph.graph.replay()
             end.record()
-            blocks.append((name, start, end, timed * graph.launches))
+            if counted:
+                blocks.append((name, start, end, timed * graph.launches))
     torch.cuda.synchronize()  # only here: the host runs ahead, so that nothing waits for it between blocks
     samples: dict[str, list[float]] = {name: [] for name in graphs}
     for name, start, end, launches in blocks:

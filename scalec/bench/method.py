@@ -31,7 +31,7 @@ def summary(rounds: int, sustained_rounds: int, block_seconds: float) -> str:
         text += (
             f"; sustained: shuffled blocks of {block_seconds * 1e3:.0f} ms of replays without any pause, "
             f"of which the first {SETTLE * block_seconds * 1e3:.0f} ms do not count; "
-            f"median and quartiles of {sustained_rounds}"
+            f"nor does the first round; median and quartiles of {sustained_rounds}"
         )
     return text
 
