@@ -100,7 +100,9 @@ def bench(
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
-@click.option("--suite", type=click.Choice(list(SUITES)), default="hopper-fp8", show_default=True, help="Its shapes.")
+@click.option(
+    "--suite", type=click.Choice(list(SUITES)), default="hopper-fp8-six", show_default=True, help="Its shapes."
+)
 @click.option("--format", "formats", multiple=True, type=click.Choice(list(RESULTS)), default=list(RESULTS))
 @click.option("--write-bundle", "written", metavar="DIR", help="Compile into this bundle and stop.")
 @click.option("--bundle", metavar="DIR", help="Measure the kernels of this bundle.")

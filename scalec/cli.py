@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from scalec import __version__
+from scalec.bench import method
 from scalec.commands import program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
@@ -308,8 +309,25 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 @main.command()
 @click.argument("expr", required=False)
 @_PROGRAM
-@click.option("--suite", metavar="NAME", help="Shapes to measure; `hopper-fp8` unless --dim is given.")
-@click.option("--rounds", default=31, show_default=True, help="Measurements of each contender.")
+@click.option("--suite", metavar="NAME", help="Shapes to measure; `peers` unless --dim is given.")
+@click.option(
+    "--rounds", default=method.ROUNDS, show_default=True, help="Measurements of each contender after a pause."
+)
+@click.option(
+    "--sustained",
+    default=method.SUSTAINED_ROUNDS,
+    show_default=True,
+    help="Measurements of each contender without any pause; 0 for none.",
+)
+@click.option(
+    "--block-ms",
+    default=round(1e3 * method.BLOCK_SECONDS),
+    show_default=True,
+    help="Length of one without pause: long enough for the clocks to settle.",
+)
+@click.option(
+    "--contenders", multiple=True, metavar="FILE.py", help="More contenders, e.g. benchmarks/block_fp8_triton.py."
+)
 @click.option("--load", "bundle", metavar="DIR", help="Measure the kernels of this bundle; needs no compiler.")
 @_OUTPUT
 def bench(
@@ -319,30 +337,47 @@ def bench(
     schedule: dict[str, str] | None,
     suite: str | None,
     rounds: int,
+    sustained: int,
+    block_ms: int,
+    contenders: tuple[str, ...],
     bundle: str | None,
     output: str | None,
 ) -> None:
     """Measure EXPR against torch's own kernels, interleaved.
 
-    CUDA graphs of launches that rotate over inputs larger than L2; contenders in shuffled rounds, a pause before each.
-    Prints the median with its quartiles in microseconds, TFLOP/s, GB/s and the ratio to scalec; -o writes JSON.
-    Without EXPR: block-scaled FP8, C[m,n] = A[m,k]@B[n,k] scale(1x128:f32@col,128x128).
+    CUDA graphs of launches that rotate over inputs larger than L2, contenders in shuffled rounds: first with a pause
+    before each, then sustained, without any. Prints the median with its quartiles in microseconds, TFLOP/s, GB/s, how
+    many times as fast scalec is (ratio), and how many times as fast each is as the first contender (over base); -o
+    writes JSON. Without EXPR: block-scaled FP8, C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128).
 
     \b
     Examples:
       scalec bench
       scalec bench --dim m=4096,n=7168,k=2048 -o result.json
       scalec bench 'C[m,n] = A[m,k]@B[n,k]' --dim m=4096,n=4096,k=4096 --rounds 101
+      scalec bench --suite hopper-fp8 --contenders benchmarks/block_fp8_triton.py -o result.json
       scalec bench --load kernels/ --suite hopper-fp8
     """
     from scalec.commands.bench import bench_program
 
     if suite and dims:
         raise click.UsageError("--suite and --dim both give shapes: choose one")
-    if rounds < 1:
-        raise click.BadParameter("at least one", param_hint="--rounds")
-    source = program.read_source(expr) if expr else None
-    bench_program(source, target, dims, schedule or {}, suite=suite, rounds=rounds, bundle=bundle, output=output)
+    for name, value, least in (("--rounds", rounds, 1), ("--sustained", sustained, 0), ("--block-ms", block_ms, 1)):
+        if value < least:
+            raise click.BadParameter(f"at least {least}", param_hint=name)
+    bench_program(
+        program.read_source(expr) if expr else None,
+        target,
+        dims,
+        schedule or {},
+        suite=suite,
+        rounds=rounds,
+        sustained=sustained,
+        block_seconds=1e-3 * block_ms,
+        bundle=bundle,
+        contenders=contenders,
+        output=output,
+    )
 
 
 def _sizes(text: str) -> list[int]:

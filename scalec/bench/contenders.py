@@ -1,77 +1,123 @@
-"""What torch offers for the same contraction, and a check of both against float32 on dequantised inputs."""
+"""What torch offers for the same contraction: a table by the granularity of the scales."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+from scalec.abi import KernelSpec
+from scalec.bench.contraction import Contraction, contraction
 
-from scalec.abi import KernelSpec, TensorSpec
-from scalec.bench.inputs import Inputs, block_of, expand, shape_of
+if TYPE_CHECKING:
+    import torch
+
+    from scalec.bench.inputs import Inputs
 
 Launch = Callable[[], object]
+Make = Callable[["Inputs"], Launch]
+"""One set of inputs to a launch on it."""
 
 
 @dataclass(frozen=True)
-class Contraction:
-    """A program that is C[m,n] = A[m,k]@B[n,k] with or without scales, and nothing else.
+class Contender:
+    """Another kernel for the same contraction.
 
     Attributes:
-        a, b: the operands' names.
-        blocks: extents that share a scale, for A and B; None without scales.
+        variants: ways to run it, by label ("" where there is one): the one that is fastest at the shape is measured.
+        checked: whether a launch returns the contraction's result; if not, nothing but its time has a meaning.
     """
 
-    a: str
-    b: str
-    blocks: tuple[tuple[int, ...], tuple[int, ...]] | None
+    variants: Mapping[str, Make]
+    checked: bool = True
 
 
-def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
-    """The plain contraction that the kernel is, or None where it is more than that."""
-    tensors = {t.name: t for t in spec.operands}
-    data = [t for t in spec.operands if not _is_scale(t, tensors)]
-    if len(data) != 2 or len(spec.results) != 1 or spec.results[0].inout or any(t.scalar for t in spec.operands):
-        return None
-    a, b = data
-    axes = [[e.dim for e in t.shape] for t in (a, b, spec.results[0])]
-    if any(len(x) != 2 for x in axes) or axes[2] != [axes[0][0], axes[1][0]] or axes[0][1] != axes[1][1]:
-        return None
-    scales = [tensors.get(f"{t.name}_scale") for t in data]
-    if scales == [None, None]:
-        plain = len(spec.operands) == 2
-        return Contraction(a.name, b.name, None) if plain else None
-    if scales[0] is None or scales[1] is None or len(spec.operands) != 4:
-        return None
-    return Contraction(a.name, b.name, (block_of(a, scales[0], dims), block_of(b, scales[1], dims)))
+Source = Callable[[KernelSpec, dict[str, int]], Mapping[str, Contender]]
+"""Names contenders for a kernel at some sizes; `contenders` is one, benchmarks/block_fp8_triton.py has another."""
 
 
-def _is_scale(t: TensorSpec, tensors: dict[str, TensorSpec]) -> bool:
-    return t.name.endswith("_scale") and t.name.removesuffix("_scale") in tensors
+def contenders(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
+    """Torch's kernels for the same contraction, by name; none where the kernel is more than a contraction.
 
-
-def contenders(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Callable[[Inputs], Launch]]:
-    """Torch's kernels for the same contraction, by name: each makes a launch of one set of inputs."""
+    Where the kernel adds to its result, which torch._scaled_mm cannot, they write theirs and so move less.
+    """
     what = contraction(spec, dims)
     if what is None:
         return {}
-    if what.blocks is None:
-        return {"torch.mm (cuBLASLt)": lambda inputs: _mm(what, inputs)}
-    if what.blocks == ((1, 128), (128, 128)):
-        return {"torch._scaled_mm block (cuBLASLt)": lambda inputs: _block_scaled_mm(what, inputs)}
-    k = dims[spec.operands[0].shape[1].dim]
-    if what.blocks == ((1, k), (1, k)):
-        return {"torch._scaled_mm rows": lambda inputs: _row_scaled_mm(what, inputs)}
-    if what.blocks == tuple(shape_of(t, dims) for t in spec.operands[:2]):
-        return {"torch._scaled_mm tensor (cuBLASLt)": lambda inputs: _tensor_scaled_mm(what, inputs)}
-    return {}
+    for (a, b), rows in TABLE.items():
+        if what.blocks is not None and what.blocks == (EXTENTS[a](what.shapes[0]), EXTENTS[b](what.shapes[1])):
+            return {name: make(what) for name, make in rows.items()}
+    return {"torch.mm (cuBLASLt)": Contender({"": lambda inputs: _mm(what, inputs)})} if what.blocks is None else {}
+
+
+EXTENTS: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
+    "1x128": lambda shape: (1, 128),
+    "128x128": lambda shape: (128, 128),
+    "row": lambda shape: (1, shape[1]),
+    "tensor": lambda shape: shape,
+}
+"""Extents of an operand that share a scale, given the operand's shape."""
+
+SLOW, FAST = "no fast accumulation", "fast accumulation"
+"""cuBLASLt's CUBLASLT_MATMUL_DESC_FAST_ACCUM off and on: whether partial sums are added outside the tensor core."""
+
+BLOCK = "torch._scaled_mm block (cuBLASLt)"
+TENSORWISE = "torch._scaled_mm tensorwise (cuBLASLt, timing only)"
+"""The same operand bytes with one scale each: what the GPU gives when block scales cost nothing. Another result."""
+
+
+def _block(what: Contraction) -> Contender:
+    return Contender({"": lambda inputs: _block_scaled_mm(what, inputs)})
+
+
+def _either_accumulation(
+    scales: Callable[[Contraction, Inputs], tuple[torch.Tensor, torch.Tensor]], checked: bool = True
+) -> Callable[[Contraction], Contender]:
+    def bind(what: Contraction, fast: bool) -> Make:
+        return lambda inputs: _scaled_mm(
+            inputs.values[what.a], inputs.values[what.b].t(), *scales(what, inputs), _result(inputs), fast
+        )
+
+    return lambda what: Contender({SLOW: bind(what, False), FAST: bind(what, True)}, checked)
+
+
+def _row_scales(what: Contraction, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    sa, sb = (inputs.values[f"{name}_scale"] for name in (what.a, what.b))
+    return sa.reshape(-1, 1).contiguous(), sb.reshape(1, -1).contiguous()
+
+
+def _tensor_scales(what: Contraction, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    sa, sb = (inputs.values[f"{name}_scale"] for name in (what.a, what.b))
+    return sa.reshape(()), sb.reshape(())
+
+
+def _unit_scales(what: Contraction, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
+    one = torch.ones((), device=inputs.values[what.a].device)
+    return one, one
+
+
+_tensorwise = _either_accumulation(_unit_scales, checked=False)
+
+TABLE: dict[tuple[str, str], dict[str, Callable[[Contraction], Contender]]] = {
+    ("1x128", "128x128"): {BLOCK: _block, TENSORWISE: _tensorwise},
+    ("1x128", "1x128"): {"torch._scaled_mm 1x128 by 1x128 (cuBLASLt)": _block, TENSORWISE: _tensorwise},
+    ("row", "row"): {"torch._scaled_mm rows": _either_accumulation(_row_scales), TENSORWISE: _tensorwise},
+    ("tensor", "tensor"): {"torch._scaled_mm tensor (cuBLASLt)": _either_accumulation(_tensor_scales)},
+}
+"""By what shares a scale in A and in B: names of contenders, the one that others are compared with first."""
 
 
 def _result(inputs: Inputs) -> torch.Tensor:
+    import torch
+
     return torch.empty_like(next(iter(inputs.outputs.values())))
 
 
 def _mm(what: Contraction, inputs: Inputs) -> Launch:
+    import torch
+
     a, b, out = inputs.values[what.a], inputs.values[what.b].t(), _result(inputs)
     if out.dtype != a.dtype:
         return lambda: torch.mm(a, b, out_dtype=out.dtype)
@@ -79,9 +125,11 @@ def _mm(what: Contraction, inputs: Inputs) -> Launch:
 
 
 def _scaled_mm(
-    a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, out: torch.Tensor
+    a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, out: torch.Tensor, fast: bool = False
 ) -> Callable[[], torch.Tensor]:
-    return lambda: torch._scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=out.dtype, use_fast_accum=False, out=out)
+    import torch
+
+    return lambda: torch._scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=out.dtype, use_fast_accum=fast, out=out)
 
 
 def _block_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
@@ -91,49 +139,26 @@ def _block_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
     if m % 4:  # cuBLASLt refuses such sizes; a user of torch pads the rows
         a, sa, out = (_pad_rows(t, -(-m // 16) * 16) for t in (a, sa, out))
     sa = sa.t().contiguous().t()  # cuBLASLt's VEC128: M-contiguous
-    # its BLK128x128: K-contiguous, the row stride a multiple of four
-    rows, columns = sb.shape
-    padded = torch.zeros(rows, -(-columns // 4) * 4, device=sb.device, dtype=sb.dtype)
-    padded[:, :columns] = sb
-    launch = _scaled_mm(a, b, sa, padded[:, :columns].t(), out)
+    launch = _scaled_mm(a, b, sa, _b_scales(what, sb), out)
     return lambda: launch()[:m]
 
 
+def _b_scales(what: Contraction, sb: torch.Tensor) -> torch.Tensor:
+    """B's scales as torch._scaled_mm takes them, [ceil(k/128), n or ceil(n/128)]."""
+    import torch
+
+    if what.blocks is not None and what.blocks[1][0] == 1:
+        return sb.t().contiguous()  # VEC128: N-contiguous
+    # BLK128x128: K-contiguous, the row stride a multiple of four
+    rows, columns = sb.shape
+    padded = torch.zeros(rows, -(-columns // 4) * 4, device=sb.device, dtype=sb.dtype)
+    padded[:, :columns] = sb
+    return padded[:, :columns].t()
+
+
 def _pad_rows(t: torch.Tensor, rows: int) -> torch.Tensor:
+    import torch
+
     made = torch.zeros(rows, t.shape[1], device=t.device, dtype=t.dtype)
     made[: t.shape[0]] = t
     return made
-
-
-def _row_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
-    a, b = inputs.values[what.a], inputs.values[what.b].t()
-    sa, sb = inputs.values[f"{what.a}_scale"].reshape(-1, 1), inputs.values[f"{what.b}_scale"].reshape(1, -1)
-    return _scaled_mm(a, b, sa.contiguous(), sb.contiguous(), _result(inputs))
-
-
-def _tensor_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
-    a, b = inputs.values[what.a], inputs.values[what.b].t()
-    sa, sb = inputs.values[f"{what.a}_scale"].reshape(()), inputs.values[f"{what.b}_scale"].reshape(())
-    return _scaled_mm(a, b, sa, sb, _result(inputs))
-
-
-def reference(spec: KernelSpec, dims: dict[str, int], inputs: Inputs) -> torch.Tensor | None:
-    """The plain contraction in float32 (no TF32) on dequantised inputs; None where the kernel is more than that."""
-    what = contraction(spec, dims)
-    if what is None:
-        return None
-    a, b = (inputs.values[name].float() for name in (what.a, what.b))
-    if what.blocks is not None:
-        a *= expand(inputs.values[f"{what.a}_scale"], what.blocks[0], tuple(a.shape))
-        b *= expand(inputs.values[f"{what.b}_scale"], what.blocks[1], tuple(b.shape))
-    allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
-    try:
-        return a @ b.t()
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = allowed
-
-
-def diff(x: torch.Tensor, y: torch.Tensor) -> float:
-    """1 - 2<x,y> / (|x|^2 + |y|^2), in float64."""
-    x, y = x.double(), y.double()
-    return float(((x - y) ** 2).sum() / (x * x + y * y).sum())

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from scalec.abi import KernelSpec, TensorSpec
+from scalec.bench.contraction import block_of, expand, shape_of
 from scalec.errors import UnsupportedError
 
 TORCH_TYPES: dict[str, torch.dtype] = {
@@ -67,27 +68,6 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
             values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
     outputs = {r.name: _place(_normal(shape_of(r, dims), generator), r) for r in spec.results}
     return Inputs({t.name: values[t.name] for t in spec.operands}, outputs)
-
-
-def shape_of(t: TensorSpec, dims: dict[str, int]) -> tuple[int, ...]:
-    """The tensor's shape at these sizes."""
-    return tuple(e.value(dims) for e in t.shape)
-
-
-def block_of(t: TensorSpec, scale: TensorSpec, dims: dict[str, int]) -> tuple[int, ...]:
-    """The extents of `t` that share one of its scales; a scale of another rank is one for the whole tensor."""
-    whole = shape_of(t, dims)
-    if len(scale.shape) != len(t.shape):
-        return whole
-    return tuple(e.divisor if e.dim else extent for e, extent in zip(scale.shape, whole, strict=True))
-
-
-def expand(scales: torch.Tensor, block: tuple[int, ...], shape: tuple[int, ...]) -> torch.Tensor:
-    """Scales, one a block, repeated to the shape of what they scale."""
-    scales = scales.reshape(tuple(-(-s // b) for s, b in zip(shape, block, strict=True)))
-    for axis, (b, extent) in enumerate(zip(block, shape, strict=True)):
-        scales = scales.repeat_interleave(b, axis).narrow(axis, 0, extent)
-    return scales
 
 
 def _dtype(t: TensorSpec) -> torch.dtype:

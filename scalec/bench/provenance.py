@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import scalec
@@ -55,6 +56,7 @@ def of_machine() -> dict[str, str]:
     }
 
 
+@cache
 def _driver() -> str:
     try:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 OURS = "scalec"
@@ -43,8 +44,12 @@ class Row:
         bytes: bytes that one call must move.
         schedule: the kernel's schedule.
         sets: input sets in rotation.
-        timings: by contender, scalec first.
+        timings: by contender, scalec first and then what others are compared with first, each replay after a pause.
         diffs: error of each contender against float32 on dequantised inputs; empty where torch cannot say.
+        sustained: by contender, without any pause; empty where that was not measured.
+        variants: for each contender of several variants, the one that was fastest and so was timed.
+        label: what has this shape: a model and its projection.
+        published: by source, times of the baseline over those of a kernel that this run did not measure.
     """
 
     dims: dict[str, int]
@@ -54,27 +59,53 @@ class Row:
     sets: int
     timings: dict[str, Timing]
     diffs: dict[str, float]
+    sustained: dict[str, Timing] = field(default_factory=dict)
+    variants: dict[str, str] = field(default_factory=dict)
+    label: str = ""
+    published: Mapping[str, float] = field(default_factory=dict)
 
-    def ratio(self, name: str) -> float:
+    @property
+    def baseline(self) -> str:
+        """The contender that others are compared with; scalec where it has none."""
+        return next((name for name in self.timings if name != OURS), OURS)
+
+    def ratio(self, name: str, *, sustained: bool = False) -> float:
         """How many times as fast scalec is as `name`: the ratio of medians."""
-        return self.timings[name].median / self.timings[OURS].median
+        timings = self.sustained if sustained else self.timings
+        return timings[name].median / timings[OURS].median
+
+    def over_baseline(self, name: str, *, sustained: bool = False) -> float:
+        """How many times as fast `name` is as the baseline."""
+        return self.ratio(self.baseline, sustained=sustained) / self.ratio(name, sustained=sustained)
 
     def to_json(self) -> dict[str, Any]:
         """The row as `benchmarks/results/README.md` describes it."""
         return {
             "dims": self.dims,
+            **({"of": self.label} if self.label else {}),
             "bytes": self.bytes,
             "schedule": self.schedule,
             "input_sets": self.sets,
             "checks": self.diffs,
-            "contenders": {
-                name: {
-                    "median_us": round(t.median, 3),
-                    "quartiles_us": [round(q, 3) for q in t.quartiles],
-                    "tflops": round(self.flops / t.median / 1e6, 1),
-                    "gbytes_per_s": round(self.bytes / t.median / 1e3, 1),
-                    "ratio": round(self.ratio(name), 4),
-                }
-                for name, t in self.timings.items()
-            },
+            **({"published": dict(self.published)} if self.published else {}),
+            "contenders": {name: self._contender(name, t) for name, t in self.timings.items()},
+        }
+
+    def _contender(self, name: str, t: Timing) -> dict[str, Any]:
+        made: dict[str, Any] = {"variant": self.variants[name]} if name in self.variants else {}
+        made |= self._timed(t)
+        made["gbytes_per_s"] = round(self.bytes / t.median / 1e3, 1)
+        made["ratio"] = round(self.ratio(name), 4)
+        if name in self.sustained:
+            made["sustained"] = {
+                **self._timed(self.sustained[name]),
+                "ratio": round(self.ratio(name, sustained=True), 4),
+            }
+        return made
+
+    def _timed(self, t: Timing) -> dict[str, Any]:
+        return {
+            "median_us": round(t.median, 3),
+            "quartiles_us": [round(q, 3) for q in t.quartiles],
+            "tflops": round(self.flops / t.median / 1e6, 1),
         }

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
 
 from scalec.abi import KernelSpec
-from scalec.bench.contenders import contenders, diff, reference
-from scalec.bench.graphs import Launch, measure
+from scalec.bench import method
+from scalec.bench.contenders import Contender, Source, contenders
+from scalec.bench.contraction import Contraction, contraction, diff, reference
+from scalec.bench.graphs import Graph, Launch, burst, capture, fastest, sustained
 from scalec.bench.inputs import Inputs, make_inputs
-from scalec.bench.method import sets_in_rotation
 from scalec.bench.result import OURS, Row
 from scalec.errors import DeviceError, ScalecError
 
 MAX_DIFF = 1e-4  # rounding a result to bf16 gives about 1.4e-6 (H200, 2026-11-21); one wrong scale far more
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure a shape.
+
+    Attributes:
+        rounds: replays of each contender, each after a pause.
+        sustained_rounds: blocks of replays of each contender without any pause; 0 for none.
+        block_seconds: length of such a block.
+    """
+
+    rounds: int = method.ROUNDS
+    sustained_rounds: int = method.SUSTAINED_ROUNDS
+    block_seconds: float = method.BLOCK_SECONDS
 
 
 def require_gpu() -> None:
@@ -32,14 +49,26 @@ def require_gpu() -> None:
         )
 
 
-def bench_shape(kernel: Any, spec: KernelSpec, dims: Mapping[str, int], *, rounds: int, seed: int = 7) -> Row:
+def bench_shape(
+    kernel: Any,
+    spec: KernelSpec,
+    dims: Mapping[str, int],
+    *,
+    effort: Effort,
+    sources: Sequence[Source] = (),
+    seed: int = 7,
+    label: str = "",
+    published: Mapping[str, float] | None = None,
+) -> Row:
     """Checks and times one kernel.
 
     Args:
         kernel: called with the operands in the spec's order and `out=`.
         spec: the kernel's.
         dims: a size for every dimension.
-        rounds: samples of each contender.
+        effort: how long to measure.
+        sources: of contenders beside torch's.
+        label, published: noted in the row.
 
     Raises:
         ScalecError: a size is missing, or the kernel's result is wrong.
@@ -50,27 +79,65 @@ def bench_shape(kernel: Any, spec: KernelSpec, dims: Mapping[str, int], *, round
     if missing:
         raise ScalecError(f"no size for {', '.join(missing)}", fix=f"give --dim {missing[0]}=...")
     first = make_inputs(spec, sizes, seed)
-    count = sets_in_rotation(first.input_bytes())
+    what = contraction(spec, sizes)
+    expected = None if what is None else reference(what, first)
+    diffs = {} if what is None or expected is None else {OURS: _check_ours(kernel, spec, what, sizes, first, expected)}
+    found = contenders(spec, sizes)
+    for source in sources:
+        found |= source(spec, sizes)
+    usable = {name: _usable(name, contender, first, expected) for name, contender in found.items()}
+    del expected
+    count = method.sets_in_rotation(first.input_bytes())
     sets = [first, *(make_inputs(spec, sizes, seed + i) for i in range(1, count))]
-    launches: dict[str, Callable[[Inputs], Launch]] = {
-        OURS: lambda inputs: _ours(kernel, spec, inputs),
-        **{name: make for name, make in contenders(spec, sizes).items() if _runs(name, make, first)},
-    }
-    bound = {name: [make(inputs) for inputs in sets] for name, make in launches.items()}
-    diffs = _check(spec, sizes, first, {name: calls[0] for name, calls in bound.items()})
-    timings = measure(bound, rounds)
-    flops = 2 * prod(sizes[d] for d in spec.flops)
-    return Row(sizes, flops, first.bytes(), spec.schedule, count, timings, diffs)
+    graphs, chosen = {OURS: capture([_ours(kernel, spec, inputs) for inputs in sets])}, {}
+    for name, errors in usable.items():
+        if not errors:
+            continue
+        makes = found[name].variants
+        chosen[name], graphs[name] = fastest({variant: [makes[variant](i) for i in sets] for variant in errors})
+        error = errors[chosen[name]]
+        if error is not None:
+            diffs[name] = error
+    return Row(
+        dims=sizes,
+        flops=2 * prod(sizes[d] for d in spec.flops),
+        bytes=first.bytes(),
+        schedule=spec.schedule,
+        sets=count,
+        timings=burst(graphs, effort.rounds),
+        diffs=diffs,
+        sustained=_sustained(graphs, effort),
+        variants={name: variant for name, variant in chosen.items() if variant},
+        label=label,
+        published=published or {},
+    )
 
 
-def _runs(name: str, make: Callable[[Inputs], Launch], inputs: Inputs) -> bool:
-    """Whether torch accepts the call; each of its kernels has conditions of its own on sizes."""
-    try:
-        make(inputs)()
-    except (RuntimeError, ValueError) as error:
-        warnings.warn(f"{name} is left out: {str(error).splitlines()[0]}", stacklevel=3)
-        return False
-    return True
+def _sustained(graphs: Mapping[str, Graph], effort: Effort) -> dict[str, Any]:
+    return sustained(graphs, effort.sustained_rounds, effort.block_seconds) if effort.sustained_rounds else {}
+
+
+def _usable(name: str, contender: Contender, inputs: Inputs, expected: torch.Tensor | None) -> dict[str, float | None]:
+    """The error of each variant that accepts the call (each has conditions of its own on sizes) and is right.
+
+    None for an error that nobody can tell. A variant that is left out is warned of.
+    """
+    errors: dict[str, float | None] = {}
+    for variant, make in contender.variants.items():
+        which = f"{name} ({variant})" if variant else name
+        try:
+            result = make(inputs)()
+            torch.cuda.synchronize()
+        except Exception as error:  # whatever another library raises: the others are measured without it
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            warnings.warn(f"{which} is left out: {reason}", stacklevel=3)
+            continue
+        found = diff(torch.as_tensor(result), expected) if contender.checked and expected is not None else None
+        if found is None or found <= MAX_DIFF:
+            errors[variant] = found
+        else:
+            warnings.warn(f"{which} is left out: its result is wrong, diff {found:.2e}", stacklevel=3)
+    return errors
 
 
 def _ours(kernel: Any, spec: KernelSpec, inputs: Inputs) -> Launch:
@@ -85,17 +152,27 @@ def _ours(kernel: Any, spec: KernelSpec, inputs: Inputs) -> Launch:
     return launch
 
 
-def _check(spec: KernelSpec, dims: dict[str, int], inputs: Inputs, calls: Mapping[str, Launch]) -> dict[str, float]:
-    expected = reference(spec, dims, inputs)
-    if expected is None:
-        return {}
-    for out in inputs.outputs.values():
+def _check_ours(
+    kernel: Any, spec: KernelSpec, what: Contraction, dims: dict[str, int], inputs: Inputs, product: torch.Tensor
+) -> float:
+    """The error of the kernel's result; what it adds to is as large as the product, so that it is seen if it is lost.
+
+    Raises:
+        ScalecError: the result is wrong.
+    """
+    (out,) = inputs.outputs.values()
+    expected = product
+    if what.accumulates:
+        out *= product.std()
+        expected = product + out
+    else:
         out.fill_(float("nan"))
-    diffs = {name: diff(torch.as_tensor(call()), expected) for name, call in calls.items()}
-    if not diffs[OURS] <= MAX_DIFF:
+    _ours(kernel, spec, inputs)()
+    found = diff(out, expected)
+    if not found <= MAX_DIFF:
         raise ScalecError(
             f"the kernel's result is wrong at {dims}: it is not timed",
-            got=f"diff {diffs[OURS]:.2e}",
+            got=f"diff {found:.2e}",
             expected=f"at most {MAX_DIFF:.0e}",
         )
-    return diffs
+    return found

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.util import find_spec
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from scalec.bench.suites import BLOCK_FP8, DEFAULT_SUITE, get_suite
+from scalec.bench import method
+from scalec.bench.suites import BLOCK_FP8, DEFAULT_SUITE, Suite, get_suite
 from scalec.commands.output import note, note_dropped, print_table, write_result
 from scalec.errors import DeviceError, ScalecError
+
+if TYPE_CHECKING:
+    from scalec.bench.contenders import Source
+    from scalec.bench.result import Row
 
 Maker = Callable[[dict[str, int]], Any]
 """Sizes to the kernel that runs them."""
@@ -21,13 +28,22 @@ def bench_program(
     schedule: Mapping[str, str],
     *,
     suite: str | None = None,
-    rounds: int = 31,
+    rounds: int = method.ROUNDS,
+    sustained: int = method.SUSTAINED_ROUNDS,
+    block_seconds: float = method.BLOCK_SECONDS,
     bundle: str | None = None,
+    contenders: Sequence[str] = (),
     output: str | None = None,
 ) -> None:
     """Measures a program at the sizes `dims`, or at a suite's; prints a table, writes JSON to `output`.
 
     With `output` "-" the JSON goes to stdout and the table to stderr.
+
+    Args:
+        rounds: replays of each contender after a pause.
+        sustained: blocks of replays of each contender without any; 0 for none.
+        block_seconds: length of such a block.
+        contenders: Python files that have more contenders, see `load_contenders`.
 
     Raises:
         ScalecError: a refusal of the compiler, a wrong result, an unknown suite.
@@ -35,48 +51,106 @@ def bench_program(
     """
     chosen = None if dims and not suite else get_suite(suite or DEFAULT_SUITE)
     program = source or (chosen.source if chosen else BLOCK_FP8)
-    shapes = chosen.shapes if chosen else (dict(dims),)
     require_torch()
     if bundle is None:
         make = _compiler(program, target, schedule)
     else:
         make = from_bundle(bundle, program if source or chosen else None)
-    measure(make, shapes, rounds=rounds, bundle=bundle, output=output)
+    measure(
+        make,
+        chosen or Suite(program, (dict(dims),)),
+        rounds=rounds,
+        sustained=sustained,
+        block_seconds=block_seconds,
+        bundle=bundle,
+        sources=[load_contenders(path) for path in contenders],
+        output=output,
+    )
 
 
 def measure(
     make: Maker,
-    shapes: Iterable[Mapping[str, int]],
+    suite: Suite,
     *,
     rounds: int,
+    sustained: int,
+    block_seconds: float,
     bundle: str | None = None,
+    sources: Sequence[Source] = (),
     output: str | None = None,
 ) -> None:
-    """Measures the kernel that `make` gives for each shape, and reports.
+    """Measures the kernel that `make` gives for each shape of the suite, and reports.
+
+    A shape that fails does not stop the others; the file at `output` is written after each.
 
     Raises:
-        ScalecError, DeviceError: as `bench_program`.
+        ScalecError, DeviceError: as `bench_program`, after the report of the shapes that did not fail.
     """
     from scalec.bench import provenance, report
-    from scalec.bench.shape import bench_shape, require_gpu
+    from scalec.bench.shape import Effort, bench_shape, require_gpu
 
     require_gpu()
-    rows, target, source = [], "", ""
-    for shape in shapes:
-        sizes = dict(shape)
-        note(", ".join(f"{name}={size}" for name, size in sizes.items()))
-        kernel = make(sizes)
-        for dropped in kernel.spec.dropped:
-            note_dropped(dropped)
-        target, source = kernel.spec.target, kernel.spec.source
-        rows.append(bench_shape(kernel, kernel.spec, sizes, rounds=rounds))
+    effort = Effort(rounds, sustained, block_seconds)
+    compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
+    how = method.summary(rounds, sustained, block_seconds)
+    rows: list[Row] = []
+    failed: dict[str, str] = {}
+    target, source = "", suite.source
+
+    def document() -> str:
+        return report.document(rows, source, target, how, compiler, groups=suite.groups, failed=failed)
+
+    for index, shape in enumerate(suite.shapes):
+        sizes, label = dict(shape), suite.label(shape) if suite.labels else ""
+        at = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        note(f"{index + 1}/{len(suite.shapes)}: {at}{f' ({label})' if label else ''}")
+        try:
+            kernel = make(sizes)
+            for dropped in kernel.spec.dropped:
+                note_dropped(dropped)
+            target, source = kernel.spec.target, kernel.spec.source
+            published = suite.published_at(shape) if suite.published else {}
+            rows.append(
+                bench_shape(
+                    kernel, kernel.spec, sizes, effort=effort, sources=sources, label=label, published=published
+                )
+            )
+        except ScalecError as error:
+            if len(suite.shapes) == 1:
+                raise
+            failed[at] = str(error)
+            note(f"failed: {error}")
+        if output not in (None, "-"):
+            write_result(document(), output)
     print_table(report.table(rows), stderr=output == "-")
-    for name, ratio in report.geometric_means(rows).items():
-        line = f"geometric mean over {len(rows)} shapes: {ratio:.3f} times as fast as {name}"
+    for line in report.mean_lines(rows, suite.groups):
         note(line) if output == "-" else print(line)
-    if output is not None:
-        compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
-        write_result(report.document(rows, source, target, rounds, compiler), output)
+    if output == "-":
+        write_result(document(), output)
+    if failed:
+        raise ScalecError(f"{len(failed)} of {len(suite.shapes)} shapes failed", got="; ".join(failed))
+
+
+def load_contenders(path: str) -> Source:
+    """The function `contenders` of a Python file, which names contenders beside torch's (scalec.bench.contenders).
+
+    Raises:
+        ScalecError: no such file, one that cannot be imported here, or one without that function.
+    """
+    spec = spec_from_file_location(f"scalec_contenders_{Path(path).stem}", path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise ScalecError(f"{path} has no contenders", expected="a Python file")
+    module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise ScalecError(
+            f"the contenders of {path} cannot be used here", got=str(error), fix="install that, or measure without them"
+        ) from None
+    found: Source | None = getattr(module, "contenders", None)
+    if found is None:
+        raise ScalecError(f"{path} has no contenders", expected="a function contenders(spec, dims)")
+    return found
 
 
 def require_torch() -> None:

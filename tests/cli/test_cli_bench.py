@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from scalec.bench import method, provenance, report
 from scalec.bench.result import OURS, Row, Timing
-from scalec.bench.suites import SUITES, get_suite
+from scalec.bench.suites import SUITES, Suite
 from scalec.commands import bench
 from scalec.errors import DeviceError, ScalecError
 from tests.cli.cli_programs import FP8
@@ -31,7 +34,14 @@ def test_without_torch_it_says_what_to_do(invoke, monkeypatch):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--rounds", "0"], ["--rounds", "x"], ["--suite", "bf16", "--dim", "m=1"], ["--dim", "m"]],
+    [
+        ["--rounds", "0"],
+        ["--rounds", "x"],
+        ["--sustained", "-1"],
+        ["--block-ms", "0"],
+        ["--suite", "bf16", "--dim", "m=1"],
+        ["--dim", "m"],
+    ],
 )
 def test_misuse(invoke, arguments):
     assert invoke("bench", *arguments).exit_code == 2
@@ -49,7 +59,6 @@ def test_suites_have_a_size_for_every_dimension():
     for suite in SUITES.values():
         assert all(set(shape) == {"m", "n", "k"} for shape in suite.shapes)
         compile_source(suite.source, dims=suite.shapes[0], until="scale")
-    assert len(get_suite("hopper-fp8").shapes) == 6
 
 
 def test_kernels_of_a_bundle(invoke, tmp_path):
@@ -119,7 +128,7 @@ def test_ratios():
 def test_document(monkeypatch):
     machine = {"date": "2026-11-21 10:00", "gpu": "a GPU", "driver": "1", "torch": "2", "cuda": "13"}
     monkeypatch.setattr(provenance, "of_machine", lambda: machine)
-    text = report.document([row(10, 12)], FP8, "sm_90a", 31, {"version": "0", "commit": "abc"})
+    text = report.document([row(10, 12)], FP8, "sm_90a", method.summary(31, 0, 0.1), {"version": "0", "commit": "abc"})
     data = json.loads(text)
     for key in (*machine, "version", "commit", "expression", "method", "shapes", "geometric_mean_ratio"):
         assert key in data
@@ -129,3 +138,156 @@ def test_document(monkeypatch):
 
 def test_table_has_a_line_for_each_contender():
     assert report.table([row(10, 20), row(10, 5)]).row_count == 4
+
+
+def cells(table, column: int) -> list[str]:
+    return [str(cell) for cell in table.columns[column].cells]
+
+
+def test_table_of_sustained_and_published():
+    plain = report.table([row(10, 20)])
+    one = replace(
+        row(10, 20),
+        sustained={OURS: Timing((12.0,)), OTHER: Timing((18.0,))},
+        variants={OTHER: "fast"},
+        published={"DeepGEMM": 1.3},
+    )
+    made = report.table([one, row(10, 20)])
+    assert len(made.columns) == len(plain.columns) + 4
+    assert cells(made, 1) == [OURS, f"{OTHER}, fast", "DeepGEMM", OURS, OTHER]
+    headers = [str(c.header) for c in made.columns]
+    base, held = headers.index("over base"), headers.index("sustained us")
+    assert cells(made, base) == ["2.000", "1.000", "1.30", "2.000", "1.000"]
+    assert cells(made, held) == ["12.00", "18.00", "", "", ""]
+    assert cells(made, held + 2) == ["", "1.500", "", "", ""]
+    assert cells(made, held + 3) == ["1.500", "1.000", "", "", ""]
+
+
+def test_json_of_sustained_and_published():
+    one = replace(
+        row(10, 20),
+        sustained={OURS: Timing((12.0,)), OTHER: Timing((18.0,))},
+        variants={OTHER: "fast"},
+        label="a layer",
+        published={"DeepGEMM": 1.3},
+    )
+    data = one.to_json()
+    assert (data["of"], data["published"]) == ("a layer", {"DeepGEMM": 1.3})
+    assert data["contenders"][OTHER]["variant"] == "fast"
+    held = data["contenders"][OTHER]["sustained"]
+    assert (held["median_us"], held["ratio"]) == (18.0, 1.5)
+    assert held["tflops"] == pytest.approx(2 * 64 * 128 * 256 / 18e-6 / 1e12, abs=0.05)
+    assert not {"of", "published"} & set(row(10, 20).to_json())
+
+
+def test_means_of_groups():
+    rows = [row(10, 20), row(10, 5, m=128), row(10, 80, m=256)]
+    groups = {"small": (rows[0].dims, rows[1].dims), "nowhere": ({"m": 7, "n": 7, "k": 7},)}
+    means = report.grouped_means(rows, groups)
+    assert means == {
+        "all": {"shapes": 3, "burst": {OTHER: pytest.approx(2.0)}},
+        "small": {"shapes": 2, "burst": {OTHER: pytest.approx(1.0)}},
+    }
+    assert report.mean_lines(rows, groups) == [
+        f"geometric mean over 3 shapes: 2.000 times as fast as {OTHER}",
+        f"geometric mean over small, 2 shapes: 1.000 times as fast as {OTHER}",
+    ]
+
+
+def test_means_leave_out_what_a_shape_lacks():
+    without = replace(row(10, 20), timings={OURS: Timing((1.0,))})
+    assert report.geometric_means([row(10, 20), without]) == {}
+    assert report.geometric_means([]) == {}
+
+
+SHAPES = Suite(
+    FP8, tuple({"m": m, "n": 128, "k": 256} for m in (1, 2, 3)), groups={"one": ({"m": 1, "n": 128, "k": 256},)}
+)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """`measure` with a GPU that gives every shape but m = 2 a row."""
+    fake = ModuleType("scalec.bench.shape")
+
+    def bench_shape(kernel, spec, sizes, **more):
+        if sizes["m"] == 2:
+            raise ScalecError("the kernel's result is wrong")
+        return row(10, 20, m=sizes["m"])
+
+    fake.__dict__.update(
+        bench_shape=bench_shape, require_gpu=lambda: None, Effort=lambda *counts: SimpleNamespace(counts=counts)
+    )
+    monkeypatch.setitem(sys.modules, "scalec.bench.shape", fake)
+    monkeypatch.setattr(provenance, "of_machine", lambda: {"date": "2026-11-21 10:00"})
+    spec = SimpleNamespace(dropped=(), target="sm_90a", source=FP8)
+
+    def run(suite: Suite, output: str) -> None:
+        make = lambda dims: SimpleNamespace(spec=spec)  # noqa: E731
+        bench.measure(make, suite, rounds=3, sustained=2, block_seconds=0.1, output=output)
+
+    return run
+
+
+def test_a_shape_that_fails_does_not_cost_the_others(measured, tmp_path, capsys):
+    path = tmp_path / "result.json"
+    with pytest.raises(ScalecError, match="1 of 3 shapes failed") as error:
+        measured(SHAPES, str(path))
+    assert "m=2, n=128, k=256" in str(error.value)
+    data = json.loads(path.read_text())
+    assert [s["dims"]["m"] for s in data["shapes"]] == [1, 3]
+    assert "is wrong" in data["failed"]["m=2, n=128, k=256"]
+    assert data["geometric_means"]["one"]["shapes"] == 1
+    assert "of which the first 33 ms do not count" in data["method"]
+    out, err = capsys.readouterr()
+    assert "2/3: m=2" in err
+    assert "geometric mean over 2 shapes: 2.000" in out
+
+
+def test_the_file_is_written_after_each_shape(measured, tmp_path, monkeypatch):
+    path, seen = tmp_path / "result.json", []
+    monkeypatch.setattr(bench, "write_result", lambda text, to: seen.append(len(json.loads(text)["shapes"])))
+    with pytest.raises(ScalecError):
+        measured(SHAPES, str(path))
+    assert seen == [1, 1, 2]
+
+
+def test_a_single_shape_fails_as_it_did(measured, tmp_path):
+    with pytest.raises(ScalecError, match="result is wrong"):
+        measured(Suite(FP8, SHAPES.shapes[1:2]), str(tmp_path / "r.json"))
+
+
+def test_contenders_of_a_file(tmp_path):
+    path = tmp_path / "more.py"
+    path.write_text(
+        """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Theirs:
+    sizes: dict
+
+def contenders(spec, dims):
+    return {"theirs": Theirs(dims)}
+"""
+    )
+    found = bench.load_contenders(str(path))(None, {"m": 1})  # type: ignore[arg-type]
+    assert found["theirs"].sizes == {"m": 1}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "expected: a Python file"),
+        ("x = 1\n", "a function contenders"),
+        ("import no_such_module\n", "no_such_module"),
+    ],
+)
+def test_files_without_contenders(tmp_path, text, said):
+    path = tmp_path / "more.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ScalecError) as error:
+        bench.load_contenders(str(path))
+    assert said in str(error.value)

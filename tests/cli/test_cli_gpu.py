@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from scalec.bench.contenders import BLOCK, TENSORWISE
+from scalec.bench.suites import BF16, BOTH_FP8, ROW_FP8
 from tests.cli.cli_programs import FP8
 
 pytestmark = pytest.mark.gpu
@@ -24,18 +27,44 @@ def test_run(invoke, program, m):
 
 def test_bench(invoke, tmp_path):
     path = tmp_path / "result.json"
-    result = invoke("bench", FP8, "--dim", "m=256,n=1024,k=1024", "--rounds", "5", "-o", str(path))
+    short = ("--rounds", "5", "--sustained", "2", "--block-ms", "20")
+    result = invoke("bench", FP8, "--dim", "m=256,n=1024,k=1024", *short, "-o", str(path))
     assert result.exit_code == 0, result.stderr
     (shape,) = json.loads(path.read_text())["shapes"]
-    assert {"scalec", "torch._scaled_mm block (cuBLASLt)"} == set(shape["contenders"])
+    assert list(shape["contenders"]) == ["scalec", BLOCK, TENSORWISE]
+    assert set(shape["checks"]) == {"scalec", BLOCK}
     for contender in shape["contenders"].values():
-        low, high = contender["quartiles_us"]
-        assert 0 < low <= contender["median_us"] <= high
+        for timed in (contender, contender["sustained"]):
+            low, high = timed["quartiles_us"]
+            assert 0 < low <= timed["median_us"] <= high
 
 
 def test_bench_pads_rows_for_torch(invoke):
-    result = invoke("bench", "--dim", "m=1,n=1024,k=1024", "--rounds", "3", "-o", "-")
+    result = invoke("bench", "--dim", "m=1,n=1024,k=1024", "--rounds", "3", "--sustained", "0", "-o", "-")
     assert result.exit_code == 0, result.stderr
     (shape,) = json.loads(result.stdout)["shapes"]
-    assert len(shape["contenders"]) == 2
+    assert len(shape["contenders"]) == 3
     assert max(shape["checks"].values()) < 3e-6
+    assert "sustained" not in shape["contenders"]["scalec"]
+
+
+@pytest.mark.parametrize("source", [BOTH_FP8, ROW_FP8, BF16])
+def test_bench_of_other_programs(invoke, source):
+    result = invoke("bench", source, "--dim", "m=256,n=512,k=1024", "--rounds", "3", "--sustained", "0", "-o", "-")
+    assert result.exit_code == 0, result.stderr
+    (shape,) = json.loads(result.stdout)["shapes"]
+    baseline = list(shape["contenders"])[1]
+    assert baseline.startswith("torch.")
+    assert set(shape["checks"]) == {"scalec", baseline}
+
+
+def test_bench_with_triton(invoke):
+    pytest.importorskip("triton")
+    file = str(Path(__file__).parents[2] / "benchmarks" / "block_fp8_triton.py")
+    for m in (1, 24, 64, 100, 300):  # a row of its configurations each
+        arguments = ("--dim", f"m={m},n=1088,k=1024", "--rounds", "3", "--sustained", "0", "--contenders", file)
+        result = invoke("bench", *arguments, "-o", "-")
+        assert result.exit_code == 0, result.stderr
+        (shape,) = json.loads(result.stdout)["shapes"]
+        assert shape["contenders"]["Triton"]["variant"]
+        assert shape["checks"]["Triton"] < 3e-6

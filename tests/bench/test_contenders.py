@@ -1,0 +1,61 @@
+"""Which contenders a kernel gets; needs no torch."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec.abi import KernelSpec
+from scalec.bench.contenders import BLOCK, FAST, SLOW, TENSORWISE, contenders
+from scalec.bench.contraction import contraction
+from scalec.bench.suites import BF16, BLOCK_FP8, BLOCK_FP8_COL, BOTH_FP8, ROW_FP8
+from scalec.compiler import compile_source
+
+DIMS = {"m": 64, "n": 512, "k": 256}
+
+
+def spec(source: str, dims: dict[str, int]) -> KernelSpec:
+    found = compile_source(source, target="sm_90a", dims=dims, until="nvvm").spec
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (BLOCK_FP8, [BLOCK, TENSORWISE]),
+        (BLOCK_FP8_COL, [BLOCK, TENSORWISE]),
+        (BOTH_FP8, ["torch._scaled_mm 1x128 by 1x128 (cuBLASLt)", TENSORWISE]),
+        (ROW_FP8, ["torch._scaled_mm rows", TENSORWISE]),
+        ("C[m,n] = A[m,k]@B[n,k] scale(tensor,tensor)", ["torch._scaled_mm tensor (cuBLASLt)"]),
+        (BF16, ["torch.mm (cuBLASLt)"]),
+        ("C[m,n] = A[m,k]@B[n,k] scale(1x128,1xk)", []),
+        ("C[m,n] = alpha * (A[m,k]@B[n,k] scale(1x128,128x128))", []),
+        ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]", []),
+    ],
+)
+def test_by_granularity(source, names):
+    assert list(contenders(spec(source, DIMS), DIMS)) == names
+
+
+def test_a_block_as_long_as_k_is_a_block_first():
+    dims = DIMS | {"k": 128}
+    assert list(contenders(spec(BLOCK_FP8, dims), dims)) == [BLOCK, TENSORWISE]
+
+
+def test_tensorwise_is_the_better_of_both_accumulations_and_only_timed():
+    found = contenders(spec(BLOCK_FP8, DIMS), DIMS)
+    assert list(found[TENSORWISE].variants) == [SLOW, FAST]
+    assert not found[TENSORWISE].checked
+    assert list(found[BLOCK].variants) == [""]
+    assert found[BLOCK].checked
+
+
+def test_what_the_contraction_is():
+    what = contraction(spec(BOTH_FP8, DIMS), DIMS)
+    assert what is not None
+    assert (what.a, what.b, what.accumulates) == ("A", "B", True)
+    assert what.shapes == ((64, 256), (512, 256))
+    assert what.blocks == ((1, 128), (1, 128))
+    rows = contraction(spec(ROW_FP8, DIMS), DIMS)
+    assert rows is not None
+    assert (rows.blocks, rows.accumulates) == (((1, 256), (1, 256)), False)

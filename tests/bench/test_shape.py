@@ -1,0 +1,81 @@
+"""Checks before timing, on the processor: torch's is enough."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from scalec.bench.contenders import Contender
+from scalec.bench.contraction import contraction, reference
+from scalec.bench.suites import BLOCK_FP8, BOTH_FP8
+from scalec.errors import ScalecError
+from tests.bench.test_contenders import spec
+
+torch = pytest.importorskip("torch")
+shape, inputs_of = import_module("scalec.bench.shape"), import_module("scalec.bench.inputs")
+
+DIMS = {"m": 5, "n": 256, "k": 256}
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+
+
+def data(source: str):
+    made = spec(source, DIMS)
+    inputs, what = inputs_of.make_inputs(made, DIMS, 3, device="cpu"), contraction(made, DIMS)
+    assert what is not None
+    return made, what, inputs, reference(what, inputs)
+
+
+def test_contenders_that_refuse_or_are_wrong_are_left_out():
+    _, _, inputs, product = data(BLOCK_FP8)
+
+    def refuses(_):
+        raise RuntimeError("not such sizes\nmore")
+
+    right, wrong = product.bfloat16(), product.bfloat16()
+    wrong[:, :128] *= 2
+    variants = {"right": lambda _: lambda: right, "wrong": lambda _: lambda: wrong, "refuses": refuses}
+    with pytest.warns(UserWarning, match="left out") as warned:
+        found = shape._usable("theirs", Contender(variants), inputs, product)
+    assert list(found) == ["right"]
+    assert 0 < found["right"] < 3e-6
+    assert [str(w.message)[:40] for w in warned] == [
+        "theirs (wrong) is left out: its result i",
+        "theirs (refuses) is left out: RuntimeErr",
+    ]
+
+
+def test_a_contender_that_is_only_timed_is_not_compared():
+    _, _, inputs, product = data(BLOCK_FP8)
+    found = shape._usable("theirs", Contender({"": lambda _: lambda: product * 2}, checked=False), inputs, product)
+    assert found == {"": None}
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_a_result_is_added_to_must_not_be_lost(keeps):
+    made, what, inputs, product = data(BOTH_FP8)
+    assert what.accumulates
+
+    def kernel(*_, out):
+        out.copy_(out + product if keeps else product)
+
+    if keeps:
+        assert shape._check_ours(kernel, made, what, DIMS, inputs, product) < 1e-12
+        return
+    with pytest.raises(ScalecError, match="is wrong at"):
+        shape._check_ours(kernel, made, what, DIMS, inputs, product)
+
+
+def test_a_kernel_that_leaves_a_part_unwritten_is_wrong():
+    made, what, inputs, product = data(BLOCK_FP8)
+    inputs.outputs["C"].copy_(product)  # as the kernel before it left it
+
+    def kernel(*_, out):
+        out[:, :-1] = product[:, :-1]
+
+    with pytest.raises(ScalecError, match="is wrong at"):
+        shape._check_ours(kernel, made, what, DIMS, inputs, product)
