@@ -12,8 +12,8 @@ from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.tiles import PAIR, TURNED, misfit, no_halves, no_swap
 from scalec.targets import WAVES, Target
-from scalec.tuning.cost import Costs, Load, costs_of, seconds
-from scalec.tuning.space import plans
+from scalec.tuning.cost import Costs, costs_of
+from scalec.tuning.space import ranked
 
 TILE_K_BYTES = 128
 """Bytes of K in a tile: one row of the widest swizzle, four instructions, and for FP8 one scale step."""
@@ -124,18 +124,11 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
 
 def _fastest(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int, costs: Costs) -> Schedule:
     """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel."""
-    load = Load.of(problem.transposed() if problem.swapped else problem)
-    seen = {bool(problem.swapped): problem}
-    found = list(plans(problem, schedule, tile_k, promote))
-    for swap in {bool(plan.swap) for plan in found}:
-        seen.setdefault(swap, problem.transposed())
     refused: dict[str, list[str]] = {}
-    for plan in sorted(found, key=lambda plan: seconds(seen[bool(plan.swap)], plan, load, costs)):
-        assert plan.tile is not None
-        reason = misfit(seen[bool(plan.swap)], plan, plan.tile, promote, spare)
+    for _, plan, reason in ranked(problem, schedule, tile_k, promote, costs, spare):
         if not reason:
             return plan
-        refused.setdefault(reason, []).append("x".join(map(str, plan.tile)))
+        refused.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
     raise _none_fits(problem, schedule, refused)
 
 

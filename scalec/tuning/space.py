@@ -9,7 +9,8 @@ from math import prod
 from scalec.ir.schedule import Schedule
 from scalec.passes.parts import FEWEST_BLOCKS
 from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.tiles import TURNED, no_swap
+from scalec.passes.tiles import TURNED, misfit, no_swap
+from scalec.tuning.cost import Costs, Load, seconds
 
 ROWS = (64, 128, 192, 256)
 """Of tiles: one to three warpgroups of one wave, or two of two waves."""
@@ -56,6 +57,27 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Itera
                     yield given.with_fields(
                         swap=swap, tile=(bm, bn, tile_k), cluster=cluster, cta_group=1, split=split, promote=promote
                     )
+
+
+def ranked(
+    problem: Problem, given: Schedule, tile_k: int, promote: int, costs: Costs, spare: int = 0
+) -> Iterator[tuple[float, Schedule, str]]:
+    """The plans, the fastest first: seconds of a launch, the schedule, and why it cannot be, "" where it can.
+
+    Args:
+        problem, given, tile_k, promote: as `plans` takes them.
+        costs: of the kind of kernel.
+        spare: registers that a consumer thread must have beyond those that are estimated.
+    """
+    load = Load.of(problem.transposed() if problem.swapped else problem)
+    seen = {problem.swapped: problem, not problem.swapped: problem}
+    found = list(plans(problem, given, tile_k, promote))
+    if any(plan.swap != problem.swapped for plan in found):
+        seen[not problem.swapped] = problem.transposed()
+    timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), plan) for plan in found]
+    for time, plan in sorted(timed, key=lambda x: x[0]):
+        assert plan.tile is not None
+        yield time, plan, misfit(seen[bool(plan.swap)], plan, plan.tile, promote, spare)
 
 
 def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:

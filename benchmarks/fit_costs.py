@@ -1,0 +1,144 @@
+"""Fits the constants of scalec/tuning/cost.py to measured schedules, and says how well the model ranks.
+
+    python benchmarks/fit_costs.py benchmarks/results/*-schedules-fp8*.json            judges the constants as they are
+    python benchmarks/fit_costs.py benchmarks/results/*-schedules-fp8*.json --fit      fits them (needs scipy)
+
+Judged at each shape: whether the schedule that was the fastest is among the first five of the model, and how much
+slower its first one is. Fitted are the logarithms of the times, mostly relative to the other schedules of their shape, and
+those of fast schedules most: slow ones need only be told from them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.schedules import problem_of
+from scalec.ir import context as contexts
+from scalec.ir.schedule import Schedule, from_mapping
+from scalec.targets import get_target
+from scalec.tuning.cost import FITTED, Costs, Load, seconds
+
+FIRST = 5
+ABSOLUTE = 0.35
+"""Weight of a time's own error, beside that of its ratio to the others of its shape."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One shape: for each schedule the problem as it sees it, the schedule, and the microseconds that were measured."""
+
+    sizes: tuple[int, int, int]
+    load: Load
+    schedules: tuple[tuple[Any, Schedule, float], ...]
+
+    def predicted(self, costs: Costs) -> list[float]:
+        """Microseconds by the model."""
+        return [1e6 * seconds(problem, schedule, self.load, costs) for problem, schedule, _ in self.schedules]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How well constants rank.
+
+    Attributes:
+        shapes: how many.
+        first_five: share of the shapes whose fastest schedule is among the first five.
+        slower: geometric mean of the first schedule's time over the fastest one's.
+        worst: the largest of these.
+    """
+
+    shapes: int
+    first_five: float
+    slower: float
+    worst: float
+
+
+def read(path: Path) -> tuple[tuple[str, bool], list[Shape]]:
+    """The kind of kernel that a file of benchmarks/schedules.py is of, and its shapes."""
+    data = json.loads(path.read_text())
+    target, kind, found = get_target("sm_90a"), ("", False), []
+    with contexts.context():
+        for m, n, k, rows in data["shapes"]:
+            problem = problem_of(data["expression"], {"m": m, "n": n, "k": k}, target)
+            turned = problem.transposed()
+            kind = (problem.family.kernel, bool(data["promote"]))
+            every = []
+            for swap, tile, cluster, split, us in rows:
+                given = {
+                    "swap": swap,
+                    "tile": tile,
+                    "cluster": cluster,
+                    "split": split,
+                    "promote": str(data["promote"]),
+                }
+                every.append((turned if swap == "1" else problem, from_mapping(given), us))
+            found.append(Shape((m, n, k), Load.of(problem), tuple(every)))
+    return kind, found
+
+
+def judge(shapes: Sequence[Shape], costs: Costs) -> Judgement:
+    """How well `costs` rank the schedules of these shapes."""
+    among, ratios = 0, []
+    for shape in shapes:
+        ranked = [us for _, us in sorted(zip(shape.predicted(costs), (x[2] for x in shape.schedules), strict=True))]
+        ratios.append(ranked[0] / min(ranked))
+        among += min(ranked[:FIRST]) == min(ranked)
+    mean = exp(sum(map(log, ratios)) / len(ratios))
+    return Judgement(len(shapes), among / len(shapes), mean, max(ratios))
+
+
+def fit(shapes: Sequence[Shape], start: Costs) -> Costs:
+    """The constants that fit best, from `start` on; those that are 0 there stay so."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    names = [f.name for f in fields(Costs)]
+    free = [i for i, value in enumerate(astuple(start)) if value > 0]
+    measured = [np.log([us for _, _, us in s.schedules]) for s in shapes]
+    weights = [1 / (1 + 6 * (np.exp(t - t.min()) - 1)) for t in measured]
+
+    def costs_at(logs: Any) -> Costs:
+        values = list(astuple(start))
+        for i, value in zip(free, np.exp(logs), strict=True):
+            values[i] = float(value)
+        return Costs(**dict(zip(names, values, strict=True)))
+
+    def residuals(logs: Any) -> Any:
+        costs, parts = costs_at(logs), []
+        for shape, t, w in zip(shapes, measured, weights, strict=True):
+            r = np.log(shape.predicted(costs)) - t
+            parts += [w * (r - (w * r).sum() / w.sum()), ABSOLUTE * w * r]
+        return np.concatenate(parts)
+
+    first = np.log([astuple(start)[i] for i in free])
+    return costs_at(least_squares(residuals, first, loss="soft_l1", f_scale=0.04, max_nfev=25).x)
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--fit", "fitting", is_flag=True, help="Fit the constants, and print them.")
+def main(files: tuple[Path, ...], fitting: bool) -> None:
+    kinds = {}
+    for path in files:
+        kind, shapes = read(path)
+        kinds.setdefault(kind, []).extend(shapes)
+        click.echo(f"{path.name}: {judge(shapes, FITTED[kind])}")
+    for kind, shapes in kinds.items():
+        click.echo(f"{kind}: {judge(shapes, FITTED[kind])}")
+        if fitting:
+            found = fit(shapes, FITTED[kind])
+            click.echo(f"fitted: {judge(shapes, found)}\n{found}")
+
+
+if __name__ == "__main__":
+    main()
