@@ -4,16 +4,16 @@
     python benchmarks/fit_costs.py benchmarks/results/*-schedules-fp8*.json --fit      fits them (needs scipy)
 
 Judged at each shape: whether the schedule that was the fastest is among the first five of the model, and how much
-slower its first one is. Fitted are the logarithms of the times, mostly relative to the other schedules of their shape, and
-those of fast schedules most: slow ones need only be told from them.
+slower its first one is. Fitted are the logarithms of the times, mostly relative to the other schedules of their shape,
+and those of fast schedules most: slow ones need only be told from them.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,12 @@ class Judgement:
     worst: float
 
 
-def read(path: Path) -> tuple[tuple[str, bool], list[Shape]]:
-    """The kind of kernel that a file of benchmarks/schedules.py is of, and its shapes."""
+def read(path: Path, every: int = 1) -> tuple[tuple[str, bool], list[Shape]]:
+    """The kind of kernel that a file of benchmarks/schedules.py is of, and `every` so many-th of its shapes."""
     data = json.loads(path.read_text())
     target, kind, found = get_target("sm_90a"), ("", False), []
     with contexts.context():
-        for m, n, k, rows in data["shapes"]:
+        for m, n, k, rows in data["shapes"][::every]:
             problem = problem_of(data["expression"], {"m": m, "n": n, "k": k}, target)
             turned = problem.transposed()
             kind = (problem.family.kernel, bool(data["promote"]))
@@ -84,6 +84,13 @@ def read(path: Path) -> tuple[tuple[str, bool], list[Shape]]:
                 every.append((turned if swap == "1" else problem, from_mapping(given), us))
             found.append(Shape((m, n, k), Load.of(problem), tuple(every)))
     return kind, found
+
+
+PRIOR = 8
+"""Schedules of no error that each tile's own factor is averaged with."""
+
+LEAST = 0.02
+"""Difference from 1 from which on a tile has a factor of its own."""
 
 
 def judge(shapes: Sequence[Shape], costs: Costs) -> Judgement:
@@ -102,26 +109,42 @@ def fit(shapes: Sequence[Shape], start: Costs) -> Costs:
     import numpy as np
     from scipy.optimize import least_squares
 
-    names = [f.name for f in fields(Costs)]
-    free = [i for i, value in enumerate(astuple(start)) if value > 0]
+    values = {f.name: getattr(start, f.name) for f in fields(Costs) if f.name != "tiles"}
+    free = [name for name, value in values.items() if value > 0]
     measured = [np.log([us for _, _, us in s.schedules]) for s in shapes]
     weights = [1 / (1 + 6 * (np.exp(t - t.min()) - 1)) for t in measured]
 
     def costs_at(logs: Any) -> Costs:
-        values = list(astuple(start))
-        for i, value in zip(free, np.exp(logs), strict=True):
-            values[i] = float(value)
-        return Costs(**dict(zip(names, values, strict=True)))
+        return Costs(**{**values, **dict(zip(free, map(float, np.exp(logs)), strict=True))})
 
-    def residuals(logs: Any) -> Any:
-        costs, parts = costs_at(logs), []
+    def relative(costs: Costs) -> Iterator[tuple[Any, Any, Any]]:
+        """Of each shape: errors, those relative to their mean, and weights."""
         for shape, t, w in zip(shapes, measured, weights, strict=True):
             r = np.log(shape.predicted(costs)) - t
-            parts += [w * (r - (w * r).sum() / w.sum()), ABSOLUTE * w * r]
-        return np.concatenate(parts)
+            yield r, r - (w * r).sum() / w.sum(), w
 
-    first = np.log([astuple(start)[i] for i in free])
-    return costs_at(least_squares(residuals, first, loss="soft_l1", f_scale=0.04, max_nfev=25).x)
+    def residuals(logs: Any) -> Any:
+        return np.concatenate([x for r, rr, w in relative(costs_at(logs)) for x in (w * rr, ABSOLUTE * w * r)])
+
+    first = np.log([values[name] for name in free])
+    made = costs_at(least_squares(residuals, first, loss="soft_l1", f_scale=0.04, max_nfev=20).x)
+    keys = [[(s.swap or 0, *s.tile[:2]) for _, s, _ in shape.schedules] for shape in shapes]
+    logs = dict.fromkeys((key for some in keys for key in some), 0.0)
+    for _ in range(10):  # a tile's own error moves its shapes' means
+        sums = {key: [0.0, PRIOR] for key in logs}
+        for some, (_, rr, w) in zip(keys, relative(made), strict=True):
+            for key, error, weight in zip(some, rr, w, strict=True):
+                sums[key][0] += weight * error
+                sums[key][1] += weight
+        logs = {key: logs[key] - sums[key][0] / sums[key][1] for key in logs}
+        made = replace(made, tiles={key: round(exp(v), 2) for key, v in logs.items()})
+    return replace(made, tiles={key: v for key, v in sorted(made.tiles.items()) if abs(v - 1) >= LEAST})
+
+
+def written(costs: Costs) -> str:
+    """The constants to three digits, as scalec/tuning/cost.py has them."""
+    numbers = ", ".join(f"{f.name}={getattr(costs, f.name):.3g}" for f in fields(Costs) if f.name != "tiles")
+    return f"{numbers}, tiles={dict(costs.tiles)}"
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
@@ -137,7 +160,7 @@ def main(files: tuple[Path, ...], fitting: bool) -> None:
         click.echo(f"{kind}: {judge(shapes, FITTED[kind])}")
         if fitting:
             found = fit(shapes, FITTED[kind])
-            click.echo(f"fitted: {judge(shapes, found)}\n{found}")
+            click.echo(f"fitted: {judge(shapes, found)}\n{written(found)}")
 
 
 if __name__ == "__main__":

@@ -30,28 +30,7 @@ PROGRAMS = {
 """Source, K of a tile, and K that is promoted at a time."""
 
 MODELS = ("DEEPSEEK", "LLAMA_8B", "LLAMA_70B", "QWEN2_7B", "QWEN3_8B", "QWEN3_32B", "QWEN3_235B")
-ROWS = (
-    1,
-    2,
-    4,
-    8,
-    16,
-    24,
-    32,
-    48,
-    64,
-    80,
-    96,
-    128,
-    160,
-    192,
-    256,
-    320,
-    384,
-    512,
-    768,
-    *(1024 * i for i in (1, 2, 3, 4, 8)),
-)
+ROWS = (*(1 << i for i in range(14)), 24, 48, 80, 96, 160, 192, 320, 384, 768, 1536, 3072)
 MOST = 1 << 41
 """Multiplications of the largest shape: more only take time, their schedules rank as those before."""
 
