@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -224,7 +224,7 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     return True
 
 
-def _capability(kernel: Kernel, values: list[Any]) -> tuple[int, int]:
+def _capability(kernel: Kernel, values: Sequence[Any]) -> tuple[int, int]:
     if kernel.fixed is not None:
         return kernel.fixed.capability
     from scalec.runtime import driver

@@ -273,7 +273,7 @@ class CudaDevice:
 
         def move(address: int, _kept: ctypes.Array = tensor_map) -> None:
             result = replace(seen, address)
-            if int(result[0]):
+            if result[0]:
                 _check(cu, result, f"cuTensorMapReplaceAddress({address:#x})")
 
         return move
@@ -305,15 +305,20 @@ class CudaDevice:
         kept = tuple(parameters)
         table = (ctypes.c_void_p * max(len(kept), 1))(*map(ctypes.addressof, kept))
         address = ctypes.addressof(table)
-        configs: dict[int, Any] = {}  # by stream
+        if dependent:
+            extended, configs = cu.cuLaunchKernelEx, {}  # by stream
 
-        def go(stream: int) -> Any:
-            if not dependent:
-                return cu.cuLaunchKernel(function, grid, 1, 1, threads, 1, 1, shared_bytes, stream, address, 0)
-            config = configs.get(stream)
-            if config is None:
-                config = configs[stream] = self._dependent(grid, threads, shared_bytes, stream)
-            return cu.cuLaunchKernelEx(config, function, address, 0)
+            def go(stream: int) -> Any:
+                config = configs.get(stream)
+                if config is None:
+                    config = configs[stream] = self._dependent(grid, threads, shared_bytes, stream)
+                return extended(config, function, address, 0)
+
+        else:
+            plain = cu.cuLaunchKernel
+
+            def go(stream: int) -> Any:
+                return plain(function, grid, 1, 1, threads, 1, 1, shared_bytes, stream, address, 0)
 
         def launch(stream: int, _kept: Any = (kept, table)) -> None:
             if int(current()[1]) == handle:
@@ -321,7 +326,7 @@ class CudaDevice:
             else:
                 with self._current():
                     result = go(stream)
-            if int(result[0]):
+            if result[0]:  # an int that is 0 for success
                 _check(cu, result, f"cuLaunchKernel of {grid} CTAs of {threads} threads, {shared_bytes} bytes shared")
 
         return launch

@@ -64,7 +64,7 @@ def test_it_is_kept_for_a_stream_and_grows(device):
     assert used[0] == used[1] == used[2]
     assert used[3] != used[0]
     assert used[4] != used[0]
-    assert used[5] == used[4]
+    assert used[5] in (used[0], used[4])  # launches on one stream follow each other: any of its workspaces will do
     assert device.reserved[used[4][0]] == 2 * device.reserved[used[0][0]]
     assert not device.released  # a CUDA graph may hold the address of the first
 
