@@ -111,7 +111,7 @@ def _define(torch: Any, library: Any, kernel: Kernel, name: str, schema: str, ta
 
     def run(*args: Any, **named: Any) -> Any:
         values, outs = split(args, named)
-        found = kernel.run(values, outs, behind=2)
+        found = kernel.run(values, outs)
         return None if given else found
 
     def fake(*args: Any, **named: Any) -> Any:

@@ -92,9 +92,9 @@ class Kernel:
         self._count, self._inout = len(spec.operands), any(t.inout for t in spec.results)
         self._single = len(spec.results) == 1
         self._scalars = [(i, t.name) for i, t in enumerate(spec.operands) if t.scalar]
-        self._tensors = _picker([i for i, t in enumerate(spec.operands) if not t.scalar]) if self._scalars else None
+        self._tensors = _picker([i for i, t in enumerate(spec.operands) if not t.scalar])
         self._sizes = _sizes(self.signature)
-        # of calls that allocate, and of those that are given results; the same behind torch's dispatcher
+        # by the form of the call (see _otherwise): of the last one, and of each of the sizes seen
         self._last: list[Ready | None] = [None] * 4
         self._ready: dict[tuple[Any, ...], Ready] = {}
         self._op: Any = None
@@ -147,57 +147,49 @@ class Kernel:
             from scalec.runtime import traced
 
             return traced.call(self, operands, out, stream, named)
-        if named or len(operands) != self._count or (out is None and self._inout):
-            values, outs = checks.bind(self.spec, operands, out, named)
-        elif out is None:
-            values, outs = operands, None
-        elif self._single and type(out) not in _SEVERAL:
-            values, outs = operands, (out,)
-        else:
-            values, outs = checks.bind(self.spec, operands, out, named)
-        return self.run(values, outs, stream)
-
-    def run(self, values: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any = None, behind: int = 0) -> Any:
-        """Runs the kernel on operands and results (None: allocates them) that are in order.
-
-        Args:
-            behind: 2 where torch's dispatcher has been passed.
-        """
-        if self._tensors is None:
-            tensors, scalars, key = values, (), ()
-        else:
-            tensors = self._tensors(values)
-            scalars = tuple([checks.number(name, values[i]) for i, name in self._scalars])
-            key = packed(scalars)
-        if outs is not None:
-            tensors, behind = tensors + outs, behind + 1
-        ready = self._last[behind]
-        if ready is None or not ready.alike(*tensors):
-            ready = self._found(tensors, behind)
-            if ready is None:
-                return self._first(values, tensors, scalars, outs, stream, behind)
-        if stream is None:
-            handle = ready.stream(ready.ordinal)
-            if outs is None:
-                outs = ready.allocate()
-                tensors += outs
-                launcher = ready.launchers.get(key := (handle, *map(ready.address, tensors), *key))
+        outs = None
+        if named or len(operands) != self._count:
+            operands, outs = checks.bind(self.spec, operands, out, named)
+        elif out is not None:
+            if self._single and type(out) not in _SEVERAL:
+                outs = (out,)
             else:
-                launcher = ready.launchers.get(key := (handle, *map(ready.address, tensors), *key))
-                ready.wrote(outs)
+                operands, outs = checks.bind(self.spec, operands, out, named)
+        elif self._inout:
+            checks.bind(self.spec, operands, out, named)  # refuses it
+        if self._scalars:
+            tensors, scalars = self._tensors(operands), self._numbers(operands)
+            extra = packed(scalars)
         else:
-            handle = stream_handle(stream)
-            if outs is None:
-                outs = tuple([_allocate(form, tensors[0], handle, True) for form in ready.plan.results])
-                tensors += outs
-            else:
-                ready.wrote(outs)
-            launcher = ready.launchers.get(key := (handle, *map(ready.address, tensors), *key))
+            tensors, scalars, extra = operands, (), ()
+        # the usual call, written out: each function called would cost a twentieth of it
+        if outs is None:
+            ready = self._last[0]
+            if ready is None or stream is not None or not ready.alike(*tensors):
+                return self._otherwise(operands, tensors, scalars, None, stream, 0)
+            outs = ready.allocate()
+            tensors += outs
+        else:
+            ready = self._last[1]
+            tensors += outs
+            if ready is None or stream is not None or not ready.alike(*tensors):
+                return self._otherwise(operands, tensors, scalars, outs, stream, 1)
+            ready.wrote(outs)
+        handle = ready.stream(ready.ordinal)
+        key = (handle, *map(ready.address, tensors), *extra)
+        launcher = ready.launchers.get(key)
         if launcher is not None:
             launcher(handle)
         else:
             ready.plan.launch(key, scalars)
         return outs[0] if self._single else outs
+
+    def run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> Any:
+        """The call behind torch's dispatcher, with operands, and results (None: allocates them), in order."""
+        tensors, scalars = self._tensors(operands), self._numbers(operands)
+        if outs is None:
+            return self._otherwise(operands, tensors, scalars, None, None, 2)
+        return self._otherwise(operands, tensors + outs, scalars, outs, None, 3)
 
     def load(self, device: Device | None = None) -> Loaded:
         """Loads the kernel on a device (if none is given, that of scalec.runtime.devices.default), once.
@@ -245,34 +237,66 @@ class Kernel:
 
     # --------------------------------------------------------------------------------------------------------- a call
 
-    def _found(self, tensors: tuple[Any, ...], behind: int) -> Ready | None:
-        """What an earlier call with tensors of these sizes left."""
-        try:
-            key = (behind, *[tensors[i].size(axis) for i, axis in self._sizes])
-        except (AttributeError, TypeError, IndexError):  # not torch's tensors, or of another rank
-            return None
-        found = self._ready.get(key)
-        if found is None or not found.alike(*tensors):
-            return None
-        self._last[behind] = found
-        return found
+    def _numbers(self, operands: tuple[Any, ...]) -> tuple[float, ...]:
+        return tuple([checks.number(name, operands[i]) for i, name in self._scalars])
 
-    def _first(
+    def _otherwise(
         self,
-        values: tuple[Any, ...],
+        operands: tuple[Any, ...],
         tensors: tuple[Any, ...],
         scalars: tuple[float, ...],
         outs: tuple[Any, ...] | None,
         stream: Any,
-        behind: int,
+        form: int,
+    ) -> Any:
+        """A call that is not like the last one of its form: 0 allocates results, 1 is given them; 2 and 3 are the same
+        behind torch's dispatcher, where the state that `alike` sees is another one."""
+        ready = self._found(tensors, form)
+        if ready is None:
+            return self._first(operands, tensors, scalars, outs, stream, form)
+        if outs is not None:
+            ready.wrote(outs)
+        elif stream is None:
+            outs = ready.allocate()
+            tensors += outs
+        else:
+            outs = tuple([_allocate(f, tensors[0], stream_handle(stream), True) for f in ready.plan.results])
+            tensors += outs
+        handle = ready.stream(ready.ordinal) if stream is None else stream_handle(stream)
+        ready.plan.launch((handle, *map(ready.address, tensors), *packed(scalars)), scalars)
+        return outs[0] if self._single else outs
+
+    def _found(self, tensors: tuple[Any, ...], form: int) -> Ready | None:
+        """What an earlier call with tensors of these sizes left."""
+        last = self._last[form]
+        if last is not None and last.alike(*tensors):
+            return last
+        try:
+            key = (form, *[tensors[i].size(axis) for i, axis in self._sizes])
+        except (AttributeError, TypeError, IndexError):  # not torch's tensors, or of another rank
+            return None
+        found = self._ready.get(key)
+        if found is None or found is last or not found.alike(*tensors):
+            return None
+        self._last[form] = found
+        return found
+
+    def _first(
+        self,
+        operands: tuple[Any, ...],
+        tensors: tuple[Any, ...],
+        scalars: tuple[float, ...],
+        outs: tuple[Any, ...] | None,
+        stream: Any,
+        form: int,
     ) -> Any:
         """A call with tensors that are not torch's, or like none of an earlier call."""
         torch = _notice_torch()
-        if torch is not None and behind < 2:
+        if torch is not None and form < 2:
             if torch_calls.dispatched(torch, tensors):
                 from scalec.runtime import custom_op
 
-                return custom_op.call(self, values, outs, stream)
+                return custom_op.call(self, operands, outs, stream)
             torch_calls.refuse_gradients(torch, [t.name for t in self.signature.tensors], tensors)
         torch_at = next((t for t in tensors if is_torch(t)), None)
         loaded = self._loaded_for(tensors, torch_at)
@@ -283,7 +307,7 @@ class Kernel:
             plan = self._planned(loaded, key, tensors, views, outs is not None, handle)
         decided = self.fixed is not None or loaded.device.place[0] == "cuda"  # not by what SCALEC_DEVICE is now
         if plan.grid and decided and torch is not None and torch_calls.plain(torch, tensors):
-            self._keep(Ready(torch, plan, tensors), tensors, behind)
+            self._keep(Ready(torch, plan, tensors), tensors, form)
         if outs is None and torch_at is not None:
             outs = tuple([_allocate(form, torch_at, handle, stream is not None) for form in plan.results])
             addresses += [o.data_ptr() for o in outs]
@@ -299,11 +323,11 @@ class Kernel:
             plan.launch((handle, *addresses, *packed(scalars)), scalars)
         return outs[0] if self._single else outs
 
-    def _keep(self, ready: Ready, tensors: tuple[Any, ...], behind: int) -> None:
+    def _keep(self, ready: Ready, tensors: tuple[Any, ...], form: int) -> None:
         while len(self._ready) >= _PLANS:
             self._ready.pop(next(iter(self._ready)), None)
-        self._ready[behind, *[tensors[i].shape[axis] for i, axis in self._sizes]] = ready
-        self._last[behind] = ready
+        self._ready[form, *[tensors[i].shape[axis] for i, axis in self._sizes]] = ready
+        self._last[form] = ready
 
     def _loaded_for(self, tensors: Sequence[Any], torch_at: Any) -> Loaded:
         """The kernel on the device of the call's first tensor of ours, or else of its first GPU tensor."""

@@ -29,8 +29,8 @@ def plain(torch: Any, tensors: Sequence[Any]) -> bool:
 
 
 def dispatched(torch: Any, tensors: Sequence[Any]) -> bool:
-    """Whether somebody must see the call as an op of torch's: tensors without memory (fake, functional, of a transform,
-    of a subclass that dispatches), a dispatch mode, a transform, or torch.jit.trace."""
+    """Whether somebody must see the call as an op of torch's: tensors without memory (fake, meta, functional, of a
+    transform, of a subclass that dispatches), a dispatch mode, a transform, or torch.jit.trace."""
     c = torch._C
     functorch = c._functorch
     return (
@@ -41,6 +41,7 @@ def dispatched(torch: Any, tensors: Sequence[Any]) -> bool:
             type(t).__torch_dispatch__ is not c._disabled_torch_dispatch_impl
             or functorch.is_functorch_wrapped_tensor(t)
             or torch._is_functional_tensor(t)
+            or t.is_meta
             for t in tensors
             if isinstance(t, torch.Tensor)
         )
