@@ -1,7 +1,7 @@
 """A kernel as an op of torch's: `torch.ops.scalec.<name>`, for torch.compile, torch.export and tensors without memory.
 
     C_5f3a...(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale) -> Tensor
-    C_5f3a....out(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale, *, Tensor(a!) C) -> ()
+    C_5f3a....out(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale, Tensor(a!) C) -> ()
 
 A kernel that accumulates has the second form only, as its default overload. An op is registered when it is first
 asked for, and stays, with its kernel, as long as the process: torch keeps ops by name. The name is made of what the
@@ -14,7 +14,6 @@ import hashlib
 import keyword
 import sys
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec
@@ -38,25 +37,25 @@ def call(kernel: Kernel, values: tuple[Any, ...], outs: tuple[Any, ...] | None, 
         ArgumentError: a stream is given, which an op cannot take.
     """
     if stream is not None:
-        raise ArgumentError(
-            "stream is given in a call that torch sees as an op",
-            expected="torch's current stream",
-            fix="call it inside `with torch.cuda.stream(stream):`",
-        )
-    op, written = kernel.op, written_names(kernel.spec)
+        refuse_stream()
     if outs is None:
-        return op.default(*values)
-    if written:
-        op.out(*values, **dict(zip(written, outs, strict=True)))
-    else:
-        op.default(*values, *outs)
+        return kernel.op.default(*values)
+    getattr(kernel.op, overload(kernel.spec))(*values, *outs)
     return outs[0] if len(outs) == 1 else outs
 
 
-def written_names(spec: KernelSpec) -> list[str]:
-    """Names of the results in the overload `out`; none where the kernel accumulates, and has only a default one."""
-    inout = any(t.inout for t in spec.results)
-    return [] if inout else _argument_names(spec)[len(spec.operands) :]
+def refuse_stream() -> None:
+    """Refuses a stream, which an op cannot take."""
+    raise ArgumentError(
+        "stream is given in a call that torch sees as an op",
+        expected="torch's current stream",
+        fix="call it inside `with torch.cuda.stream(stream):`",
+    )
+
+
+def overload(spec: KernelSpec) -> str:
+    """The overload that is given results to write."""
+    return "default" if any(t.inout for t in spec.results) else "out"
 
 
 def registered(kernel: Kernel) -> Any:
@@ -83,47 +82,36 @@ def registered(kernel: Kernel) -> Any:
 def _register(torch: Any, kernel: Kernel, full: str) -> None:
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     spec, names = kernel.spec, _argument_names(kernel.spec)
-    inout = any(t.inout for t in spec.results)
     # Inductor may choose other strides for what an op without this tag reads, and the kernel was made for these
     tags = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
     inputs = [f"{'float' if t.scalar else 'Tensor'} {n}" for t, n in zip(spec.operands, names, strict=False)]
     written = [f"Tensor({_alias(i)}!) {n}" for i, n in enumerate(names[len(inputs) :])]
     results = "Tensor" if len(written) == 1 else f"({', '.join(['Tensor'] * len(written))})"
     _libraries.append(library)
-    if inout:
-        _define(torch, library, kernel, full, f"({', '.join([*inputs, *written])}) -> ()", tags)
-    else:
+    if overload(spec) == "out":
         _define(torch, library, kernel, full, f"({', '.join(inputs)}) -> {results}", tags)
-        _define(torch, library, kernel, f"{full}.out", f"({', '.join([*inputs, '*', *written])}) -> ()", tags)
+        full += ".out"
+    _define(torch, library, kernel, full, f"({', '.join([*inputs, *written])}) -> ()", tags)
 
 
 def _define(torch: Any, library: Any, kernel: Kernel, name: str, schema: str, tags: list[Any]) -> None:
     """One overload: what it does, what it does to tensors without memory, and that nothing is differentiated."""
     library.define(name + schema, tags=tags)
-    packet, _, overload = name.partition(".")
-    spec, operands = kernel.spec, len(kernel.spec.operands)
-    given = schema.endswith("()")
-    names = _argument_names(spec)
+    packet, _, which = name.partition(".")
+    count, given, names = len(kernel.spec.operands), schema.endswith("()"), _argument_names(kernel.spec)
 
-    def split(args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-        everything = (*args, *(named[n] for n in names[len(args) :] if n in named))
-        return everything[:operands], everything[operands:] if given else None
-
-    def run(*args: Any, **named: Any) -> Any:
-        values, outs = split(args, named)
-        found = kernel.run(values, outs)
+    def run(*args: Any) -> Any:
+        found = kernel.run(args[:count], args[count:] if given else None)
         return None if given else found
 
-    def fake(*args: Any, **named: Any) -> Any:
-        values, outs = split(args, named)
-        made = _results(kernel, values, outs)
+    def fake(*args: Any) -> Any:
+        made = _results(kernel, args[:count], args[count:] if given else None)
         return None if given else made[0] if len(made) == 1 else made
 
-    def refuse(keys: Any, *args: Any, **named: Any) -> Any:
-        values, outs = split(args, named)
-        torch_calls.refuse_gradients(torch, names, (*values, *(outs or ())))
-        op = getattr(getattr(getattr(torch.ops, NAMESPACE), packet), overload or "default")
-        return op.redispatch(keys & torch._C._after_autograd_keyset, *args, **named)
+    def refuse(keys: Any, *args: Any) -> Any:
+        torch_calls.refuse_gradients(torch, names, args)
+        op = getattr(getattr(getattr(torch.ops, NAMESPACE), packet), which or "default")
+        return op.redispatch(keys & torch._C._after_autograd_keyset, *args)
 
     library.impl(name, run, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)

@@ -122,6 +122,12 @@ class Kernel:
             self._op = custom_op.registered(self)
         return self._op
 
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self  # a copy of a module that holds it has the same
+
+    def __reduce__(self) -> Any:
+        return _remade, (self.spec, self.cubin, self.ptx, self.fixed)
+
     def __repr__(self) -> str:
         inputs = ", ".join(t.name if t.scalar else checks.written(t) for t in self.spec.operands)
         results = ", ".join(map(checks.written, self.spec.results))
@@ -272,10 +278,9 @@ class Kernel:
         if last is not None and last.alike(*tensors):
             return last
         try:
-            key = (form, *[tensors[i].size(axis) for i, axis in self._sizes])
-        except (AttributeError, TypeError, IndexError):  # not torch's tensors, or of another rank
+            found = self._ready.get((form, *[tensors[i].size(axis) for i, axis in self._sizes]))
+        except (AttributeError, TypeError, IndexError):  # not torch's tensors, of another rank, or their sizes symbols
             return None
-        found = self._ready.get(key)
         if found is None or found is last or not found.alike(*tensors):
             return None
         self._last[form] = found
@@ -384,6 +389,10 @@ def _notice_torch() -> Any:
     return None
 
 
+def _remade(spec: KernelSpec, cubin: bytes, ptx: str, device: Device | None) -> Kernel:
+    return Kernel(spec, cubin, ptx=ptx, device=device)
+
+
 def _picker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """What takes from a tuple the items at these places, as a tuple."""
     if len(places) > 1:
@@ -413,7 +422,7 @@ def _adopted(
     for i, t in enumerate(tensors):
         if isinstance(t, kind):
             try:
-                key += (t.shape, t.stride(), t.dtype, t.device)
+                key += (t.shape, t.stride(), t.dtype, t.device, t.is_neg())
                 addresses.append(t.data_ptr())
                 continue
             except RuntimeError:  # no strides or no storage: adopt says what it is

@@ -1,8 +1,8 @@
 """A call that torch.compile reads: what it puts into the graph is one op (scalec.runtime.custom_op).
 
-Dynamo runs none of this, it follows it; so what cannot be followed (registering the op) stands in a function whose
-result it takes as a constant. The kernel's serial number is a string that it guards: another kernel in the same place
-is read again.
+Dynamo runs none of `call`, it follows it; so what it cannot follow, or need not guard, stands in functions whose
+results it takes as constants. They hang on the kernel's serial number, a string that it guards: another kernel in the
+same place is read again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,34 @@ from scalec.runtime.kernel import Kernel, kernels
 
 def call(kernel: Kernel, operands: tuple[Any, ...], out: Any, stream: Any, named: dict[str, Any]) -> Any:
     """The call as one op. What a call outside would refuse is refused while it is read, or by the op's fake kernel."""
-    values, outs = checks.bind(kernel.spec, operands, out, named)
-    if stream is not None:
-        return custom_op.call(kernel, values, outs, stream)  # refused there
-    op, written = getattr(torch.ops.scalec, _name(kernel.serial)), _written(kernel.serial).split()
-    if outs is None:
+    outs = () if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    given, several = (*operands, *named.values(), *outs), -1 if out is None else len(outs)
+    order = _order(kernel.serial, len(operands), " ".join(named), several, stream is not None)
+    inputs, written = order.split("|")
+    values = [given[int(i)] for i in inputs.split()]
+    results = [given[int(i)] for i in written.split()]
+    op = getattr(torch.ops.scalec, _name(kernel.serial))
+    if not results:
         return op.default(*values)
-    if written:
-        op.out(*values, **dict(zip(written, outs, strict=True)))
-    else:
-        op.default(*values, *outs)
-    return outs[0] if len(outs) == 1 else outs
+    getattr(op, _overload(kernel.serial))(*values, *results)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+@torch.compiler.assume_constant_result
+def _order(serial: str, operands: int, named: str, outs: int, stream: bool) -> str:
+    """Where operands and results given stand among all arguments of a call: "0 1 2|3".
+
+    Raises:
+        ArgumentError: the arguments are not those of the kernel, or a stream is among them.
+    """
+    if stream:
+        custom_op.refuse_stream()
+    names = named.split()
+    first = operands + len(names)
+    out = None if outs < 0 else tuple(range(first, first + outs))
+    by_name = dict(zip(names, range(operands, first), strict=True))
+    values, results = checks.bind(kernels[serial].spec, tuple(range(operands)), out, by_name)
+    return f"{' '.join(map(str, values))}|{' '.join(map(str, results or ()))}"
 
 
 @torch.compiler.assume_constant_result
@@ -36,5 +53,5 @@ def _name(serial: str) -> str:
 
 
 @torch.compiler.assume_constant_result
-def _written(serial: str) -> str:
-    return " ".join(custom_op.written_names(kernels[serial].spec))
+def _overload(serial: str) -> str:
+    return custom_op.overload(kernels[serial].spec)
