@@ -94,6 +94,8 @@ def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> tuple[Any, ..
 
 def number(name: str, value: Any) -> float:
     """The value of a scalar argument; a tensor is refused (reading one from a GPU would wait for it)."""
+    if type(value) is float and -F32_MAX <= value <= F32_MAX:
+        return value
     if value is None:
         raise ArgumentError(f"{name} is None", expected="a number")
     tensor = any(hasattr(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))

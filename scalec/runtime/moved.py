@@ -43,16 +43,14 @@ class Moved:
     ) -> None:
         self._forms, self._launcher = tuple(forms), launcher
         self._lock = threading.Lock()
-        moves: dict[int, list[Move]] = {}
+        moves: list[list[Move]] = [[] for _ in self._forms]
         for slot, tensor in zip(slots, tensors, strict=True):
             if tensor >= 0:
-                move = mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot)
-                moves.setdefault(tensor, []).append(move)
-        self._moves = tuple((tensor, tuple(of)) for tensor, of in moves.items())
-        self._numbers = tuple((slot, n) for slot, n in zip(slots, numbers, strict=True) if n is not None)
-        self._at = [-1] * len(self._forms)  # where each tensor of the parameters is
+                moves[tensor].append(mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot))
         self._spans = tuple(f.span for f in self._forms)
-        self._aligned = tuple((i, f.spec.align) for i, f in enumerate(self._forms) if f.span)
+        self._moves = tuple((i, f.span, f.spec.align, tuple(moves[i])) for i, f in enumerate(self._forms))
+        self._numbers = tuple((slot, n) for slot, n in zip(slots, numbers, strict=True) if n is not None)
+        self._at = [-1] * len(self._forms)  # where each tensor of the parameters is, if it has been checked
         # results against all before them
         self._pairs = tuple((i, j) for i in range(operands, len(self._forms)) for j in range(i))
 
@@ -62,23 +60,20 @@ class Moved:
         Raises:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
         """
-        for i, align in self._aligned:
-            if not addresses[i] or addresses[i] % align:
-                checks.check_address(self._forms[i].spec, addresses[i])
-        spans = self._spans
+        at, spans = self._at, self._spans
         for i, j in self._pairs:
-            apart = addresses[i] - addresses[j]
-            if -spans[i] < apart < spans[j]:
+            if -spans[i] < addresses[i] - addresses[j] < spans[j]:
                 checks.check_overlap(self._forms[j], addresses[j], self._forms[i], addresses[i])
-        at = self._at
         with self._lock:  # the driver copies the parameters before the launch returns
-            for tensor, moves in self._moves:
-                address = addresses[tensor]
-                if at[tensor] != address:
-                    at[tensor] = -1  # until all have moved
+            for i, span, align, moves in self._moves:
+                address = addresses[i]
+                if at[i] != address:
+                    if span and (not address or address % align):
+                        checks.check_address(self._forms[i].spec, address)
+                    at[i] = -1  # until all have moved
                     for move in moves:
                         move(address)
-                    at[tensor] = address
+                    at[i] = address
             for slot, number in self._numbers:
                 slot.value = number(scalars, workspace)  # pyright: ignore[reportAttributeAccessIssue]
             self._launcher(stream)

@@ -192,7 +192,7 @@ class Plan:
     launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
     maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
     moved: Moved | None = None
-    seen: dict[tuple[Any, ...], None] = field(default_factory=dict)
+    seen: set[tuple[Any, ...]] = field(default_factory=set)
 
     @staticmethod
     def make(
@@ -276,9 +276,9 @@ class Plan:
         found = self.launchers.get(key)
         if found is None:
             if self.moved is not None and key not in self.seen:
-                while len(self.seen) >= _KEPT:
-                    self.seen.pop(next(iter(self.seen)), None)
-                self.seen[key] = None
+                if len(self.seen) >= _KEPT:
+                    self.seen.clear()
+                self.seen.add(key)
                 self.moved.launch(addresses, scalars, workspace, stream)
                 return
             found = self.launcher(addresses, scalars, workspace)

@@ -1,4 +1,4 @@
-"""The launch path on a GPU: CUDA graphs, tensors elsewhere at each call, streams, and the kernel as an op of torch's."""
+"""Launches on a GPU: CUDA graphs, tensors elsewhere at each call, streams, and the kernel as an op of torch's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ def sets(torch, count: int, m: int = M) -> list[list]:
     made = []
     for i in range(count):
         rows = torch.randperm(m, device="cuda")
-        made.append([a[rows].contiguous(), b if i % 2 else b.clone(), sa[rows].contiguous() * (1 + i), sb.clone()])
+        made.append(
+            [
+                a.view(torch.uint8)[rows].view(a.dtype),
+                b if i % 2 else b.clone(),
+                sa[rows].contiguous() * (1 + i),
+                sb.clone(),
+            ]
+        )
     return made
 
 

@@ -207,6 +207,17 @@ def test_another_kernel_in_its_place_is_traced_again(kernels):
     assert torch.equal(compiled(a, b), 2 * kernels("plain")(a, b))
 
 
+def test_specialisations_of_a_program(kernels):
+    """As those of a bundle: by the sizes that torch.compile reads with."""
+    from scalec.runtime.bundle import Program
+
+    small = scalec.compile(PLAIN, target="sm_90a", dims={"n": 16, "k": 32})
+    program = Program("C", [kernels("plain"), small])
+    compiled = torch.compile(lambda a, b: program(a, b), fullgraph=True, backend="eager")
+    for given in (arguments("plain"), [torch.randn(5, 32).bfloat16(), torch.randn(16, 32).bfloat16()]):
+        assert torch.equal(compiled(*given), program(*given))
+
+
 def test_one_program_is_one_op(kernels):
     again = scalec.compile(PLAIN, target="sm_90a", dims={"n": N, "k": K})
     assert again is not kernels("plain")
