@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 import scalec
 from scalec.errors import ArgumentError
 from scalec.runtime.kernel import Kernel
+from tests.runtime.fake import FakeDevice, simple_spec
 
 torch = pytest.importorskip("torch")
 
@@ -93,6 +95,17 @@ def test_the_schema_is_the_specs(kernels, name):
     found = [str(getattr(op, o)._schema).partition("(") for o in sorted(op.overloads())]
     assert ["(" + rest for _, _, rest in found] == SCHEMAS[name]
     assert all(before.startswith(f"scalec::{kernels(name).spec.entry}_") for before, _, _ in found)
+
+
+def test_names_that_a_schema_cannot_have():
+    names = ("self", "from", "Ä", "Tensor", "out")
+    kernel = scalec.compile(PLAIN, target="sm_90a", dims={"n": N, "k": K})
+    for name in names:
+        operands = (replace(kernel.spec.operands[0], name=name), kernel.spec.operands[1])
+        arguments = tuple(replace(a, tensor=name) if a.tensor == "A" else a for a in kernel.spec.arguments)
+        renamed = Kernel(replace(kernel.spec, operands=operands, arguments=arguments), b"", ptx=kernel.ptx)
+        first = name if name in ("Tensor", "out") else "argument_0"
+        assert [a.name for a in renamed.op.out._schema.arguments] == [first, "B", "C"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -224,6 +237,17 @@ def test_one_program_is_one_op(kernels):
     assert again.op is kernels("plain").op
     other = scalec.compile(PLAIN, target="sm_90a", dims={"n": N, "k": K}, schedule={"stages": 2})
     assert other.op is not kernels("plain").op
+
+
+def test_kernels_bound_to_devices_have_ops_of_their_own():
+    devices = [FakeDevice(place=("cpu", 0)) for _ in range(2)]
+    kernels = [Kernel(simple_spec(), b"", device=d) for d in (*devices, devices[0])]
+    first, second, third = (k.op for k in kernels)
+    assert first is third
+    assert first is not second
+    given = (1.0, torch.zeros(4, 8).bfloat16(), torch.zeros(8, 4).bfloat16(), torch.zeros(4))
+    first(*given), second(*given), second(*given)
+    assert [len(d.launches) for d in devices] == [1, 2]
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -14,6 +14,7 @@ import pytest
 from scalec.abi import TensorSpec
 from scalec.errors import ArgumentError
 from scalec.runtime import torch_calls
+from scalec.runtime.bundle import Program
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
 
@@ -280,6 +281,23 @@ def test_results_are_allocated_with_their_strides(device):
         assert again[1] is d
     known = torch_calls.allocator(torch, [((2, 3), (4, 1), "e2m1")], torch.device("cpu"))
     assert [(t.shape, t.stride(), t.dtype) for t in known()] == [((2, 3), (4, 1), torch.uint8)]
+
+
+def test_a_program_remembers_its_choice_by_shape(device, monkeypatch):
+    fixed = [{"m": 64}, {"k": 32}, {}]
+    dims = [dict.fromkeys("mnk") | sizes for sizes in fixed]
+    program = Program("C", [Kernel(simple_spec(dims=d, entry=f"C{i}"), b"", device=device) for i, d in enumerate(dims)])
+    cases = [(operands(64), "C0"), (operands(8), "C1"), (operands(8, k=16), "C2"), (operands(64, k=16), "C0")]
+    searched = []
+    fitting = Program._fitting
+    monkeypatch.setattr(Program, "_fitting", lambda *given: searched.append(1) or fitting(*given))
+    for _ in range(3):
+        for given, name in cases:
+            program(1, *given)
+            assert device.launches[-1].function[0] == name
+    assert len(searched) == len(cases)
+    with pytest.raises(ArgumentError, match="missing argument bias"):
+        program(1, *cases[0][0][:2])
 
 
 def test_no_tensor_of_an_earlier_call_is_kept_alive(device):
