@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import scalec
@@ -161,16 +163,29 @@ def test_opcheck(torch, name: str) -> None:
     assert torch.library.opcheck(kernel.op.default, given, test_utils=tests) == dict.fromkeys(tests, "SUCCESS")
 
 
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
-def test_torch_compile(torch, mode: str) -> None:
-    """One op in one graph; under "reduce-overhead" torch captures it into CUDA graphs."""
+# torch's inductor builds code with a C compiler; "reduce-overhead" captures what it has built into CUDA graphs
+OPTIONS = {
+    "aot_eager": {"backend": "aot_eager"},
+    "inductor": {},
+    "reduce-overhead": {"mode": "reduce-overhead"},
+}
+
+
+@pytest.fixture(params=OPTIONS)
+def options(torch, request) -> dict:
+    if request.param != "aot_eager" and not (shutil.which("g++") and shutil.which("gcc")):
+        pytest.skip("no C compiler for torch's inductor")
+    torch._dynamo.reset()
+    return OPTIONS[request.param]
+
+
+def test_torch_compile(torch, options: dict) -> None:
     kernel = compiled()
 
     def layer(a, b, sa, sb):
         return torch.relu(kernel(a, b, sa, sb)).float() + 1
 
-    torch._dynamo.reset()
-    fast = torch.compile(layer, fullgraph=True, mode=mode)
+    fast = torch.compile(layer, fullgraph=True, **options)
     with torch.inference_mode():
         for m in (M, 16, 100):
             for given in sets(torch, 4, m):
@@ -178,15 +193,18 @@ def test_torch_compile(torch, mode: str) -> None:
                 assert torch.equal(fast(*given), layer(*given))
 
 
-def test_results_given_to_a_compiled_function(torch) -> None:
-    kernel, (given,) = compiled(), sets(torch, 1)
+def test_results_given_to_a_compiled_function(torch, options: dict) -> None:
+    kernel, every = compiled(), sets(torch, 4)
     out = torch.zeros(M, N, device="cuda", dtype=torch.bfloat16)
 
-    def run(*given_and_out):
-        kernel(*given_and_out[:-1], out=given_and_out[-1])
-        return given_and_out[-1] * 2
+    def run(a, b, sa, sb, out):
+        kernel(a, b, sa, sb, out=out)
+        return out * 2
 
-    torch._dynamo.reset()
-    doubled = torch.compile(run, fullgraph=True)(*given, out)
-    assert torch.equal(out, kernel(*given))
-    assert torch.equal(doubled, out * 2)
+    fast = torch.compile(run, fullgraph=True, **options)
+    with torch.inference_mode():
+        for given in every:
+            torch.compiler.cudagraph_mark_step_begin()
+            doubled = fast(*given, out)
+            assert torch.equal(out, kernel(*given))
+            assert torch.equal(doubled, out * 2)
