@@ -71,6 +71,9 @@ class Kernel:
     stream if a torch tensor is given, else on the legacy default stream, or on `stream`; the host does not wait.
     Without `out`, results are allocated: by torch where a torch tensor is given, else as DeviceArray.
 
+    Where torch must see the call (torch.compile, torch.export, fake tensors, transforms) it is one op of torch's: `op`.
+    It has no backward: with grad mode on, a tensor that requires grad is refused.
+
     A first call on a GPU loads the kernel; `load` does it early (before a CUDA graph is captured). A kernel that splits
     K has a workspace for each stream (scalec.runtime.workspace): keep it as long as the graphs captured from it.
 
@@ -157,7 +160,7 @@ class Kernel:
         if named or len(operands) != self._count:
             operands, outs = checks.bind(self.spec, operands, out, named)
         elif out is not None:
-            if self._single and type(out) not in _SEVERAL:
+            if self._single and not isinstance(out, _SEVERAL):
                 outs = (out,)
             else:
                 operands, outs = checks.bind(self.spec, operands, out, named)
