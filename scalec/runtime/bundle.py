@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from scalec import __version__
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, ScalecError
-from scalec.runtime import checks
+from scalec.runtime import checks, torch_calls
 from scalec.runtime.device import Device
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.stored import stored_shape
@@ -27,6 +27,7 @@ from scalec.targets import TARGETS
 
 VERSION = 1
 MANIFEST = "manifest.json"
+_CHOSEN = 1024  # shapes that one program remembers the kernel of
 
 
 class HasCubin(Protocol):
@@ -164,6 +165,9 @@ class Program:
     def __init__(self, name: str, kernels: Iterable[Kernel]) -> None:
         self.name = name
         self.kernels = sorted(kernels, key=lambda k: -sum(size is not None for size in k.spec.dims.values()))
+        self._tensors = [i for i, t in enumerate(self.kernels[0].spec.operands) if not t.scalar]
+        self._targets = len({k.spec.target for k in self.kernels})
+        self._chosen: dict[tuple[Any, ...], Kernel] = {}  # by GPUs and shapes
 
     def __call__(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
         """Runs the most specialised kernel that these tensors fit; arguments are those of Kernel.__call__.
@@ -172,11 +176,30 @@ class Program:
             ArgumentError: none fits, or an argument fits no kernel.
             DeviceError: no usable GPU, or no kernel for it.
         """
-        kernel = self.kernels[0] if len(self.kernels) == 1 else self._fitting(operands, out, named)
+        kernel = self.kernels[0] if len(self.kernels) == 1 else self._choice(operands, out, named)
         return kernel(*operands, out=out, stream=stream, **named)
 
     def __repr__(self) -> str:
         return f"Program({self.name}: {', '.join(map(repr, self.kernels))})"
+
+    def _choice(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
+        """The kernel for these arguments, as found for other tensors of torch's with their shapes on their GPU."""
+        if named or len(operands) < len(self.kernels[0].spec.operands) or torch_calls.tracing():
+            return self._fitting(operands, out, named)
+        tensors = [operands[i] for i in self._tensors]
+        try:
+            key = (*[t.get_device() for t in tensors], *[t.shape for t in tensors])
+            found = self._chosen.get(key)
+        except (AttributeError, TypeError):  # not torch's tensors, or their sizes symbols
+            return self._fitting(operands, out, named)
+        if self._targets > 1 and key[0] < 0:  # the current GPU decides
+            return self._fitting(operands, out, named)
+        if found is None:
+            found = self._fitting(operands, out, named)
+            if len(self._chosen) >= _CHOSEN:
+                self._chosen.clear()
+            self._chosen[key] = found
+        return found
 
     def _fitting(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
         spec = self.kernels[0].spec
@@ -224,7 +247,7 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     return True
 
 
-def _capability(kernel: Kernel, values: list[Any]) -> tuple[int, int]:
+def _capability(kernel: Kernel, values: Sequence[Any]) -> tuple[int, int]:
     if kernel.fixed is not None:
         return kernel.fixed.capability
     from scalec.runtime import driver

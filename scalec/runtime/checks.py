@@ -41,7 +41,7 @@ def _seen(t: TensorSpec, view: TensorView) -> str:
 
 def bind(
     spec: KernelSpec, positional: Sequence[Any], out: Any, named: Mapping[str, Any]
-) -> tuple[list[Any], list[Any] | None]:
+) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """(operands in order, results in order or None if they are to be allocated) of a call.
 
     A result that is read too (`+=`) follows the operands, or comes by its name or as `out`; others may come by name.
@@ -66,10 +66,10 @@ def bind(
     if missing:
         plural = "s" if len(missing) > 1 else ""
         raise ArgumentError(f"missing argument{plural} {', '.join(missing)}", expected=", ".join(takes))
-    return [given[name] for name in names], _results(spec, given, out)
+    return tuple([given[name] for name in names]), _results(spec, given, out)
 
 
-def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> list[Any] | None:
+def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> tuple[Any, ...] | None:
     names = [t.name for t in spec.results]
     if out is not None:
         outs = list(out) if isinstance(out, (tuple, list)) else [out]
@@ -89,11 +89,13 @@ def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> list[Any] | N
         )
     if absent and len(absent) < len(names):
         raise ArgumentError(f"{absent[0]} is not given", expected=f"all results or none: {', '.join(names)}")
-    return None if absent else found
+    return None if absent else tuple(found)
 
 
 def number(name: str, value: Any) -> float:
     """The value of a scalar argument; a tensor is refused (reading one from a GPU would wait for it)."""
+    if type(value) is float and -F32_MAX <= value <= F32_MAX:
+        return value
     if value is None:
         raise ArgumentError(f"{name} is None", expected="a number")
     tensor = any(hasattr(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))

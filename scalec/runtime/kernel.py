@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import count
+from operator import itemgetter
+from typing import Any
 
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, DeviceError
-from scalec.formats import ELEMENT_TYPES
-from scalec.runtime import checks, devices, dlpack
+from scalec.runtime import checks, devices, dlpack, torch_calls
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.device import Device, Place
-from scalec.runtime.plan import Form, Plan, Signature
+from scalec.runtime.plan import Form, Plan, Signature, packed
 from scalec.runtime.tensors import TensorView, adopt, is_torch, stream_handle, torch_stream
 from scalec.runtime.workspace import Workspaces
 from scalec.targets import TARGETS
 
 _PLANS = 256  # shapes that one kernel keeps plans for
+_serials = count()
+kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+"""Every kernel there is, by its serial number."""
+
+_tracing: Callable[[], bool] = torch_calls.tracing  # torch's own once torch is there: a sixth of the time
 
 
 @dataclass
@@ -32,12 +39,40 @@ class Loaded:
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
 
+class Ready:
+    """What a call with nothing but torch's tensors needs, where they are as those of an earlier call.
+
+    Attributes:
+        plan: theirs.
+        alike: says whether tensors are so.
+        launchers: the plan's.
+        address: torch's data_ptr.
+        allocate: makes the results on torch's current stream.
+        stream: torch's current stream on the GPU `ordinal`.
+        wrote: tells autograd that the results given were written.
+    """
+
+    __slots__ = ("address", "alike", "allocate", "launchers", "ordinal", "plan", "stream", "wrote")
+
+    def __init__(self, torch: Any, plan: Plan, tensors: Sequence[Any]) -> None:
+        device = tensors[0].device
+        self.plan, self.launchers = plan, plan.launchers
+        self.alike, self.address = torch_calls.alike(torch, tensors), torch.Tensor.data_ptr
+        self.stream, self.ordinal = torch_calls.stream_of(torch, device), device.index or 0
+        self.wrote = torch_calls.writer(torch)
+        forms = [(form.shape, form.strides, form.spec.dtype) for form in plan.results]
+        self.allocate = torch_calls.allocator(torch, forms, device)
+
+
 class Kernel:
     """A compiled kernel: `C = kernel(A, B, A_scale, B_scale)`.
 
     Tensors are torch's, or anything with DLPack or `__cuda_array_interface__`. The kernel runs on torch's current
     stream if a torch tensor is given, else on the legacy default stream, or on `stream`; the host does not wait.
     Without `out`, results are allocated: by torch where a torch tensor is given, else as DeviceArray.
+
+    Where torch must see the call (torch.compile, torch.export, fake tensors, transforms) it is one op of torch's: `op`.
+    It has no backward: with grad mode on, a tensor that requires grad is refused.
 
     A first call on a GPU loads the kernel; `load` does it early (before a CUDA graph is captured). A kernel that splits
     K has a workspace for each stream (scalec.runtime.workspace): keep it as long as the graphs captured from it.
@@ -47,21 +82,54 @@ class Kernel:
         cubin: its machine code.
         ptx: its PTX, where it is at hand ("" in a bundle).
         fixed: the device it always runs on; None for the GPU of each call's tensors.
+        serial: its number, of all made in this process.
+        signature: what follows from the spec.
     """
 
     def __init__(self, spec: KernelSpec, cubin: bytes, *, ptx: str = "", device: Device | None = None) -> None:
         self.spec, self.cubin, self.ptx = spec, cubin, ptx
-        self._signature = Signature.of(spec)
+        self.signature = Signature.of(spec)
         self.fixed = device
+        self.serial = str(next(_serials))
         self._loaded: dict[Place, Loaded] = {}
-        self._tensors = [i for i, t in enumerate(spec.operands) if not t.scalar]
-        self._inout = any(t.inout for t in spec.results)
+        self._count, self._inout = len(spec.operands), any(t.inout for t in spec.results)
+        self._single = len(spec.results) == 1
         self._scalars = [(i, t.name) for i, t in enumerate(spec.operands) if t.scalar]
+        self._tensors = _picker([i for i, t in enumerate(spec.operands) if not t.scalar])
+        self._sizes = _sizes(self.signature)
+        # by the form of the call (see _otherwise): of the last one, and of each of the sizes seen
+        self._last: list[Ready | None] = [None] * 4
+        self._ready: dict[tuple[Any, ...], Ready] = {}
+        self._op: Any = None
+        kernels[self.serial] = self
+        _notice_torch()
 
     @property
     def name(self) -> str:
         """The name of the entry function."""
         return self.spec.entry
+
+    @property
+    def op(self) -> Any:
+        """The kernel as an op of torch's, `torch.ops.scalec.<name>`: see scalec.runtime.custom_op.
+
+        Calls need not go through it: a call that torch.compile reads becomes this op by itself, and one outside it runs
+        without torch's dispatcher. It is registered when it is first asked for, and then stays.
+
+        Raises:
+            ArgumentError: torch has not been imported.
+        """
+        if self._op is None:
+            from scalec.runtime import custom_op
+
+            self._op = custom_op.registered(self)
+        return self._op
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self  # a copy of a module that holds it has the same
+
+    def __reduce__(self) -> Any:
+        return _remade, (self.spec, self.cubin, self.ptx, self.fixed)
 
     def __repr__(self) -> str:
         inputs = ", ".join(t.name if t.scalar else checks.written(t) for t in self.spec.operands)
@@ -84,41 +152,53 @@ class Kernel:
             ArgumentError: an argument does not fit; nothing was launched.
             DeviceError: no usable GPU, or the driver refused the launch.
         """
-        plain = not named and len(operands) == len(self.spec.operands)
-        if plain and out is None and not self._inout:
-            values, outs = operands, None
-        elif plain and len(self.spec.results) == 1 and is_torch(out):
-            values, outs = operands, [out]
+        if _tracing():
+            from scalec.runtime import traced
+
+            return traced.call(self, operands, out, stream, named)
+        outs = None
+        if named or len(operands) != self._count:
+            operands, outs = checks.bind(self.spec, operands, out, named)
+        elif out is not None:
+            if self._single and not isinstance(out, _SEVERAL):
+                outs = (out,)
+            else:
+                operands, outs = checks.bind(self.spec, operands, out, named)
+        elif self._inout:
+            checks.bind(self.spec, operands, out, named)  # refuses it
+        if self._scalars:
+            tensors, scalars = self._tensors(operands), self._numbers(operands)
+            extra = packed(scalars)
         else:
-            values, outs = checks.bind(self.spec, operands, out, named)
-        tensors = [values[i] for i in self._tensors]
-        scalars = tuple([checks.number(name, values[i]) for i, name in self._scalars])
-        if outs is not None:
-            tensors += outs
-        adopted = _all_of_torch(tensors) if self.fixed is None else None
-        loaded = self._loaded.get(("cuda", adopted.ordinal)) if adopted is not None else None
-        if adopted is not None and loaded is not None:  # the usual call: nothing but torch's tensors on one GPU
-            torch_at, key, addresses, views = tensors[0], adopted.key, adopted.addresses, _NO_VIEWS
-            handle = torch_stream(adopted.ordinal) if stream is None else stream_handle(stream)
-        else:
-            torch_at = next((t for t in tensors if is_torch(t)), None)
-            loaded = self._loaded_for(tensors, torch_at)
-            handle = self._stream(stream, torch_at)
-            key, addresses, views = _adopted(self._signature, tensors, handle, loaded.device)
-        plan = loaded.plans.get(key)
-        if plan is None:
-            plan = self._planned(loaded, key, tensors, views, outs is not None, handle)
+            tensors, scalars, extra = operands, (), ()
+        # the usual call, written out: each function called would cost a twentieth of it
         if outs is None:
-            outs = [_allocate(loaded.device, form, torch_at, handle, stream is not None) for form in plan.results]
-            addresses += [o.data_ptr() if torch_at is not None else o.pointer for o in outs]
-        if plan.grid:
-            if views:
-                for view in views.values():
-                    if view.ready >= 0:
-                        loaded.device.order(view.ready, handle)
-            workspace = loaded.workspaces.of(handle, plan.workspace) if plan.workspace[0] else None
-            plan.launch(tuple(addresses), scalars, workspace, handle)
-        return outs[0] if len(outs) == 1 else tuple(outs)
+            ready = self._last[0]
+            if ready is None or stream is not None or not ready.alike(*tensors):
+                return self._otherwise(operands, tensors, scalars, None, stream, 0)
+            outs = ready.allocate()
+            tensors += outs
+        else:
+            ready = self._last[1]
+            tensors += outs
+            if ready is None or stream is not None or not ready.alike(*tensors):
+                return self._otherwise(operands, tensors, scalars, outs, stream, 1)
+            ready.wrote(outs)
+        handle = ready.stream(ready.ordinal)
+        key = (handle, *map(ready.address, tensors), *extra)
+        launcher = ready.launchers.get(key)
+        if launcher is not None:
+            launcher(handle)
+        else:
+            ready.plan.launch(key, scalars)
+        return outs[0] if self._single else outs
+
+    def run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> Any:
+        """The call behind torch's dispatcher, with operands, and results (None: allocates them), in order."""
+        tensors, scalars = self._tensors(operands), self._numbers(operands)
+        if outs is None:
+            return self._otherwise(operands, tensors, scalars, None, None, 2)
+        return self._otherwise(operands, tensors + outs, scalars, outs, None, 3)
 
     def load(self, device: Device | None = None) -> Loaded:
         """Loads the kernel on a device (if none is given, that of scalec.runtime.devices.default), once.
@@ -166,7 +246,98 @@ class Kernel:
 
     # --------------------------------------------------------------------------------------------------------- a call
 
-    def _loaded_for(self, tensors: list[Any], torch_at: Any) -> Loaded:
+    def _numbers(self, operands: tuple[Any, ...]) -> tuple[float, ...]:
+        return tuple([checks.number(name, operands[i]) for i, name in self._scalars])
+
+    def _otherwise(
+        self,
+        operands: tuple[Any, ...],
+        tensors: tuple[Any, ...],
+        scalars: tuple[float, ...],
+        outs: tuple[Any, ...] | None,
+        stream: Any,
+        form: int,
+    ) -> Any:
+        """A call that is not like the last one of its form: 0 allocates results, 1 is given them; 2 and 3 are the same
+        behind torch's dispatcher, where the state that `alike` sees is another one."""
+        ready = self._found(tensors, form)
+        if ready is None:
+            return self._first(operands, tensors, scalars, outs, stream, form)
+        if outs is not None:
+            ready.wrote(outs)
+        elif stream is None:
+            outs = ready.allocate()
+            tensors += outs
+        else:
+            outs = tuple([_allocate(f, tensors[0], stream_handle(stream), True) for f in ready.plan.results])
+            tensors += outs
+        handle = ready.stream(ready.ordinal) if stream is None else stream_handle(stream)
+        ready.plan.launch((handle, *map(ready.address, tensors), *packed(scalars)), scalars)
+        return outs[0] if self._single else outs
+
+    def _found(self, tensors: tuple[Any, ...], form: int) -> Ready | None:
+        """What an earlier call with tensors of these sizes left."""
+        last = self._last[form]
+        if last is not None and last.alike(*tensors):
+            return last
+        try:
+            found = self._ready.get((form, *[tensors[i].size(axis) for i, axis in self._sizes]))
+        except (AttributeError, TypeError, IndexError):  # not torch's tensors, of another rank, or their sizes symbols
+            return None
+        if found is None or found is last or not found.alike(*tensors):
+            return None
+        self._last[form] = found
+        return found
+
+    def _first(
+        self,
+        operands: tuple[Any, ...],
+        tensors: tuple[Any, ...],
+        scalars: tuple[float, ...],
+        outs: tuple[Any, ...] | None,
+        stream: Any,
+        form: int,
+    ) -> Any:
+        """A call with tensors that are not torch's, or like none of an earlier call."""
+        torch = _notice_torch()
+        if torch is not None and form < 2:
+            if torch_calls.dispatched(torch, tensors):
+                from scalec.runtime import custom_op
+
+                return custom_op.call(self, operands, outs, stream)
+            torch_calls.refuse_gradients(torch, [t.name for t in self.signature.tensors], tensors)
+        torch_at = next((t for t in tensors if is_torch(t)), None)
+        loaded = self._loaded_for(tensors, torch_at)
+        handle = self._stream(stream, torch_at)
+        key, addresses, views = _adopted(self.signature, tensors, handle, loaded.device)
+        plan = loaded.plans.get(key)
+        if plan is None:
+            plan = self._planned(loaded, key, tensors, views, outs is not None, handle)
+        decided = self.fixed is not None or loaded.device.place[0] == "cuda"  # not by what SCALEC_DEVICE is now
+        if plan.grid and decided and torch is not None and torch_calls.plain(torch, tensors):
+            self._keep(Ready(torch, plan, tensors), tensors, form)
+        if outs is None and torch_at is not None:
+            outs = tuple([_allocate(form, torch_at, handle, stream is not None) for form in plan.results])
+            addresses += [o.data_ptr() for o in outs]
+        elif outs is None:
+            outs = tuple([_array(loaded.device, form, handle) for form in plan.results])
+            addresses += [o.pointer for o in outs]
+        elif torch is not None:
+            torch_calls.writer(torch)([o for o in outs if is_torch(o)])
+        if plan.grid:
+            for view in views.values():
+                if view.ready >= 0:
+                    loaded.device.order(view.ready, handle)
+            plan.launch((handle, *addresses, *packed(scalars)), scalars)
+        return outs[0] if self._single else outs
+
+    def _keep(self, ready: Ready, tensors: tuple[Any, ...], form: int) -> None:
+        while len(self._ready) >= _PLANS:
+            self._ready.pop(next(iter(self._ready)), None)
+        self._ready[form, *[tensors[i].shape[axis] for i, axis in self._sizes]] = ready
+        self._last[form] = ready
+
+    def _loaded_for(self, tensors: Sequence[Any], torch_at: Any) -> Loaded:
         """The kernel on the device of the call's first tensor of ours, or else of its first GPU tensor."""
         if self.fixed is not None:
             return self._loaded.get(self.fixed.place) or self.load()
@@ -189,56 +360,61 @@ class Kernel:
         self,
         loaded: Loaded,
         key: tuple[Any, ...],
-        tensors: list[Any],
+        tensors: Sequence[Any],
         views: dict[int, TensorView],
         given: bool,
         handle: int,
     ) -> Plan:
-        signature = self._signature
+        signature = self.signature
         seen = [
             views.get(i) or adopt(t.name, value, handle, loaded.device.locate)
             for i, (t, value) in enumerate(zip(signature.tensors, tensors, strict=False))
         ]
-        count = len(self._tensors)
-        results = seen[count:] if given else None
-        plan = Plan.make(signature, loaded.device, loaded.function, loaded.clusters, seen[:count], results)
+        count = len(signature.tensors) - len(self.spec.results)
+        results, device, function = seen[count:] if given else None, loaded.device, loaded.function
+        plan = Plan.make(signature, device, function, loaded.clusters, seen[:count], results, loaded.workspaces)
         while len(loaded.plans) >= _PLANS:
             loaded.plans.pop(next(iter(loaded.plans)), None)
         loaded.plans[key] = plan
         return plan
 
 
-class _AllOfTorch(NamedTuple):
-    """Of tensors that are all torch's: the key of their plan, their addresses, and the GPU of the first."""
-
-    key: tuple[Any, ...]
-    addresses: list[int]
-    ordinal: int
+_SEVERAL = (tuple, list)
 
 
-_NO_VIEWS: dict[int, TensorView] = {}
-
-
-def _all_of_torch(tensors: list[Any]) -> _AllOfTorch | None:
-    """None where another tensor is among them, or one without strides or storage, or where the first is on no GPU."""
+def _notice_torch() -> Any:
+    """torch, if it is there; from then on its own word on whether a call is being traced."""
+    global _tracing
     torch = sys.modules.get("torch")
-    if torch is None or not tensors:
-        return None
-    kind, key, addresses = torch.Tensor, [], []
-    try:
-        for t in tensors:
-            if not isinstance(t, kind):
-                return None
-            key += (t.shape, t.stride(), t.dtype, t.device)
-            addresses.append(t.data_ptr())
-    except RuntimeError:
-        return None
-    ordinal = tensors[0].get_device()
-    return _AllOfTorch(tuple(key), addresses, ordinal) if ordinal >= 0 and tensors[0].is_cuda else None
+    if torch is not None and hasattr(torch, "compiler"):
+        _tracing = torch.compiler.is_dynamo_compiling
+        return torch
+    return None
+
+
+def _remade(spec: KernelSpec, cubin: bytes, ptx: str, device: Device | None) -> Kernel:
+    return Kernel(spec, cubin, ptx=ptx, device=device)
+
+
+def _picker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What takes from a tuple the items at these places, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[i] for i in places])
+
+
+def _sizes(signature: Signature) -> list[tuple[int, int]]:
+    """Where the sizes that may differ from call to call are seen: (operand's place, axis)."""
+    spec, found = signature.spec, {}
+    for i, t in enumerate(signature.tensors[: len(signature.tensors) - len(spec.results)]):
+        for axis, e in enumerate(t.shape):
+            if e.dim and spec.dims.get(e.dim) is None and e.divisor == 1 and t.layout != "blocked":
+                found.setdefault(e.dim, (i, axis))
+    return list(found.values())
 
 
 def _adopted(
-    signature: Signature, tensors: list[Any], handle: int, device: Device
+    signature: Signature, tensors: Sequence[Any], handle: int, device: Device
 ) -> tuple[tuple[Any, ...], list[int], dict[int, TensorView]]:
     """(key of the plan, addresses, views of tensors that are not torch's) of a call's tensors."""
     torch = sys.modules.get("torch")
@@ -249,7 +425,7 @@ def _adopted(
     for i, t in enumerate(tensors):
         if isinstance(t, kind):
             try:
-                key += (t.shape, t.stride(), t.dtype, t.device)
+                key += (t.shape, t.stride(), t.dtype, t.device, t.is_neg())
                 addresses.append(t.data_ptr())
                 continue
             except RuntimeError:  # no strides or no storage: adopt says what it is
@@ -275,14 +451,15 @@ def _ordinal(value: Any) -> int | None:
     return None
 
 
-def _allocate(device: Device, form: Form, torch_at: Any, handle: int, foreign: bool) -> Any:
-    """A result: torch's where the call has a torch tensor (on the call's stream), else ours."""
-    t = form.spec
-    if torch_at is None:
-        return DeviceArray(device, form.shape, t.dtype, form.strides, handle)
+def _array(device: Device, form: Form, handle: int) -> DeviceArray:
+    """A result of ours, for a call without torch's tensors."""
+    return DeviceArray(device, form.shape, form.spec.dtype, form.strides, handle)
+
+
+def _allocate(form: Form, torch_at: Any, handle: int, foreign: bool) -> Any:
+    """A result of torch's, on the call's stream."""
     torch = sys.modules["torch"]
-    packed = ELEMENT_TYPES[t.dtype].bits < 8
-    dtype = torch.uint8 if packed else getattr(torch, ELEMENT_TYPES[t.dtype].numpy, torch.uint8)
+    dtype = torch_calls.result_dtype(torch, form.spec.dtype)
     if not (foreign and torch_at.is_cuda):
         return torch.empty_strided(form.shape, form.strides, dtype=dtype, device=torch_at.device)
     with torch.cuda.stream(torch.cuda.ExternalStream(handle, device=torch_at.device)):

@@ -1,7 +1,8 @@
 """A launch whose tensors lie elsewhere each time: one set of parameters, whose addresses are replaced.
 
 Making the parameters anew costs an encoding of every tensor map; a caller who allocates for each call would pay that
-each time. Tensor maps are told a new address instead (CUDA driver API, cuTensorMapReplaceAddress).
+each time. Tensor maps are told a new address instead (CUDA driver API, cuTensorMapReplaceAddress); what stays where it
+was, as weights do, is left alone.
 """
 
 from __future__ import annotations
@@ -40,15 +41,18 @@ class Moved:
         numbers: Sequence[Callable[[Any, Any], Any] | None],
         launcher: Launcher,
     ) -> None:
-        self._forms, self._operands, self._launcher = tuple(forms), operands, launcher
+        self._forms, self._launcher = tuple(forms), launcher
         self._lock = threading.Lock()
-        moves = []
+        moves: list[list[Move]] = [[] for _ in self._forms]
         for slot, tensor in zip(slots, tensors, strict=True):
             if tensor >= 0:
-                moves.append((tensor, mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot)))
-        self._moves: tuple[tuple[int, Move], ...] = tuple(moves)
+                moves[tensor].append(mover(slot) if isinstance(slot, ctypes.Array) else _setter(slot))
+        self._spans = tuple(f.span for f in self._forms)
+        self._moves = tuple((i, f.span, f.spec.align, tuple(moves[i])) for i, f in enumerate(self._forms))
         self._numbers = tuple((slot, n) for slot, n in zip(slots, numbers, strict=True) if n is not None)
-        self._spans = tuple((f.span, f.spec.align) for f in self._forms)
+        self._at = [-1] * len(self._forms)  # where each tensor of the parameters is, if it has been checked
+        # results against all before them
+        self._pairs = tuple((i, j) for i in range(operands, len(self._forms)) for j in range(i))
 
     def launch(self, addresses: Sequence[int], scalars: Any, workspace: Any, stream: int) -> None:
         """Launches with the tensors at `addresses`.
@@ -56,25 +60,23 @@ class Moved:
         Raises:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
         """
-        self._check(addresses)
+        at, spans = self._at, self._spans
+        for i, j in self._pairs:
+            if -spans[i] < addresses[i] - addresses[j] < spans[j]:
+                checks.check_overlap(self._forms[j], addresses[j], self._forms[i], addresses[i])
         with self._lock:  # the driver copies the parameters before the launch returns
-            for tensor, move in self._moves:
-                move(addresses[tensor])
+            for i, span, align, moves in self._moves:
+                address = addresses[i]
+                if at[i] != address:
+                    if span and (not address or address % align):
+                        checks.check_address(self._forms[i].spec, address)
+                    at[i] = -1  # until all have moved
+                    for move in moves:
+                        move(address)
+                    at[i] = address
             for slot, number in self._numbers:
                 slot.value = number(scalars, workspace)  # pyright: ignore[reportAttributeAccessIssue]
             self._launcher(stream)
-
-    def _check(self, addresses: Sequence[int]) -> None:
-        spans = self._spans
-        for i, address in enumerate(addresses):
-            span, align = spans[i]
-            if span and (not address or address % align):
-                checks.check_address(self._forms[i].spec, address)
-        for i in range(self._operands, len(addresses)):
-            start, end = addresses[i], addresses[i] + spans[i][0]
-            for j in range(i):
-                if addresses[j] < end and start < addresses[j] + spans[j][0]:
-                    checks.check_overlap(self._forms[j], addresses[j], self._forms[i], addresses[i])
 
 
 def _setter(slot: Any) -> Move:

@@ -1,14 +1,18 @@
 """The launch plan: a kernel's spec and the tensors of a call, checked once, become the launch's arguments.
 
 A Plan holds what shapes, strides and types decide (grid, results, slots); it is made once for each. A plan is bound to
-addresses and scalars into a launcher, which is kept too: a call repeated on the same tensors checks nothing twice.
+addresses and scalars into a launcher, which is kept too for each stream: a call repeated on the same tensors checks
+nothing twice.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -30,7 +34,7 @@ from scalec.runtime import checks, stored
 from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
 from scalec.runtime.moved import Moved, Mover
 from scalec.runtime.tensors import TensorView
-from scalec.runtime.workspace import Workspace
+from scalec.runtime.workspace import PER_THREAD, Workspace, Workspaces
 
 _NEWER = "load it with the scalec that compiled it"
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
@@ -169,7 +173,8 @@ class Plan:
         workspace: bytes of the workspace's parts and of its counters; (0, 0) where the kernel needs none.
         operands: forms of the tensor operands.
         results: forms of the results: those given, or those to allocate.
-        launchers: made so far, by addresses, scalars and workspace.
+        workspaces: where that comes from.
+        launchers: made so far, by stream, addresses and scalars (`launch`).
         maps: tensor maps made so far, by parameter and address.
         moved: parameters for what comes once; None before the first launch, and where the device moves none.
         seen: what came once.
@@ -182,11 +187,12 @@ class Plan:
     grid: int
     operands: tuple[Form, ...]
     results: tuple[Form, ...]
+    workspaces: Workspaces | None = None
     workspace: tuple[int, int] = (0, 0)
     launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
     maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
     moved: Moved | None = None
-    seen: dict[tuple[Any, ...], None] = field(default_factory=dict)
+    seen: set[tuple[Any, ...]] = field(default_factory=set)
 
     @staticmethod
     def make(
@@ -196,6 +202,7 @@ class Plan:
         clusters: int,
         operands: Sequence[TensorView],
         results: Sequence[TensorView] | None,
+        workspaces: Workspaces | None = None,
     ) -> Plan:
         """Checks a call's shapes, types, places and strides, and plans its launch.
 
@@ -203,6 +210,7 @@ class Plan:
             clusters: how many clusters run at once.
             operands: the tensor operands, in order.
             results: the results, or None to plan them for allocation.
+            workspaces: where a workspace comes from; a kernel that needs none needs none of them.
 
         Raises:
             ArgumentError: what does not fit, by name.
@@ -227,7 +235,7 @@ class Plan:
         for t in signature.tensors:
             view, use = views.get(t.name), signature.uses[t.name]
             if view is None:
-                forms.append(_allocated(t, dims, use))
+                forms.append(Form.of(t, *allocated(t, dims, use)))
                 continue
             checks.check_strides(t, view, use.strides, use.mapped, t.name not in inputs)
             if t.layout == "blocked":  # seen as whole tiles, whatever its holder's shape
@@ -236,7 +244,7 @@ class Plan:
                 continue
             forms.append(Form.of(t, view.shape, view.strides))
         count = len(signature.tensors) - len(spec.results)
-        plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]))
+        plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]), workspaces)
         if all(0 in f.shape for f in plan.results):
             return plan
         for form in plan.operands:
@@ -250,46 +258,48 @@ class Plan:
         plan.workspace = spec.launch.workspace(dims)
         return plan
 
-    def launch(
-        self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None, stream: int
-    ) -> None:
-        """Launches with tensors at these addresses (operands, then results), scalars, and a workspace where one is
-        needed. What comes a second time gets a launcher of its own.
+    def launch(self, key: tuple[Any, ...], scalars: tuple[float, ...]) -> None:
+        """Launches. What comes a second time gets a launcher of its own: `launchers[key]`, given the stream.
+
+        Args:
+            key: the stream, the addresses of operands and results, and `packed(scalars)` where there are any.
 
         Raises:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
             DeviceError: the driver refused the launch.
         """
-        key = (addresses, scalars, workspace)
+        stream, addresses, workspace = key[0], key[1 : 1 + self.count], None
+        if self.workspace[0] and self.workspaces is not None:
+            workspace = self.workspaces.of(stream, self.workspace)
+            if stream == PER_THREAD:
+                key = (*key, threading.get_ident())
         found = self.launchers.get(key)
         if found is None:
             if self.moved is not None and key not in self.seen:
-                while len(self.seen) >= _KEPT:
-                    self.seen.pop(next(iter(self.seen)), None)
-                self.seen[key] = None
+                if len(self.seen) >= _KEPT:
+                    self.seen.clear()
+                self.seen.add(key)
                 self.moved.launch(addresses, scalars, workspace, stream)
                 return
             found = self.launcher(addresses, scalars, workspace)
+            while len(self.launchers) >= _KEPT:
+                self.launchers.pop(next(iter(self.launchers)), None)
+            self.launchers[key] = found
         found(stream)
+
+    @cached_property
+    def count(self) -> int:
+        """How many tensors it has."""
+        return len(self.operands) + len(self.results)
 
     def launcher(
         self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None = None
     ) -> Launcher:
-        """The launcher for these addresses (operands, then results) and scalars, and a workspace where one is needed.
+        """A launcher for these addresses (operands, then results) and scalars, and a workspace where one is needed.
 
         Raises:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
         """
-        key = (addresses, scalars, workspace)
-        found = self.launchers.get(key)
-        if found is None:
-            found = self._bound(addresses, scalars, workspace)
-            while len(self.launchers) >= _KEPT:
-                self.launchers.pop(next(iter(self.launchers)), None)
-            self.launchers[key] = found
-        return found
-
-    def _bound(self, addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None) -> Launcher:
         forms = (*self.operands, *self.results)
         for form, address in zip(forms, addresses, strict=True):
             if form.span:
@@ -339,17 +349,30 @@ class Plan:
         return found
 
 
-def _allocated(t: TensorSpec, dims: dict[str, int], use: Use) -> Form:
-    """The form of a result to allocate: without gaps if its alignment allows, else with padded rows."""
-    shape = stored.stored_shape(t, dims)
-    strides = stored.dense(t, shape)
-    padded, step = list(strides), 1
-    for axis in stored.memory_order(t):
-        padded[axis] = step
-        step = stored.align_up(step * max(shape[axis], 1), max(1, t.align // stored.itemsize(t.dtype)))
-    form = Form.of(t, shape, tuple(padded))
-    walks = use.mapped or all(padded[a] == strides[a] or a in use.strides for a in range(len(shape)))
-    return form if walks else Form.of(t, shape, strides)
+def packed(scalars: tuple[float, ...]) -> tuple[Any, ...]:
+    """Scalars as a part of a launcher's key: by their bits, which tell -0.0 from 0.0, and one NaN is another."""
+    return (struct.pack(f"{len(scalars)}d", *scalars),) if scalars else ()
+
+
+def allocated(
+    t: TensorSpec, dims: Mapping[str, int], use: Use, largest: Callable[[Any, Any], Any] = max
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(shape, strides) of a result to allocate: without gaps if its alignment allows, else with padded rows.
+
+    Args:
+        largest: max, or what does its work where sizes are symbols.
+    """
+    shape, order = stored.stored_shape(t, dims), stored.memory_order(t)
+    multiple = max(1, t.align // stored.itemsize(t.dtype))
+    gapless, padded = [0] * len(shape), [0] * len(shape)
+    step = wide = 1
+    for place, axis in enumerate(order):
+        gapless[axis], padded[axis] = step, wide
+        if place + 1 < len(order):
+            extent = largest(shape[axis], 1)
+            step, wide = step * extent, stored.align_up(wide * extent, multiple)
+    walks = use.mapped or all(a in use.strides or padded[a] == gapless[a] for a in order)
+    return shape, tuple(padded if walks else gapless)
 
 
 def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:

@@ -118,6 +118,13 @@ def adopt(name: str, value: Any, stream: int, locate: Callable[[int], Place]) ->
 def _from_torch(name: str, value: Any) -> TensorView:
     if str(value.layout) != "torch.strided":
         raise ArgumentError(f"{name} is not a dense tensor", got=str(value.layout), fix=f"{name}.to_dense()")
+    if value.is_neg() or value.is_conj():
+        how = "neg" if value.is_neg() else "conj"
+        raise ArgumentError(
+            f"{name} is a lazy view: its memory holds other values",
+            got=f"{name}.is_{how}()",
+            fix=f"{name}.resolve_{how}()",
+        )
     device = value.device
     place = (device.type, device.index or 0)
     shape, strides = tuple(value.shape), tuple(value.stride())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scalec.runtime.device import Device
 
-_PER_THREAD = 2  # CU_STREAM_PER_THREAD: one handle, a stream for each host thread
+PER_THREAD = 2  # CU_STREAMPER_THREAD: one handle, a stream for each host thread
 
 
 class Workspace(NamedTuple):
@@ -35,7 +35,7 @@ class Workspaces:
 
     def of(self, stream: int, needed: tuple[int, int]) -> Workspace:
         """The workspace of a stream, with at least so many bytes of parts and of counters."""
-        key = (stream, threading.get_ident() if stream == _PER_THREAD else 0)
+        key = (stream, threading.get_ident() if stream == PER_THREAD else 0)
         found = self._made.get(key)
         if found is not None and found.part_bytes >= needed[0] and found.counter_bytes >= needed[1]:
             return found

@@ -97,6 +97,33 @@ def test_a_moved_launch_is_that_of_new_parameters(device, gemm):
     assert len({str(x.parameters) for x in moved}) == len(places)
 
 
+def test_what_stays_where_it_was_is_not_moved(device, gemm):
+    """Weights stay, activations move; a refused call between two others leaves nothing half moved."""
+    b = Tensor((512, 1024), at=7 << 30)
+
+    def call(at: int, out: int) -> list:
+        given = gemm_tensors(at=at) | {"B": b}
+        gemm(*given.values(), out=Tensor((256, 512), "<V2", at=out))
+        return device.launches[-1].parameters
+
+    def wanted(at: int, out: int) -> list:
+        found = FakeDevice()
+        given = gemm_tensors(at=at) | {"B": b}
+        Kernel(gemm_spec(), b"", device=found)(*given.values(), out=Tensor((256, 512), "<V2", at=out))
+        return found.launches[-1].parameters
+
+    call(1 << 30, 8 << 30)
+    moves = []
+    for i, (at, out) in enumerate([(2, 8), (2, 9), (3, 9), (1, 9), (3, 10), (2, 12)]):
+        before = device.moved
+        assert call(at << 30, out << 30) == wanted(at << 30, out << 30)
+        moves.append(device.moved - before)
+        if i == 2:
+            with pytest.raises(ArgumentError, match="C begins at address"):
+                call(4 << 30, (9 << 30) + 1)
+    assert moves == [2, 0, 1, 1, 1, 1]  # tensor maps: A's and at first B's
+
+
 @pytest.mark.parametrize(
     ("at", "message"),
     [(0, "C is NULL"), (0x8001, "not a multiple of"), (0x20_0000, "C overlaps A in memory")],

@@ -1,0 +1,184 @@
+"""Host time of a call, until its launch is on its way, beside torch's own calls.
+
+    python benchmarks/launch.py -o result.json               compiles and measures on this machine
+    python benchmarks/launch.py --write-bundle DIR           compiles here, needs no GPU
+    python benchmarks/launch.py --bundle DIR -o result.json  measures there, needs no compiler
+
+Every contender makes bursts of calls on an idle GPU, which is waited for between them and not timed; bursts of all
+contenders are interleaved in shuffled rounds. Needs torch. Runs from a checkout, whether or not scalec is installed.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import platform
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+PROGRAMS = {
+    "fp8": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)",
+    "bf16": "C[m,n] = A[m,k] @ B[n,k]",
+}
+DIMS = {"m": 16, "n": 7168, "k": 2048}
+SETS = 600  # of tensors, each elsewhere: more than a plan keeps launchers for, so none has been seen lately
+CALLS = 64  # of a burst: far from the 1024 launches at which a stream's queue is full
+WARM = 4  # calls before those that are timed
+
+Call = Callable[[], Any]
+
+
+def tensors(torch: Any, spec: Any, dims: Mapping[str, int], device: str, sets: int) -> list[tuple[list[Any], Any]]:
+    """(operands, result) as often as asked, each in memory of its own but for B and its scales, the weights."""
+    from scalec.bench.inputs import make_inputs
+
+    first = make_inputs(spec, dict(dims), 1, device)
+    (result,) = first.outputs.values()
+    weights = {name for name in first.values if name.startswith("B")}
+    return [
+        ([v if name in weights else v.clone() for name, v in first.values.items()], torch.empty_like(result))
+        for _ in range(sets)
+    ]
+
+
+def of_kernel(torch: Any, kernel: Any, dims: Mapping[str, int], device: str, sets: int = SETS) -> dict[str, Call]:
+    """Calls of one kernel. Fresh ones have the activations, and the result where it is given, elsewhere each time."""
+    every = tensors(torch, kernel.spec, dims, device, sets)
+    (operands, out), turns, others = every[0], itertools.cycle(every), itertools.cycle(every)
+    op = kernel.op
+
+    def fresh_out() -> None:
+        given, result = next(turns)
+        kernel(*given, out=result)
+
+    def fresh() -> None:
+        kernel(*next(others)[0])
+
+    made = {
+        "repeated, out=": lambda: kernel(*operands, out=out),
+        "repeated": lambda: kernel(*operands),
+        "fresh tensors, out=": fresh_out,
+        "fresh tensors": fresh,
+        "as torch's op": lambda: op.default(*operands),
+    }
+    made["repeated, out="]()
+    made["repeated, out="]()
+    (launch,) = [found for plan in _plans(kernel) for found in plan.launchers.values()][-1:]
+    stream = torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
+    made["the driver alone"] = lambda: launch(stream)
+    return made
+
+
+def _plans(kernel: Any) -> list[Any]:
+    return [plan for loaded in kernel._loaded.values() for plan in loaded.plans.values()]
+
+
+def of_torch(torch: Any, dims: Mapping[str, int], device: str) -> dict[str, Call]:
+    """torch's products of the same sizes, and an allocation."""
+    m, n, k = (dims[d] for d in "mnk")
+    a, b = (torch.randn(rows, k, device=device).bfloat16() for rows in (m, n))
+    out, turned = torch.empty(m, n, device=device, dtype=torch.bfloat16), b.t()
+    a8, b8 = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t()
+    one = torch.ones((), device=device)
+    scaled = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16}
+    return {
+        "torch.mm, out=": lambda: torch.mm(a, turned, out=out),
+        "torch.mm": lambda: torch.mm(a, turned),
+        "torch._scaled_mm (tensorwise)": lambda: torch._scaled_mm(a8, b8, **scaled),
+        "torch.empty": lambda: torch.empty((m, n), device=device, dtype=torch.bfloat16),
+        "an empty function": lambda: None,
+    }
+
+
+def measure(
+    contenders: Mapping[str, Call], rounds: int, calls: int, wait: Call, clock: Callable[[], int] = time.perf_counter_ns
+) -> dict[str, dict[str, float]]:
+    """Microseconds of a call of each contender, over `rounds` bursts: median, first decile, least."""
+    order, taken = list(contenders), {name: [] for name in contenders}
+    shuffle = random.Random(0).shuffle
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            call = contenders[name]
+            for _ in range(WARM):
+                call()
+            wait()
+            gc.disable()
+            start = clock()
+            for _ in range(calls):
+                call()
+            taken[name].append((clock() - start) / calls / 1e3)
+            gc.enable()
+            wait()
+    return {
+        name: {
+            "us": round(statistics.median(found), 2),
+            "decile": round(sorted(found)[len(found) // 10], 2),
+            "least": round(min(found), 2),
+        }
+        for name, found in taken.items()
+    }
+
+
+def of_host() -> dict[str, str]:
+    """What the figures depend on beside the GPU: processor, Python, cuda-bindings."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return {"cpu": model, "python": platform.python_version(), "cuda-bindings": metadata.version("cuda-bindings")}
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.option("--write-bundle", "written", metavar="DIR", help="Compile into this bundle and stop.")
+@click.option("--bundle", metavar="DIR", help="Measure the kernels of this bundle.")
+@click.option("--rounds", default=101, show_default=True, help="Bursts of each contender.")
+@click.option("-o", "output", metavar="PATH", help="Write JSON there.")
+def main(written: str | None, bundle: str | None, rounds: int, output: str | None) -> None:
+    import scalec
+    from scalec.bench import provenance
+    from scalec.commands.bench import from_bundle
+    from scalec.runtime.bundle import write
+
+    fixed = {d: size for d, size in DIMS.items() if d != "m"}
+
+    def compiled(program: str) -> Any:
+        return scalec.compile(program, target="sm_90a", dims=fixed)
+
+    if written:
+        write(written, [compiled(program) for program in PROGRAMS.values()])
+        provenance.write(written)
+        return
+    import torch
+
+    contenders, schedules = of_torch(torch, DIMS, "cuda"), {}
+    with torch.inference_mode():
+        for name, program in PROGRAMS.items():
+            kernel = from_bundle(bundle, program)(DIMS) if bundle else compiled(program)
+            schedules[name] = kernel.spec.schedule
+            contenders |= {f"{name}: {what}": c for what, c in of_kernel(torch, kernel, DIMS, "cuda").items()}
+        rows = measure(contenders, rounds, CALLS, torch.cuda.synchronize)
+    for name, row in rows.items():
+        click.echo(f"{name:40s} {row['us']:8.2f} us   decile {row['decile']:8.2f}   least {row['least']:8.2f}")
+    if output:
+        compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
+        data = {**provenance.of_machine(), **of_host(), **compiler, "programs": PROGRAMS, "schedules": schedules}
+        method = f"bursts of {CALLS} calls on an idle GPU, interleaved in {rounds} shuffled rounds; host time of a call"
+        data |= {"dims": DIMS, "method": method, "rows": rows}
+        Path(output).write_text(json.dumps(data, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""A kernel as an op of torch's: `torch.ops.scalec.<name>`, for torch.compile, torch.export and tensors without memory.
+
+    C_5f3a...(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale) -> Tensor
+    C_5f3a....out(Tensor A, Tensor B, Tensor A_scale, Tensor B_scale, Tensor(a!) C) -> ()
+
+A kernel that accumulates has the second form only, as its default overload. An op is registered when it is first
+asked for, and stays, with its kernel, as long as the process: torch keeps ops by name. The name is made of what the
+kernel is, so torch.compile's caches find it again in another process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from scalec.abi import KernelSpec
+from scalec.errors import ArgumentError
+from scalec.runtime import checks, plan, stored, torch_calls
+from scalec.runtime.tensors import TensorView, torch_dtype
+
+if TYPE_CHECKING:
+    from scalec.runtime.kernel import Kernel
+
+NAMESPACE = "scalec"
+_lock = threading.Lock()
+_registered: dict[str, Kernel] = {}
+_libraries: list[Any] = []
+
+
+def call(kernel: Kernel, values: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any) -> Any:
+    """The call through torch's dispatcher.
+
+    Raises:
+        ArgumentError: a stream is given, which an op cannot take.
+    """
+    if stream is not None:
+        refuse_stream()
+    if outs is None:
+        return kernel.op.default(*values)
+    getattr(kernel.op, overload(kernel.spec))(*values, *outs)
+    return outs[0] if len(outs) == 1 else outs
+
+
+def refuse_stream() -> None:
+    """Refuses a stream, which an op cannot take."""
+    raise ArgumentError(
+        "stream is given in a call that torch sees as an op",
+        expected="torch's current stream",
+        fix="call it inside `with torch.cuda.stream(stream):`",
+    )
+
+
+def overload(spec: KernelSpec) -> str:
+    """The overload that is given results to write."""
+    return "default" if any(t.inout for t in spec.results) else "out"
+
+
+def registered(kernel: Kernel) -> Any:
+    """The op (an OpOverloadPacket) of a kernel, registered now if it has not been.
+
+    Raises:
+        ArgumentError: torch has not been imported.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise ArgumentError("an op is one of torch's, which has not been imported", fix="import torch")
+    with _lock:
+        full = _name(kernel)
+        while (known := _registered.get(full)) is not None:
+            if known.fixed is kernel.fixed:  # the same program, compiled or loaded twice
+                break
+            full = f"{full}_"
+        else:
+            _registered[full] = kernel
+            _register(torch, kernel, full)
+    return getattr(getattr(torch.ops, NAMESPACE), full)
+
+
+def _register(torch: Any, kernel: Kernel, full: str) -> None:
+    library = torch.library.Library(NAMESPACE, "FRAGMENT")
+    spec, names = kernel.spec, _argument_names(kernel.spec)
+    # Inductor may choose other strides for what an op without this tag reads, and the kernel was made for these
+    tags = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
+    inputs = [f"{'float' if t.scalar else 'Tensor'} {n}" for t, n in zip(spec.operands, names, strict=False)]
+    written = [f"Tensor({_alias(i)}!) {n}" for i, n in enumerate(names[len(inputs) :])]
+    results = "Tensor" if len(written) == 1 else f"({', '.join(['Tensor'] * len(written))})"
+    _libraries.append(library)
+    if overload(spec) == "out":
+        _define(torch, library, kernel, full, f"({', '.join(inputs)}) -> {results}", tags)
+        full += ".out"
+    _define(torch, library, kernel, full, f"({', '.join([*inputs, *written])}) -> ()", tags)
+
+
+def _define(torch: Any, library: Any, kernel: Kernel, name: str, schema: str, tags: list[Any]) -> None:
+    """One overload: what it does, what it does to tensors without memory, and that nothing is differentiated."""
+    library.define(name + schema, tags=tags)
+    packet, _, which = name.partition(".")
+    count, given, names = len(kernel.spec.operands), schema.endswith("()"), _argument_names(kernel.spec)
+
+    def run(*args: Any) -> Any:
+        found = kernel.run(args[:count], args[count:] if given else None)
+        return None if given else found
+
+    def fake(*args: Any) -> Any:
+        made = _results(kernel, args[:count], args[count:] if given else None)
+        return None if given else made[0] if len(made) == 1 else made
+
+    def refuse(keys: Any, *args: Any) -> Any:
+        torch_calls.refuse_gradients(torch, names, args)
+        op = getattr(getattr(getattr(torch.ops, NAMESPACE), packet), which or "default")
+        return op.redispatch(keys & torch._C._after_autograd_keyset, *args)
+
+    library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+    library.impl(name, refuse, "Autograd", with_keyset=True)
+
+
+def _name(kernel: Kernel) -> str:
+    """The program's entry, and a digest of all that it computes with."""
+    parts = (kernel.spec.to_json().encode(), kernel.cubin, kernel.ptx.encode())
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts))
+    return f"{kernel.spec.entry.replace('$', '_').replace('%', '_')}_{digest.hexdigest()[:16]}"
+
+
+def _argument_names(spec: KernelSpec) -> list[str]:
+    """Names of operands, then results, that a schema can have."""
+    found: list[str] = []
+    for i, t in enumerate((*spec.operands, *spec.results)):
+        fits = t.name.isidentifier() and t.name.isascii() and not keyword.iskeyword(t.name) and t.name != "self"
+        found.append(t.name if fits else f"argument_{i}")
+    return found
+
+
+def _alias(i: int) -> str:
+    return chr(ord("a") + i) if i < 26 else f"a{i}"
+
+
+def _results(kernel: Kernel, values: tuple[Any, ...], outs: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    """Results without memory, of the shapes, strides and types that a launch would give; sizes may be symbols.
+
+    Raises:
+        ArgumentError: shapes or types that the kernel does not take.
+    """
+    import torch
+
+    spec = kernel.spec
+    operands = [(t, v) for t, v in zip(spec.operands, values, strict=True) if not t.scalar]
+    given = [*operands, *zip(spec.results, outs or (), strict=False)]
+    views = {}
+    for t, value in given:
+        views[t.name] = stored.single(t, _view(value))
+        checks.check_type(t, views[t.name])
+        use = kernel.signature.uses[t.name]
+        checks.check_strides(t, views[t.name], use.strides, use.mapped, t in spec.results)
+    dims = checks.bind_dims(spec, views)
+    device = operands[0][1].device if operands else torch.device("cpu")
+    for t, value in given:
+        if value.device != device:
+            raise ArgumentError(
+                f"{t.name} is on {value.device}, {operands[0][0].name} is on {device}",
+                expected="all tensors on one device",
+                fix=f"{t.name}.to({str(device)!r})",
+            )
+    if outs is not None:
+        return outs
+    made = []
+    for t in spec.results:
+        shape, strides = plan.allocated(t, dims, kernel.signature.uses[t.name], torch.sym_max)
+        dtype = torch_calls.result_dtype(torch, t.dtype)
+        made.append(torch.empty_strided(shape, strides, dtype=dtype, device=device))
+    return tuple(made)
+
+
+def _view(value: Any) -> TensorView:
+    """A tensor without memory, its sizes as they are: numbers or symbols."""
+    place = (value.device.type, value.device.index or 0)
+    return TensorView(0, tuple(value.shape), tuple(value.stride()), torch_dtype(value.dtype), place, "torch")

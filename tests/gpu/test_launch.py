@@ -1,0 +1,210 @@
+"""Launches on a GPU: CUDA graphs, tensors elsewhere at each call, streams, and the kernel as an op of torch's."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import scalec
+from tests.gpu.test_dense import FP8, quantised
+
+pytestmark = pytest.mark.gpu
+
+M, N, K = 64, 2112, 7168
+# whole K, K in parts, and both where a launch may begin before the one before it has ended
+SCHEDULES = ["split=1, dependent=0", "split=4, dependent=0", "split=1, dependent=1024", "split=4, dependent=1024"]
+
+
+def compiled(schedule: str = "", program: str = FP8):
+    return scalec.compile(f"{program} with {schedule}" if schedule else program, dims={"n": N, "k": K})
+
+
+def sets(torch, count: int, m: int = M) -> list[list]:
+    """Operands of FP8, as often as asked: other values each time, all in other memory."""
+    (a, b, sa, sb), _, _ = quantised(torch, m, N, K)
+    made = []
+    for i in range(count):
+        rows = torch.randperm(m, device="cuda")
+        made.append(
+            [
+                a.view(torch.uint8)[rows].view(a.dtype),
+                b if i % 2 else b.clone(),
+                sa[rows].contiguous() * (1 + i),
+                sb.clone(),
+            ]
+        )
+    return made
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """quick(kernel): from now on its calls must be like earlier ones."""
+
+    def forbid(*_: object) -> None:
+        raise AssertionError("a call unlike any before")
+
+    return lambda kernel: monkeypatch.setattr(kernel, "_first", forbid)
+
+
+@pytest.mark.parametrize("allocated", [False, True], ids=["given", "allocated"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_graph_is_replayed_with_other_inputs(torch, schedule: str, allocated: bool) -> None:
+    kernel, every = compiled(schedule), sets(torch, 5)
+    wanted = [kernel(*given).clone() for given in every]
+    assert not torch.equal(wanted[0], wanted[1])
+    static = [t.clone() for t in every[0]]
+    out = torch.zeros_like(wanted[0])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        if allocated:
+            out = kernel(*static)
+        else:
+            kernel(*static, out=out)
+        doubled = out.float() * 2  # torch's kernel follows ours
+    for given, expected in zip(every, wanted, strict=True):
+        for to, value in zip(static, given, strict=True):
+            to.copy_(value)
+        for _ in range(20):
+            graph.replay()
+        assert torch.equal(out, expected)
+        assert torch.equal(doubled, expected.float() * 2)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_graph_of_many_launches(torch, schedule: str) -> None:
+    """Each link reads what the one before wrote; eager calls of the same kernel between replays change nothing."""
+    kernel = scalec.compile(f"C[m,n] = A[m,k] @ B[n,k] with {schedule}", dims={"n": 1024, "k": 1024})
+    torch.manual_seed(1)
+    b = torch.linalg.qr(torch.randn(1024, 1024, device="cuda"))[0].bfloat16().contiguous()
+    x = torch.randn(32, 1024, device="cuda").bfloat16()
+
+    def chain(a):
+        for _ in range(20):
+            a = kernel(a, b)
+        return a
+
+    wanted, wanted_minus = chain(x), chain(-x)
+    static, graph = x.clone(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = chain(static)
+    for value, expected in ((x, wanted), (-x, wanted_minus), (x, wanted)):
+        static.copy_(value)
+        graph.replay()
+        assert torch.equal(got, expected)
+        assert torch.equal(chain(-value), wanted_minus if value is x else wanted)
+
+
+@pytest.mark.parametrize("schedule", ["", "split=4"])
+def test_tensors_elsewhere_at_each_call(torch, quick, schedule: str) -> None:
+    """More than a plan keeps launchers for, twice each; what a call computes does not hang on the calls before it."""
+    kernel, one = compiled(schedule), compiled(schedule)
+    every = sets(torch, 300)
+    outs = [torch.zeros(M, N, device="cuda", dtype=torch.bfloat16) for _ in every]
+    wanted = [one(*given) for given in every]
+    kernel(*every[0], out=outs[0])
+    kernel(*every[0])
+    quick(kernel)
+    for given, out, expected in (*zip(every, outs, wanted, strict=True), *zip(every, outs[::-1], wanted, strict=True)):
+        assert kernel(*given, out=out) is out
+        assert torch.equal(out, expected)
+        assert torch.equal(kernel(*given), expected)
+
+
+def test_sizes_by_turns_on_two_streams(torch, quick) -> None:
+    kernel = compiled()
+    every = {m: sets(torch, 1, m)[0] for m in (1, 16, 64, 500)}
+    wanted = {m: kernel(*given) for m, given in every.items()}
+    quick(kernel)
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    for i in range(50):
+        with torch.cuda.stream(streams[i % 2]):
+            found = {m: kernel(*given) for m, given in every.items()}
+            assert all(torch.equal(found[m], wanted[m]) for m in every)
+    handle = streams[0].cuda_stream
+    for stream in (streams[0], handle):
+        found = kernel(*every[16], stream=stream)
+        streams[0].synchronize()
+        assert torch.equal(found, wanted[16])
+
+
+def test_another_gpu_than_the_current_one(torch, quick) -> None:
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    kernel, (given,) = compiled(), sets(torch, 1)
+    wanted = kernel(*given)
+    there = [t.to("cuda:1") for t in given]
+    kernel(*there)
+    quick(kernel)
+    for _ in range(3):
+        got = kernel(*there)
+        assert got.device.index == 1
+        assert torch.cuda.current_device() == 0
+        assert torch.equal(got.cpu(), wanted.cpu())
+        assert torch.equal(kernel(*given), wanted)
+
+
+PROGRAMS = {
+    "fp8": FP8,
+    "scalar": "C[m,n] = alpha * (A[m,k] @ B[n,k])",
+    "accumulated": "C[m,n] += A[m,k] @ B[n,k]",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_opcheck(torch, name: str) -> None:
+    kernel = compiled(program=PROGRAMS[name])
+    a, b = (torch.randn(rows, K, device="cuda").bfloat16() for rows in (M, N))
+    c = torch.randn(M, N, device="cuda").bfloat16()
+    given = {"fp8": sets(torch, 1)[0], "scalar": [0.5, a, b], "accumulated": [a, b, c]}[name]
+    tests = ["test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    tests += ["test_schema"] if name != "fp8" else []  # torch compares no FP8
+    assert torch.library.opcheck(kernel.op.default, given, test_utils=tests) == dict.fromkeys(tests, "SUCCESS")
+
+
+# torch's inductor builds code with a C compiler; "reduce-overhead" captures what it has built into CUDA graphs
+OPTIONS = {
+    "aot_eager": {"backend": "aot_eager"},
+    "inductor": {},
+    "reduce-overhead": {"mode": "reduce-overhead"},
+}
+
+
+@pytest.fixture(params=OPTIONS)
+def options(torch, request) -> dict:
+    if request.param != "aot_eager" and not (shutil.which("g++") and shutil.which("gcc")):
+        pytest.skip("no C compiler for torch's inductor")
+    torch._dynamo.reset()
+    return OPTIONS[request.param]
+
+
+def test_torch_compile(torch, options: dict) -> None:
+    kernel = compiled()
+
+    def layer(a, b, sa, sb):
+        return torch.relu(kernel(a, b, sa, sb)).float() + 1
+
+    fast = torch.compile(layer, fullgraph=True, **options)
+    with torch.inference_mode():
+        for m in (M, 16, 100):
+            for given in sets(torch, 4, m):
+                torch.compiler.cudagraph_mark_step_begin()
+                assert torch.equal(fast(*given), layer(*given))
+
+
+def test_results_given_to_a_compiled_function(torch, options: dict) -> None:
+    kernel, every = compiled(), sets(torch, 4)
+    out = torch.zeros(M, N, device="cuda", dtype=torch.bfloat16)
+
+    def run(a, b, sa, sb, out):
+        kernel(a, b, sa, sb, out=out)
+        return out * 2
+
+    fast = torch.compile(run, fullgraph=True, **options)
+    with torch.inference_mode():
+        for given in every:
+            torch.compiler.cudagraph_mark_step_begin()
+            doubled = fast(*given, out)
+            assert torch.equal(out, kernel(*given))
+            assert torch.equal(doubled, out * 2)

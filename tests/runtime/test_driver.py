@@ -1,0 +1,100 @@
+"""Launches through cuda-bindings, whose driver calls are recorded: no driver is needed."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from scalec.errors import DeviceError
+from scalec.runtime.driver import CudaDevice, GpuFacts
+
+bindings = pytest.importorskip("cuda.bindings.driver")
+
+OURS, THEIRS = 0x100, 0x200
+
+
+class Driver(SimpleNamespace):
+    """cuda.bindings.driver: its types, and calls that succeed unless `fails` says otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__(current=OURS, launches=[], pushed=[], fails=0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(bindings, name)
+
+    def cuCtxGetCurrent(self) -> Any:
+        return bindings.CUresult.CUDA_SUCCESS, bindings.CUcontext(self.current)
+
+    def cuCtxPushCurrent(self, context: Any) -> Any:
+        self.pushed.append(self.current)
+        self.current = int(context)
+        return (bindings.CUresult.CUDA_SUCCESS,)
+
+    def cuCtxPopCurrent(self) -> Any:
+        self.current = self.pushed.pop()
+        return bindings.CUresult.CUDA_SUCCESS, bindings.CUcontext(OURS)
+
+    def cuLaunchKernelEx(self, config: Any, function: Any, table: int, extra: int) -> Any:
+        c = config
+        pointers = (ctypes.c_void_p * 2).from_address(table)
+        values = [ctypes.c_int32.from_address(p).value for p in pointers]
+        grid, block = (c.gridDimX, c.gridDimY, c.gridDimZ), (c.blockDimX, c.blockDimY, c.blockDimZ)
+        dependent = [int(a.value.programmaticStreamSerializationAllowed) for a in c.attrs[: c.numAttrs]]
+        shape = (function, grid, block, c.sharedMemBytes, int(c.hStream), dependent, values, self.current, extra)
+        self.launches.append(shape)
+        return (bindings.CUresult(self.fails),)
+
+    def cuGetErrorName(self, status: Any) -> Any:
+        return bindings.CUresult.CUDA_SUCCESS, b"CUDA_ERROR_OF_TEST"
+
+    def cuGetErrorString(self, status: Any) -> Any:
+        return bindings.CUresult.CUDA_SUCCESS, b"made up"
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    made = Driver()
+    monkeypatch.setattr("scalec.runtime.driver._cuda", lambda: made)
+    return made
+
+
+@pytest.fixture
+def device(driver):
+    return CudaDevice(GpuFacts(0, "NVIDIA Test", (9, 0), 132, "sm_90a"), bindings.CUcontext(OURS))
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_a_launch(driver, device, dependent):
+    slots = [ctypes.c_int32(5), ctypes.c_int32(6)]
+    launch = device.prepare("f", 132, 384, 200000, slots, dependent=dependent)
+    attributes = [1] if dependent else []
+    for stream in (0, 7, 0):
+        slots[1].value += 1
+        launch(stream)
+        assert driver.launches[-1] == (
+            "f", (132, 1, 1), (384, 1, 1), 200000, stream, attributes, [5, slots[1].value], OURS, 0
+        )  # fmt: skip
+
+
+def test_the_threads_context_is_ours_in_a_launch_and_its_own_after_it(driver, device):
+    launch = device.prepare("f", 1, 32, 0, [ctypes.c_int32(5), ctypes.c_int32(6)])
+    for current in (THEIRS, 0, OURS):
+        driver.current = current
+        launch(0)
+        assert driver.launches[-1][-2] == OURS
+        assert (driver.current, driver.pushed) == (current, [])
+
+
+def test_a_refused_launch_says_why(driver, device):
+    launch = device.prepare("f", 132, 384, 200000, [ctypes.c_int32(5), ctypes.c_int32(6)])
+    driver.fails = 1
+    for current in (OURS, THEIRS):
+        driver.current = current
+        with pytest.raises(DeviceError) as caught:
+            launch(0)
+        assert str(caught.value).startswith("cuLaunchKernelEx of 132 CTAs of 384 threads, 200000 bytes shared failed")
+        assert "CUDA_ERROR_OF_TEST made up (1)" in caught.value.got
+        assert driver.current == current

@@ -1,0 +1,332 @@
+"""Calls with nothing but torch's tensors: what is known from an earlier call, and what must never be taken for it."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+import pickle
+import weakref
+from dataclasses import replace
+
+import pytest
+
+from scalec.abi import TensorSpec
+from scalec.errors import ArgumentError
+from scalec.runtime import torch_calls
+from scalec.runtime.bundle import Program
+from scalec.runtime.kernel import Kernel
+from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def device():
+    return FakeDevice(place=("cpu", 0))
+
+
+@pytest.fixture(params=["guards", "attributes"])
+def ways(request, monkeypatch):
+    """With torch's guards, and without."""
+    if request.param == "attributes":
+        monkeypatch.setattr(torch_calls, "_guards", lambda _torch: None)
+    else:
+        assert torch_calls._guards(torch) is not None
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """quick(kernel): from now on its calls must be like earlier ones."""
+
+    def forbid(*_: object) -> None:
+        raise AssertionError("a call unlike any before")
+
+    return lambda kernel: monkeypatch.setattr(kernel, "_first", forbid)
+
+
+def operands(m: int = 64, n: int = 96, k: int = 32) -> list:
+    return [torch.zeros(m, k, dtype=torch.bfloat16), torch.zeros(k, n, dtype=torch.bfloat16), torch.zeros(n)]
+
+
+def launched(device: FakeDevice) -> list:
+    """Parameters and grid of the last launch."""
+    last = device.launches[-1]
+    return [*last.parameters, last.grid, last.stream]
+
+
+def fresh(spec, given, **named) -> list:
+    """What the same call launches that is the first of its kernel; a refusal as its message."""
+    device = FakeDevice(place=("cpu", 0))
+    try:
+        Kernel(spec, b"", device=device)(*given, **named)
+    except ArgumentError as error:
+        return [str(error)]
+    return launched(device)
+
+
+@pytest.mark.usefixtures("ways")
+def test_repeated_calls_are_known(device, quick):
+    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
+    kernel(2, *given), kernel(2, *given, out=out)
+    quick(kernel)
+    for _ in range(3):
+        c = kernel(2, *given)
+        assert (c.shape, c.stride(), c.dtype) == ((64, 96), (96, 1), torch.float32)
+        assert launched(device)[:-2] == [2.0, *_slots(given, c)]
+        assert kernel(3.5, *given, out=out) is out
+        assert launched(device)[:-2] == [3.5, *_slots(given, out)]
+    other = operands()  # elsewhere
+    c = kernel(2, *other)
+    assert launched(device)[:-2] == [2.0, *_slots(other, c)]
+
+
+def _slots(given, c) -> list:
+    a, b, bias = given
+    return [a.data_ptr(), b.data_ptr(), b.stride(0), bias.data_ptr(), c.data_ptr(), a.shape[1]]
+
+
+@pytest.mark.usefixtures("ways")
+def test_shapes_by_turns_are_known(device, quick):
+    kernel = Kernel(simple_spec(), b"", device=device)
+    calls = [operands(m, n) for m, n in ((64, 96), (200, 96), (200, 160), (1, 1))]
+    for given in calls:
+        kernel(1, *given)
+    quick(kernel)
+    for given in [*calls, *reversed(calls)]:
+        c = kernel(1, *given)
+        assert c.shape == (given[0].shape[0], given[1].shape[1])
+        assert launched(device)[1:-2] == _slots(given, c)
+        tiles = math.ceil(c.shape[0] / 64) * math.ceil(c.shape[1] / 64)
+        assert device.launches[-1].grid == tiles
+
+
+def _resized(a):
+    a.resize_(32, 32)
+
+
+def _set(a):
+    a.set_(torch.zeros(64 * 32, dtype=torch.bfloat16), 0, (64, 32), (32, 1))
+
+
+def _transposed(a):
+    a.set_(torch.zeros(64 * 32, dtype=torch.bfloat16), 0, (64, 32), (1, 64))
+
+
+def _data(a):
+    a.data = torch.zeros(64, 40, dtype=torch.bfloat16)[:, :32]
+
+
+def _type(a):
+    a.data = torch.zeros(64, 32)
+
+
+def _strided(a):
+    a.as_strided_((64, 32), (16, 1))
+
+
+def _turned(a):
+    a.t_()
+
+
+CHANGES = [_resized, _set, _transposed, _data, _type, _strided, _turned]
+
+
+@pytest.mark.usefixtures("ways")
+@pytest.mark.parametrize("given_out", [False, True], ids=["allocated", "given"])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__[1:])
+def test_a_tensor_that_was_changed_in_place_is_another(device, change, given_out):
+    """The same Python objects, and where the memory is the same too, other shapes, strides or types."""
+    kernel, given = Kernel(simple_spec(), b"", device=device), operands()
+    named = {"out": torch.zeros(64, 96)} if given_out else {}
+    for _ in range(3):
+        kernel(1, *given, **named)
+    before = len(device.launches)
+    change(given[0])
+    wanted = fresh(simple_spec(), (1, *given), **named)
+    if len(wanted) == 1:
+        with pytest.raises(ArgumentError) as caught:
+            kernel(1, *given, **named)
+        assert [str(caught.value)] == wanted
+        assert len(device.launches) == before
+        return
+    kernel(1, *given, **named)
+    got = launched(device)
+    if not given_out:
+        got[5], wanted[5] = 0, 0  # the result's address
+    assert got == wanted
+
+
+@pytest.mark.usefixtures("ways")
+def test_scalars_are_told_apart_by_their_bits(device):
+    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
+    for _ in range(2):
+        for alpha in (0.0, -0.0, 1, 1.5, float("nan")):
+            for _ in range(2):
+                kernel(alpha, *given, out=out)
+            seen = device.launches[-1].parameters[0]
+            assert (str(seen), math.copysign(1, seen)) == (str(float(alpha)), math.copysign(1, alpha))
+    with pytest.raises(ArgumentError, match="alpha is too large for f32"):
+        kernel(1e39, *given, out=out)
+
+
+@pytest.mark.usefixtures("ways")
+def test_a_wrong_number_of_arguments_is_refused_after_a_right_one(device):
+    kernel, given = Kernel(simple_spec(), b"", device=device), operands()
+    out = torch.zeros(64, 96)
+    kernel(1, *given), kernel(1, *given, out=out)
+    for wrong in ((1, *given[:2]), (1, *given, given[0])):
+        with pytest.raises(ArgumentError, match=r"missing argument bias|takes 4 arguments, 5 were given"):
+            kernel(*wrong)
+        with pytest.raises(ArgumentError, match=r"missing argument bias|takes 4 arguments, 5 were given"):
+            kernel(*wrong, out=out)
+    with pytest.raises(ArgumentError, match="A is not a tensor"):
+        kernel(1, 7, *given[1:])
+    with pytest.raises(ArgumentError, match="A is None"):
+        kernel(1, None, *given[1:])
+
+
+@pytest.mark.usefixtures("ways")
+def test_one_tensor_given_twice(device):
+    square = (TensorSpec("A", "bf16", (M, K), align=2), TensorSpec("B", "bf16", (M, K), align=2))
+    spec = simple_spec(operands=square, arguments=simple_spec().arguments[1:3])
+    spec = replace(spec, results=(TensorSpec("C", "f32", (M,), align=4),), launch=replace(spec.launch, tiles=()))
+    kernel, a, b = Kernel(spec, b"", device=device), torch.zeros(8, 8).bfloat16(), torch.zeros(8, 8).bfloat16()
+    for x, y in ((a, a), (a, b), (a, a), (b, b)):
+        kernel(x, y)
+        assert device.launches[-1].parameters == [x.data_ptr(), y.data_ptr()]
+
+
+@pytest.mark.usefixtures("ways")
+def test_what_requires_grad_is_refused(device):
+    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
+    weight = torch.nn.Parameter(given[1])
+    for named in ({}, {"out": out}):
+        for _ in range(2):  # known, and not
+            with pytest.raises(ArgumentError) as caught:
+                kernel(1, given[0], weight, given[2], **named)
+            assert str(caught.value) == (
+                "B requires grad, and a kernel has no backward\n"
+                "  expected: a call that nothing is differentiated through\n"
+                "  fix: call it under torch.no_grad() or torch.inference_mode(), or give B.detach()"
+            )
+            for mode in (torch.no_grad, torch.inference_mode):
+                with mode():
+                    assert not kernel(1, given[0], weight, given[2], **named).requires_grad
+            kernel(1, given[0], weight.detach(), given[2], **named)
+    kernel(1, *given)
+    given[0].requires_grad_()
+    with pytest.raises(ArgumentError, match="A requires grad"):
+        kernel(1, *given)
+
+
+@pytest.mark.usefixtures("ways")
+def test_autograd_learns_what_was_overwritten(device):
+    kernel, given = Kernel(simple_spec(), b"", device=device), operands()
+    x = torch.ones(64, 96, requires_grad=True)
+    for _ in range(3):
+        saved = torch.ones(64, 96)
+        y = (x * saved).sum()
+        kernel(1, *given, out=saved)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+
+@pytest.mark.usefixtures("ways")
+def test_inference_tensors(device):
+    kernel = Kernel(simple_spec(), b"", device=device)
+    with torch.inference_mode():
+        given = operands()
+        for _ in range(3):
+            made = kernel(1, *given)
+            assert made.is_inference()
+            kernel(1, *given, out=made)
+    assert not kernel(1, *operands()).is_inference()
+
+
+@pytest.mark.usefixtures("ways")
+def test_lazy_views_are_refused(device):
+    kernel, given = Kernel(simple_spec(), b"", device=device), operands()
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="bias is a lazy view: its memory holds other values"):
+            kernel(1, *given[:2], torch._neg_view(given[2]))
+        kernel(1, *given)
+
+
+def test_a_stream_that_is_given(device, quick):
+    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
+    kernel(1, *given), kernel(1, *given, out=out)
+    quick(kernel)
+    kernel(1, *given, stream=5), kernel(1, *given, out=out, stream=7)
+    assert [x.stream for x in device.launches] == [0, 0, 5, 7]
+    with pytest.raises(ArgumentError, match="stream is not a CUDA stream"):
+        kernel(1, *given, stream="fast")
+
+
+def test_results_are_allocated_with_their_strides(device):
+    spec = gemm_spec()
+    result = replace(spec.results[0], align=16)
+    kernel = Kernel(
+        replace(spec, results=(result, replace(result, name="D", dtype="f32", align=4))), b"", device=device
+    )
+    m, n, k = 6, 129, 256
+    given = [torch.zeros(m, k), torch.zeros(n, k), torch.zeros(m, 2), torch.zeros(2, 2)]
+    given[:2] = [t.to(torch.float8_e4m3fn) for t in given[:2]]
+    for _ in range(3):
+        c, d = kernel(*given)
+        assert (c.shape, c.stride(), c.dtype) == ((m, n), (136, 1), torch.bfloat16)
+        assert (d.shape, d.stride(), d.dtype) == ((m, n), (129, 1), torch.float32)  # nothing tells its strides
+        again = kernel(*given, out=(c, d))
+        assert again[0] is c
+        assert again[1] is d
+    known = torch_calls.allocator(torch, [((2, 3), (4, 1), "e2m1")], torch.device("cpu"))
+    assert [(t.shape, t.stride(), t.dtype) for t in known()] == [((2, 3), (4, 1), torch.uint8)]
+
+
+def test_a_program_remembers_its_choice_by_shape(device, monkeypatch):
+    fixed = [{"m": 64}, {"k": 32}, {}]
+    dims = [dict.fromkeys("mnk") | sizes for sizes in fixed]
+    program = Program("C", [Kernel(simple_spec(dims=d, entry=f"C{i}"), b"", device=device) for i, d in enumerate(dims)])
+    cases = [(operands(64), "C0"), (operands(8), "C1"), (operands(8, k=16), "C2"), (operands(64, k=16), "C0")]
+    searched = []
+    fitting = Program._fitting
+    monkeypatch.setattr(Program, "_fitting", lambda *given: searched.append(1) or fitting(*given))
+    for _ in range(3):
+        for given, name in cases:
+            program(1, *given)
+            assert device.launches[-1].function[0] == name
+    assert len(searched) == len(cases)
+    with pytest.raises(ArgumentError, match="missing argument bias"):
+        program(1, *cases[0][0][:2])
+
+
+def test_no_tensor_of_an_earlier_call_is_kept_alive(device):
+    kernel, given = Kernel(simple_spec(), b"", device=device), operands()
+    refs = [weakref.ref(t) for t in (*given, kernel(1, *given))]
+    del given
+    gc.collect()
+    assert [r() for r in refs] == [None] * 4
+
+
+def test_torch_without_its_internals(device, monkeypatch):
+    """The public ways give the same; torch's guards, where they are no longer what they were, are not used."""
+    monkeypatch.setattr(torch._C._dynamo.guards, "TensorGuards", lambda *_, **__: None)
+    monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
+    monkeypatch.delattr(torch._C, "_increment_version")
+    monkeypatch.setattr(torch.autograd.graph, "increment_version", lambda t: t.add_(0))
+    torch_calls._guards.cache_clear()
+    try:
+        assert torch_calls._guards(torch) is None
+        test_repeated_calls_are_known(device, lambda _: None)
+        test_autograd_learns_what_was_overwritten(device)
+    finally:
+        torch_calls._guards.cache_clear()
+
+
+def test_a_copy_of_a_module_has_the_same_kernel(device):
+    kernel = Kernel(simple_spec(), b"cubin", ptx="ptx")
+    Kernel(simple_spec(), b"", device=device)(1, *operands())
+    assert copy.deepcopy({"k": kernel})["k"] is kernel
+    again = pickle.loads(pickle.dumps(kernel))
+    assert (again.spec, again.cubin, again.ptx) == (kernel.spec, b"cubin", "ptx")
+    assert again.serial != kernel.serial
