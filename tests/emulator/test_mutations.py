@@ -28,10 +28,11 @@ from tests.emulator import sm100_faults, sm100_pair_faults, sm120_faults
 from tests.emulator.faults import EARLY, WRONG, Fault
 
 SEEDS = range(3)
+SMS = 2  # CTAs at once: one cluster, or two CTAs by themselves, each with more tiles than one
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with tile=128x128x128, cluster=1x2, stages=4, scale_path=bulk"
 THREAD = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with tile=128x64x128, cluster=1x1, stages=3, scale_path=thread"
 BF16 = "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=128x64x64, cluster=2x1, stages=4, warpgroups=2"
-SIZES_90 = {FP8: (140, 264, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320)}
+SIZES_90 = {FP8: (140, 136, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320)}
 
 
 FAULTS_90 = [
@@ -160,7 +161,7 @@ def outcome(program: str, ptx: str, seed: int) -> str:
     kernel, values, expected = compiled(program)
     m, n, k = SIZES[program]
     device = emulated.EmulatedDevice(TARGETS[program])
-    device.options = replace(device.options, seed=seed, max_instructions=300_000)
+    device.sms, device.options = SMS, replace(device.options, seed=seed, sms=SMS, max_instructions=300_000)
     changed = Kernel(kernel.spec, b"", ptx=ptx, device=device)
     arguments, (out,) = upload(device, changed.spec, values, {"m": m, "n": n, "k": k})
     segment = device.memory.find(out.pointer)
