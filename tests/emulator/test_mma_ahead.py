@@ -1,4 +1,4 @@
-"""Products of mma.sync that are computed with those before them: what each gives by itself, and where each is judged."""
+"""Products of mma.sync that are computed with those before them: each gives, and is judged, as by itself."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def matrix() -> np.ndarray:
 
 
 def test_a_product_of_another_ones_result(matrix: np.ndarray) -> None:
-    d, e, f = results("\n".join([product("d", "a", "b", "c"), product("e", "a", "b", "d"), product("f", "a", "b", "e")]),
-                      "d", "e", "f")  # fmt: skip
+    body = [product("d", "a", "b", "c"), product("e", "a", "b", "d"), product("f", "a", "b", "e")]
+    d, e, f = results("\n".join(body), "d", "e", "f")
     for found, times in ((d, 1), (e, 2), (f, 3)):
         np.testing.assert_array_equal(found, sums(times * matrix))
 
@@ -80,7 +80,7 @@ def test_operands_that_are_written_in_between(matrix: np.ndarray, guard: str) ->
 
 
 def test_a_jump_between_products(matrix: np.ndarray) -> None:
-    """The first pass begins at the second product, so that each pass computes with other operands than the one before."""
+    """The first pass begins at the second product; each pass has other operands than the one before."""
     body = ["mov.u32 %r1, 0;", "bra.uni MIDDLE;", "AGAIN:", product("d", "a", "b", "d"), "MIDDLE:"]
     body += [product("e", "a", "b", "e"), product("f", "a", "b", "c")]
     body += [*(f"xor.b32 %a{i}, %a{i}, {SIGN};" for i in range(4)), "add.u32 %r1, %r1, 1;"]
@@ -146,6 +146,6 @@ def test_the_unit_of_scaled_elements_divides_them(kind: str, most: int) -> None:
 def test_all_lanes_take_part_in_each() -> None:
     registers = ".reg .b32 %a<4>, %b<2>, %c<4>, %d<4>, %e<4>;"
     body = [product("d", "a", "b", "c"), "setp.lt.u32 %p1, %r0, 31;", f"@%p1 {product('e', 'a', 'b', 'c')}"]
-    text = module("\n".join([registers, "mov.u32 %r0, %laneid;", *body]), ".param .u64 p0, .param .u64 p1, .param .u64 p2"
-                  ", .param .u64 p3, .param .u64 p4, .param .u64 p5")  # fmt: skip
+    params = ", ".join(f".param .u64 p{i}" for i in range(6))
+    text = module("\n".join([registers, "mov.u32 %r0, %laneid;", *body]), params)
     assert refused(text, Finding, "lanes 0-30 only").kind == "divergence"

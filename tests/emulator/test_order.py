@@ -13,7 +13,7 @@ AGENTS = 5
 @pytest.mark.parametrize("serial", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(20))
 def test_the_first_epoch_that_is_unseen(serial: int, seed: int) -> None:
-    """Of this cluster's agents, of clusters from which something was acquired and from which nothing was, and of none."""
+    """Of this cluster's agents, of clusters from which something was acquired or nothing was, and none at all."""
     generator = np.random.default_rng(seed)
     order = Order(serial, AGENTS)
     order.acquired = {4} if seed % 2 else set()
