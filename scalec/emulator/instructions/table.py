@@ -95,11 +95,12 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
     Raises:
         NotModelled: there is none.
     """
-    words = [instruction.opcode, *instruction.modifiers]
-    for count in range(len(words), 0, -1):
-        found = _TABLE.get(".".join(words[:count]))
+    prefix = instruction.name
+    while prefix:
+        found = _TABLE.get(prefix)
         if found:
             return found
+        prefix = prefix.rpartition(".")[0]
     raise NotModelled(instruction.name, instruction.where)
 
 
