@@ -223,20 +223,22 @@ class _Together:
         """
         form = self.form
         a_type, b_type, result = form.types
-        matrices, unit = [], 1.0
-        for side, kind, fragment in ((0, a_type, form.a), (1, b_type, form.b)):
-            steps = self.sides[side]
-            matrix = decode(_matrices(warp, [s.gets[side] for s in steps], fragment), kind, form.packed)
-            if form.factors:
-                factors = np.array([s.scales[side].factors(warp, form.factors) for s in steps])  # type: ignore[index]
-                matrix = scaled(matrix, factors, form.scale_type)
-                unit *= scaled_unit(kind, factors, form.scale_type)
-            matrices.append(matrix)
+        a, unit_a = self._operand(warp, 0, a_type, form.a)
+        b, unit_b = self._operand(warp, 1, b_type, form.b)
         c = _matrices(warp, [self.c], form.c, len(self.turns)).view(_RESULTS[result])
         mode = warp.machine.options.tensor_core
-        d = multiply(*matrices, c, "" if form.factors else a_type, result, mode, b_kind=b_type, instruction="mma",
-                     saturate=form.saturate, unit=unit, pairs=(self.pairs[0], self.pairs[1]))  # fmt: skip
+        d = multiply(a, b, c, "" if form.factors else a_type, result, mode, b_kind=b_type, instruction="mma",
+                     saturate=form.saturate, unit=unit_a * unit_b, pairs=(self.pairs[0], self.pairs[1]))  # fmt: skip
         return form.c.registers(d)
+
+    def _operand(self, warp: Warp, side: int, kind: str, fragment: fragments.Fragment) -> tuple[np.ndarray, float]:
+        """The matrices of A (side 0) or B, scaled where there are scales, and then their unit."""
+        form, steps = self.form, self.sides[side]
+        matrix = decode(_matrices(warp, [s.gets[side] for s in steps], fragment), kind, form.packed)
+        if not form.factors:
+            return matrix, 0.0
+        factors = np.array([s.scales[side].factors(warp, form.factors) for s in steps if s.scales])
+        return scaled(matrix, factors, form.scale_type), scaled_unit(kind, factors, form.scale_type)
 
 
 def _matrices(
