@@ -26,13 +26,13 @@ from scalec.emulator.program import (
     Vector,
 )
 
-_TOKEN = re.compile(
+_TOKEN = re.compile(  # the most frequent first; no two begin with the same character, but for / of a comment
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
-      | (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<word>[.%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*)
+      | (?P<mark>[][{}()<>,;:@!|+*=~&^/?-])
       | (?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
           |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?)
-      | (?P<word>[.%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*)
-      | (?P<mark>[][{}()<>,;:@!|+*=~&^/?-])""",
+      | (?P<string>"(?:[^"\\]|\\.)*")""",
     re.VERBOSE | re.DOTALL,
 )
 _SPACES = {"reg", "local", "shared", "global", "const", "param", "tex"}
@@ -44,7 +44,7 @@ _SPECIAL = re.compile(
 )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Token:
     kind: str
     text: str
@@ -71,15 +71,16 @@ def parse(text: str) -> Module:
 
 def _tokens(text: str) -> Iterator[_Token]:
     line, at = 1, 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise PtxSyntaxError(f"character {text[at]!r} begins no PTX token", f"line {line}")
-        kind, found = str(match.lastgroup), match.group()
+    for match in _TOKEN.finditer(text):
+        if match.start() != at:
+            break
+        kind, found, at = str(match.lastgroup), match.group(), match.end()
         if kind != "skip":
             yield _Token(kind, found, line)
-        line += found.count("\n")
-        at = match.end()
+        if kind in ("skip", "string"):
+            line += found.count("\n")
+    if at < len(text):
+        raise PtxSyntaxError(f"character {text[at]!r} begins no PTX token", f"line {line}")
     yield _Token("end", "the end of the text", line)
 
 
@@ -99,15 +100,15 @@ class _Parser:
         return self.tokens[self.at]
 
     def next(self) -> _Token:
-        token = self.token
+        token = self.tokens[self.at]
         self.at += 1
         return token
 
     def peek(self, text: str) -> bool:
-        return self.token.text == text
+        return self.tokens[self.at].text == text
 
     def take(self, text: str) -> bool:
-        if self.token.text != text:
+        if self.tokens[self.at].text != text:
             return False
         self.at += 1
         return True
@@ -485,6 +486,8 @@ class _Parser:
                 return scope.registers[name]
             if name in scope.names:
                 return Symbol(scope.names[name], self.offset())
+            if not scope.ranges:
+                continue
             stem = name.rstrip("0123456789")
             if stem != name:
                 # a prefix may itself end in digits ("%r1_<3>" does not, "%f2<3>" might): the longest one wins
@@ -494,7 +497,8 @@ class _Parser:
                         number = int(name[cut:])
                         if number >= count:
                             raise self.error(f"{name} is past the {count} registers declared as {name[:cut]}<{count}>")
-                        return Reg(first + number, name, kind)
+                        found = scope.registers[name] = Reg(first + number, name, kind)
+                        return found
         if name.startswith("%"):
             if _SPECIAL.match(name):
                 return Special(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 TYPE_BITS = {
     "pred": 1,
@@ -115,6 +117,23 @@ class Group:
 Operand = Reg | Special | Imm | Symbol | Label | Vector | Address | Pair | Group
 
 
+def named(operands: Iterable[Operand | None]) -> set[int]:
+    """The indices of all registers that operands name."""
+    found: set[int] = set()
+    todo: list[Operand | None] = list(operands)
+    while todo:
+        operand = todo.pop()
+        if isinstance(operand, Reg):
+            found.add(operand.index)
+        elif isinstance(operand, Address):
+            todo += (operand.base, *operand.parts)
+        elif isinstance(operand, Vector | Group):
+            todo += operand.elements
+        elif isinstance(operand, Pair):
+            todo += (operand.first, operand.second)
+    return found
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One instruction.
@@ -135,7 +154,7 @@ class Instruction:
     line: int
     text: str
 
-    @property
+    @cached_property
     def name(self) -> str:
         return ".".join((self.opcode, *self.modifiers))
 
@@ -143,7 +162,7 @@ class Instruction:
         """Whether all of `modifiers` are among the instruction's."""
         return all(m in self.modifiers for m in modifiers)
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """The modifiers that are types, in order."""
         return tuple(m for m in self.modifiers if m in TYPE_BITS)

@@ -53,6 +53,8 @@ _SCALES = {  # -> numpy's type, the bits that count (5.2.3: ue4m3 has 7)
     "ue8m0": (np.dtype(ml_dtypes.float8_e8m0fnu), np.uint8(0xFF)),
     "ue4m3": (np.dtype(ml_dtypes.float8_e4m3fn), np.uint8(0x7F)),
 }
+Pairs = tuple[np.ndarray, np.ndarray]  # of indices
+
 _RESULTS = {"f32": arithmetic.F32, "f16": arithmetic.F16}
 _TF32_MASK = np.uint32(0xFFFFE000)  # the low 13 bits of a tf32 operand are not looked at (PTX ISA 5.2.3)
 # mode -> the module of multiply(a (m, k), b (n, k), c (m, n) or None, A's type, result type, b_kind=B's type,
@@ -77,7 +79,7 @@ def _table(kind: str) -> np.ndarray:
 
 
 def decode(data: np.ndarray, kind: str, packed: bool = False) -> np.ndarray:
-    """Operand bytes -> float64, exactly: uint8 (rows, bytes of K) -> (rows, K).
+    """Operand bytes -> float64, exactly: uint8 (..., bytes of K) -> (..., K).
 
     Args:
         kind: a name of OPERANDS. Elements of 6 and 4 bits are in 8-bit containers, as mma.sync.kind::f8f6f4 and
@@ -101,12 +103,17 @@ def scaled(matrix: np.ndarray, factors: np.ndarray, kind: str) -> np.ndarray:
     does the product of two.
 
     Args:
-        matrix: float64 (rows, K).
-        factors: uint8 (rows, blocks).
+        matrix: float64 (..., rows, K).
+        factors: uint8 (..., rows, blocks).
         kind: of the factors: "ue8m0" or "ue4m3".
     """
-    rows, blocks = factors.shape
-    return (matrix.reshape(rows, blocks, -1) * _table(kind)[factors][:, :, None]).reshape(rows, -1)
+    return (matrix.reshape(*factors.shape, -1) * _table(kind)[factors][..., None]).reshape(matrix.shape)
+
+
+def scaled_unit(operand: str, factors: np.ndarray, kind: str) -> float:
+    """A number that all finite elements of a `scaled` matrix of a type of at most 8 bits are multiples of."""
+    # a ue8m0 is a power of two, ue4m3 has the elements of e4m3
+    return OPERANDS[operand].unit * float(_table(kind)[factors].min() if kind == "ue8m0" else OPERANDS["e4m3"].unit)
 
 
 # -- the product -------------------------------------------------------------------------------------------------------
@@ -123,8 +130,10 @@ def multiply(
     b_kind: str = "",
     instruction: str = "wgmma",
     saturate: bool = False,
+    unit: float = 0.0,
+    pairs: Pairs | None = None,
 ) -> np.ndarray:
-    """One instruction: a @ b.T + c.
+    """One instruction: a @ b.T + c; or several, each of which takes one of the matrices of A and one of B.
 
     Args:
         a, b: float64 (m, k), (n, k), of `decode`; or of `scaled`, with kind "".
@@ -135,37 +144,67 @@ def multiply(
         b_kind: operand type of B, if it is another.
         instruction: "wgmma" or "mma" (mma.sync).
         saturate: .satfinite of an s32, which wraps otherwise.
+        unit: of `scaled` matrices, the product of their units.
+        pairs: of several instructions, which matrix of A and which of B each takes; then a, b and c have one dimension
+            more in front, and so has the result. What comes out is what each gives by itself.
 
     Returns:
         (m, n) of the result's type.
     """
     function = _mode(mode) if kind else None
     if function is not None and result in ("f32", "f16"):
-        found = function(a, b, c, kind, result, b_kind=b_kind or kind, instruction=instruction)
+        found = _each(function, a, b, c, kind, result, pairs, b_kind=b_kind or kind, instruction=instruction)
         if found is not None:
             return found
     with np.errstate(all="ignore"):
         if result == "s32":
-            whole = (a @ b.T).astype(np.int64)
+            whole = _products(a, b, pairs).astype(np.int64)
             if c is not None:
                 whole += c
             if saturate:
                 np.clip(whole, -(2**31), 2**31 - 1, out=whole)
             return whole.astype(np.int32)
-        unit = OPERANDS[kind].unit * OPERANDS[b_kind or kind].unit if kind else 0.0
-        return _exact(a, b, c, unit, _RESULTS[result])
+        if kind:
+            unit = OPERANDS[kind].unit * OPERANDS[b_kind or kind].unit
+        return _exact(a, b, c, unit, _RESULTS[result], pairs)
 
 
-def _exact(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, unit: float, dtype: np.dtype) -> np.ndarray:
+def _each(
+    function: Callable,
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None,
+    kind: str,
+    result: str,
+    pairs: Pairs | None,
+    **given: str,
+) -> np.ndarray | None:
+    """A mode's result of each product; None where it has nothing to say."""
+    if pairs is None:
+        return function(a, b, c, kind, result, **given)
+    assert c is not None
+    found = [function(a[i], b[j], d, kind, result, **given) for i, j, d in zip(*pairs, c, strict=True)]
+    return None if found[0] is None else np.array(found)
+
+
+def _products(a: np.ndarray, b: np.ndarray, pairs: Pairs | None) -> np.ndarray:
+    if pairs is None:
+        return a @ b.T
+    return a[pairs[0]] @ b[pairs[1]].swapaxes(1, 2)
+
+
+def _exact(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray | None, unit: float, dtype: np.dtype, pairs: Pairs | None
+) -> np.ndarray:
     """a @ b.T + c, rounded once; all products are multiples of `unit`, if it is not 0.
 
     Where the products' sum is exact in float64, its sum with c is known with its error, and rounded to odd with it. In
     the few other places the error is bounded; where the sum less the bound and the sum plus the bound round to the same
     number, that is the result. What remains is summed anew.
     """
-    total = a @ b.T
+    total = _products(a, b, pairs)
     total += 0.0  # no -0, which would depend on the order of the sum
-    slack = _slack(a, b, unit)
+    slack = _slack(a, b, unit, pairs)
     if c is not None:
         total, error = arithmetic.two_sum(total, c.astype(np.float64))
         if error.any():
@@ -176,12 +215,15 @@ def _exact(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, unit: float, dtyp
         unsure = ((total - slack).astype(dtype) != (total + slack).astype(dtype)) & np.isfinite(total)
         if unsure.any():
             where = np.nonzero(unsure)
-            result[where] = _settled(a, b, c, *where).astype(dtype)
+            *which, rows, columns = where
+            left = a[rows] if pairs is None else a[pairs[0][which[0]], rows]
+            right = b[columns] if pairs is None else b[pairs[1][which[0]], columns]
+            result[where] = _settled(left * right, None if c is None else c[where]).astype(dtype)
     return arithmetic.canonical32(result) if dtype == arithmetic.F32 else arithmetic.canonical(result)
 
 
-def _slack(a: np.ndarray, b: np.ndarray, unit: float) -> np.ndarray | None:
-    """A bound of the error of a @ b.T in float64, whatever the order of the sum: (m, n), 0 where it is exact.
+def _slack(a: np.ndarray, b: np.ndarray, unit: float, pairs: Pairs | None) -> np.ndarray | None:
+    """A bound of the error of a @ b.T in float64, whatever the order of the sum: like it, 0 where it is exact.
 
     It is exact where the products are multiples of some number, and 2^53 of that number are more than their magnitudes
     together. Otherwise the sum of k products is wrong by less than (k - 1) 2^-53 times those (Higham, "Accuracy and
@@ -190,26 +232,32 @@ def _slack(a: np.ndarray, b: np.ndarray, unit: float) -> np.ndarray | None:
     Returns:
         None where all is exact.
     """
-    k = a.shape[1]
+    k = a.shape[-1]
     size_a, size_b = np.abs(a), np.abs(b)
-    if k * size_a.max() * size_b.max() < unit * 2.0**53:
+    most_a, most_b = size_a.max(axis=-1), size_b.max(axis=-1)
+    if k * most_a.max() * most_b.max() < unit * 2.0**53:
         return None
-    most_a, most_b = size_a.max(axis=1), size_b.max(axis=1)
-    exact = np.outer(k * most_a / _units(size_a), most_b / _units(size_b)) < 2.0**53
-    return None if exact.all() else np.where(exact, 0.0, np.outer(most_a * (k * k * 2.0**-51), most_b))
+    left, right = k * most_a / _units(size_a), most_b / _units(size_b)
+    if left.max() * right.max() < 2.0**53:
+        return None
+    if pairs is not None:
+        most_a, left, most_b, right = most_a[pairs[0]], left[pairs[0]], most_b[pairs[1]], right[pairs[1]]
+    exact = left[..., :, None] * right[..., None, :] < 2.0**53
+    if exact.all():
+        return None
+    return np.where(exact, 0.0, (most_a * (k * k * 2.0**-51))[..., :, None] * most_b[..., None, :])
 
 
 def _units(size: np.ndarray) -> np.ndarray:
     """For each row of magnitudes a power of two that divides all of them: no operand has more than 11 bits."""
-    least = np.where(size > 0, size, np.inf).min(axis=1)
+    least = size.min(axis=-1, initial=np.inf, where=size > 0)
     return np.ldexp(1.0, np.frexp(least)[1] - 11)
 
 
-def _settled(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The sums of some elements as float64, exact or rounded to odd: a second rounding then does no harm."""
-    terms = a[rows] * b[columns]
+def _settled(terms: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+    """The sums of rows of terms, and of c, as float64, exact or rounded to odd: a second rounding then does no harm."""
     if c is not None:
-        terms = np.concatenate([terms, c[rows, columns].astype(np.float64)[:, None]], axis=1)
+        terms = np.concatenate([terms, c.astype(np.float64)[:, None]], axis=1)
     sums = np.array([math.fsum(row) for row in terms.tolist()])
     errors = np.array([math.fsum(row) for row in np.concatenate([terms, -sums[:, None]], axis=1).tolist()])
     return arithmetic.to_odd(sums, errors)

@@ -14,7 +14,7 @@ PROMOTED = (
     "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,128x128) "
     "with tile=64x64x128, warps=4x2, stages=2, unroll=1, scale_path=thread, swap=0"
 )
-SIZES = {MX: (300, 136, 640), NVFP4: (140, 136, 768), PADDED: (140, 136, 512), PROMOTED: (140, 136, 512)}
+SIZES = {MX: (140, 72, 640), NVFP4: (140, 136, 768), PADDED: (140, 136, 512), PROMOTED: (140, 136, 512)}
 
 # a cursor's advance: the wrap to stage 0 flips the phase
 _FLIP = r"(selp\.b32 \t(%r\d+), 1, 0, %p\d+;\n\t)xor\.b32 \t(%r\d+), (%r\d+), \2;"

@@ -79,4 +79,4 @@ def test_scales_of_no_block_are_zeros(target: str, tile: str, n: int, fixed: tup
     ],
 )
 def test_schedules(target: str, program: str, result: str, settings: str) -> None:
-    run_quantised(program, result, {"m": 136, "n": 384, "k": 512}, ("n", "k"), 3, target, settings)
+    run_quantised(program, result, {"m": 136, "n": 384, "k": 256}, ("n", "k"), 3, target, settings)

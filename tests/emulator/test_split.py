@@ -19,6 +19,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.running import by_turns
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 # target, program, largest diff from the float64 result, (m, n, k)
@@ -126,9 +127,9 @@ FIRST: dict[str, bytes] = {}
 """The result of the first order of arrival that was tried."""
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_orders_of_arrival(seed: int) -> None:
-    target, source, limit, (m, n, k) = PROGRAMS["promoted, parts of 3 and 2 blocks"]
+@pytest.mark.parametrize(("name", "seed"), by_turns(["promoted, parts of 3 and 2 blocks"], 8, usual=4))
+def test_orders_of_arrival(name: str, seed: int) -> None:
+    target, source, limit, (m, n, k) = PROGRAMS[name]
     dims = {"m": m, "n": n, "k": k}
     kernel = compiled(target, source, (("n", n), ("k", k)))
     values, expected = made(target, source, dims, seed=7)

@@ -161,7 +161,10 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
         complete = np.zeros(32, bool)
         late: mbarrier.MBarrier | None = None
         seen: dict[int, mbarrier.MBarrier] = {}
-        for lane, address in lanes(warp, where(warp)):
+        addresses = where(warp)
+        # the first lane asks for all, where they ask the same
+        alone = warp.full and 1 not in ((addresses != addresses[0]) | (wanted != wanted[0])).tobytes()
+        for lane, address in ((0, int(addresses[0])),) if alone else lanes(warp, addresses):
             barrier = seen.get(address)
             if barrier is None:
                 barrier = seen[address] = mbarrier.find(warp.cta.cluster, space, address, warp)
@@ -176,6 +179,8 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
                 warp.agent.join(barrier.done)
             else:  # for tcgen05.fence::after_thread_sync
                 warp.units.setdefault("relaxed acquire", View(warp.agent.order.capacity)).join(barrier.done)
+        if alone:
+            complete[:] = complete[0]
         if late is not None:
             polls = warp.units.setdefault("polls", {})
             here = warp.pc
@@ -218,7 +223,7 @@ def fence_init(instruction: Instruction, decoder: Decoder) -> Step:
 
 def show_initialisations(warp: Warp) -> None:
     for barrier in mbarrier.table(warp.cta).values():
-        if not warp.cta.cluster.order.first_unseen(np.array([barrier.initialised]), warp.agent.seen):
+        if not warp.cta.cluster.order.unseen(barrier.initialised, warp.agent.seen):
             barrier.visible = True
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,16 +13,20 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Sink, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Operand, Vector
-from scalec.emulator.tensor import decode, multiply, scaled
+from scalec.emulator.program import Instruction, Operand, Vector, named
+from scalec.emulator.tensor import decode, multiply, scaled, scaled_unit
 
-Matrix = Callable[[np.ndarray], np.ndarray]
+if TYPE_CHECKING:
+    from scalec.emulator.machine.kernel import Kernel
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _SCALE_VECTOR = re.compile(r"scale_vec::([124])X")
 _FLOAT8 = ("e4m3", "e5m2")
 _FLOAT864 = (*_FLOAT8, "e3m2", "e2m3", "e2m1")
 _SCALE_TYPES = ("ue8m0", "ue4m3")
+_RESULTS = {"f32": np.float32, "f16": np.float16, "s32": np.int32}
+_AHEAD = 128  # instructions behind a product among which others are looked for
+_ENDS = ("bra", "brx", "ret", "exit", "trap", "call")  # where other instructions may come next than those that follow
 _BLACKWELL = ("sm_120a", "sm_120f", "sm_121a", "sm_121f")
 
 
@@ -86,32 +90,163 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
         decoder.need_target(*kind.targets)
     count = kind.shapes[k]
     operands = instruction.operands
-    puts, get_c = _accumulators(decoder, operands[0], operands[3], result)
-    get_a = _registers(decoder, operands[1], count, "A")
-    get_b = _registers(decoder, operands[2], count // 2, "B")
-    fragment_a, fragment_b = fragments.operand_a(count), fragments.operand_b(count // 2)
-    fragment_c = fragments.accumulator(8, 16 if result == "f16" else 32)
-    dtype = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[result]
-    scales = _scales(instruction, decoder, kind)
-    packed = kind.scales is not None and "e2m1" in kind.types and len(kind.types) == 1
-    saturate, operations = instruction.has("satfinite"), 16 * 8 * k
+    puts, sums = decoder.sinks(operands[0], "b32"), 2 if result == "f16" else 4
+    if len(puts) != sums:
+        raise PtxSyntaxError(f"{len(puts)} registers of D, expected {sums}")
+    gets = (
+        _registers(decoder, operands[1], count, "A"),
+        _registers(decoder, operands[2], count // 2, "B"),
+        _registers(decoder, operands[3], sums, "C"),
+    )
+    form = _Form(
+        instruction.name,
+        (a_type, b_type, result),
+        fragments.operand_a(count),
+        fragments.operand_b(count // 2),
+        fragments.accumulator(8, 16 if result == "f16" else 32),
+        kind.scales is not None and "e2m1" in kind.types and len(kind.types) == 1,
+        instruction.has("satfinite"),
+        16 * 8 * k,
+        *_scale_form(instruction, kind),
+    )
+    return _Product(form, gets, puts, _scales(instruction, decoder) if form.factors else None, operands)
 
-    def run(warp: Warp) -> None:
-        warp.need_converged(instruction.name, whole=True)
-        a = decode(fragment_a.matrix(get_a(warp)), a_type, packed)
-        b = decode(fragment_b.matrix(get_b(warp)), b_type, packed)
-        c = fragment_c.matrix(get_c(warp)).view(dtype)
-        if scales is None:
-            mode = warp.machine.options.tensor_core
-            d = multiply(a, b, c, a_type, result, mode, b_kind=b_type, instruction="mma", saturate=saturate)
-        else:
-            of_a, of_b, stype = scales(warp)
-            d = multiply(scaled(a, of_a, stype), scaled(b, of_b, stype), c, "", result)
-        for put, word in zip(puts, fragment_c.registers(d), strict=True):
+
+@dataclass(frozen=True)
+class _Form:
+    """What all instructions of one name share.
+
+    Attributes:
+        types: of A, B and the result.
+        a, b, c: where their elements lie in registers.
+        packed: two elements to a byte.
+        operations: multiplications.
+        factors: scale factors in a row, 0 without scales; scale_type: theirs.
+    """
+
+    name: str
+    types: tuple[str, str, str]
+    a: fragments.Fragment
+    b: fragments.Fragment
+    c: fragments.Fragment
+    packed: bool
+    saturate: bool
+    operations: int
+    factors: int
+    scale_type: str
+
+
+class _Product:
+    """The step of an instruction, which computes those that follow with it.
+
+    One product alone costs mostly numpy's overhead. Until the next jump a warp's registers are changed by the
+    instructions that stand there, so products whose operands none of these writes can be computed at once. Each puts
+    its result when its turn comes: nobody sees a difference.
+
+    Attributes:
+        gets: the registers of A, of B and of C.
+        scales: the data, byte and thread selectors of A's factors and of B's.
+        operands: of the instruction.
+        together: this product and those that are computed with it; None until it runs.
+    """
+
+    def __init__(
+        self,
+        form: _Form,
+        gets: tuple[list[Source], list[Source], list[Source]],
+        puts: list[Sink],
+        scales: tuple[_Selected, _Selected] | None,
+        operands: tuple[Operand | None, ...],
+    ) -> None:
+        self.form, self.gets, self.puts, self.scales, self.operands = form, gets, puts, scales, operands
+        self.together: _Together | None = None
+
+    def __call__(self, warp: Warp) -> None:
+        warp.need_converged(self.form.name, whole=True)
+        ahead = warp.units.setdefault("mma.sync", {})
+        words = ahead.pop(warp.pc, None)
+        if words is None:
+            if self.together is None:
+                self.together = _Together.of(self, warp.kernel, warp.pc - 1)
+            try:
+                words, *others = self.together.compute(warp)
+            except Finding:  # by this product or one of the others: then that raises it when its turn comes
+                words, *others = _Together([(warp.pc, self)]).compute(warp)
+            ahead.update(zip(self.together.turns[1:], others, strict=False))
+        for put, word in zip(self.puts, words, strict=True):
             put(warp, word)
-        warp.machine.stats.counts["tensor operations"] += operations
+        warp.machine.stats.counts["tensor operations"] += self.form.operations
 
-    return run
+
+class _Together:
+    """Products that are computed at once, each operand only once.
+
+    Attributes:
+        turns: warp.pc when each product runs.
+    """
+
+    def __init__(self, products: list[tuple[int, _Product]]) -> None:
+        self.turns = [pc for pc, _ in products]
+        steps = [product for _, product in products]
+        self.form = steps[0].form
+        self.c = [get for step in steps for get in step.gets[2]]
+        self.sides: list[list[_Product]] = []
+        self.pairs: list[np.ndarray] = []
+        for side in range(2):
+            firsts: dict[object, int] = {}
+            which = [firsts.setdefault((s.operands[1 + side], s.operands[4 + 2 * side : 6 + 2 * side]), i)
+                     for i, s in enumerate(steps)]  # fmt: skip
+            order = sorted(firsts.values())
+            self.sides.append([steps[i] for i in order])
+            self.pairs.append(np.array([order.index(i) for i in which]))
+
+    @staticmethod
+    def of(first: _Product, kernel: Kernel, pc: int) -> _Together:
+        """The product at pc, and those of the same name behind it that nothing between them hinders."""
+        products, written = [(pc + 1, first)], set[int]()
+        for at in range(pc, min(pc + _AHEAD, len(kernel.code))):
+            step, code = kernel.steps[at], kernel.code[at]
+            if code.opcode in _ENDS:
+                break
+            if at > pc and isinstance(step, _Product) and step.form == first.form:
+                if not written.isdisjoint(named(code.operands[1:])):
+                    break
+                products.append((at + 1, step))
+            written |= named(code.operands[:1])  # results come first in every instruction
+        return _Together(products)
+
+    def compute(self, warp: Warp) -> np.ndarray:
+        """uint32 (products, registers, 32).
+
+        Raises:
+            Finding: by the selectors of scale factors.
+        """
+        form = self.form
+        a_type, b_type, result = form.types
+        a, unit_a = self._operand(warp, 0, a_type, form.a)
+        b, unit_b = self._operand(warp, 1, b_type, form.b)
+        c = _matrices(warp, [self.c], form.c, len(self.turns)).view(_RESULTS[result])
+        mode = warp.machine.options.tensor_core
+        d = multiply(a, b, c, "" if form.factors else a_type, result, mode, b_kind=b_type, instruction="mma",
+                     saturate=form.saturate, unit=unit_a * unit_b, pairs=(self.pairs[0], self.pairs[1]))  # fmt: skip
+        return form.c.registers(d)
+
+    def _operand(self, warp: Warp, side: int, kind: str, fragment: fragments.Fragment) -> tuple[np.ndarray, float]:
+        """The matrices of A (side 0) or B, scaled where there are scales, and then their unit."""
+        form, steps = self.form, self.sides[side]
+        matrix = decode(_matrices(warp, [s.gets[side] for s in steps], fragment), kind, form.packed)
+        if not form.factors:
+            return matrix, 0.0
+        factors = np.array([s.scales[side].factors(warp, form.factors) for s in steps if s.scales])
+        return scaled(matrix, factors, form.scale_type), scaled_unit(kind, factors, form.scale_type)
+
+
+def _matrices(
+    warp: Warp, sources: list[list[Source]], fragment: fragments.Fragment, count: int | None = None
+) -> np.ndarray:
+    """(matrices, rows, columns) out of the registers of each."""
+    words = np.concatenate([get(warp) for gets in sources for get in gets])
+    return fragment.matrix(words.reshape(count or len(sources), -1, 32))
 
 
 def _kind(instruction: Instruction, name: str, a_type: str) -> _Kind:
@@ -121,29 +256,18 @@ def _kind(instruction: Instruction, name: str, a_type: str) -> _Kind:
     raise NotModelled(instruction.name, instruction.where)
 
 
-def _registers(decoder: Decoder, operand: Operand | None, count: int, what: str) -> Source:
-    """uint32 (count, 32) of a vector operand; B may be one register without braces."""
+def _registers(decoder: Decoder, operand: Operand | None, count: int, what: str) -> list[Source]:
+    """The registers of a vector operand; B may be one register without braces."""
     elements = operand.elements if isinstance(operand, Vector) else (operand,)
     if len(elements) != count:
         raise PtxSyntaxError(f"{len(elements)} registers of {what}, expected {count}")
-    sources = [decoder.source(e, "b32") for e in elements]
-    return lambda warp: np.stack([source(warp) for source in sources])
+    return [decoder.source(e, "b32") for e in elements]
 
 
-def _accumulators(decoder: Decoder, d: Operand | None, c: Operand | None, result: str) -> tuple[list[Sink], Source]:
-    count = 2 if result == "f16" else 4
-    puts = decoder.sinks(d, "b32")
-    if len(puts) != count:
-        raise PtxSyntaxError(f"{len(puts)} registers of D, expected {count}")
-    return puts, _registers(decoder, c, count, "C")
-
-
-def _scales(
-    instruction: Instruction, decoder: Decoder, kind: _Kind
-) -> Callable[[Warp], tuple[np.ndarray, np.ndarray, str]] | None:
-    """The scale factors of A (16, count) and B (8, count), and their type: 9.7.14.3."""
+def _scale_form(instruction: Instruction, kind: _Kind) -> tuple[int, str]:
+    """Scale factors in a row, and their type: 9.7.14.3."""
     if kind.scales is None:
-        return None
+        return 0, ""
     given = next(filter(None, map(_SCALE_VECTOR.fullmatch, instruction.modifiers)), None)
     count = int(given[1]) if given else next(iter(kind.scales)) if kind.default else 0
     stype = next((m for m in instruction.modifiers if m in _SCALE_TYPES), "")
@@ -153,27 +277,35 @@ def _scales(
             f"{instruction.name}: scale factors .{stype} with {given.group() if given else 'no .scale_vec'}",
             expected=" or ".join(f".scale_vec::{n}X of .{t}" for n, types in kind.scales.items() for t in types),
         )
+    return count, stype
+
+
+@dataclass(frozen=True)
+class _Selected:
+    """The scale factors of a matrix, "a" or "b": a register, and which of its bytes and lanes hold them."""
+
+    matrix: str
+    data: Source
+    byte: Source
+    thread: Source
+
+    def factors(self, warp: Warp, count: int) -> np.ndarray:
+        """uint8 (16, count) of A, (8, count) of B."""
+        byte, thread = (
+            uniform(warp, get(warp), f"{what}-id-{self.matrix}")
+            for what, get in (("byte", self.byte), ("thread", self.thread))
+        )
+        return fragments.scale_factors(self.data(warp), self.matrix, count, byte, thread)
+
+
+def _scales(instruction: Instruction, decoder: Decoder) -> tuple[_Selected, _Selected]:
     sides = []
     for matrix, data, selector in zip("ab", instruction.operands[4::2], instruction.operands[5::2], strict=True):
         if not isinstance(selector, Vector) or len(selector.elements) != 2:
             raise PtxSyntaxError(f"got {selector}, expected {{byte-id-{matrix}, thread-id-{matrix}}}")
         byte, thread = (decoder.source(e, "u16") for e in selector.elements)
-        sides.append((matrix, decoder.source(data, "b32"), byte, thread))
-
-    def get(warp: Warp) -> tuple[np.ndarray, np.ndarray, str]:
-        a, b = (
-            fragments.scale_factors(
-                data(warp),
-                matrix,
-                count,
-                uniform(warp, byte(warp), f"byte-id-{matrix}"),
-                uniform(warp, thread(warp), f"thread-id-{matrix}"),
-            )
-            for matrix, data, byte, thread in sides
-        )
-        return a, b, stype
-
-    return get
+        sides.append(_Selected(matrix, decoder.source(data, "b32"), byte, thread))
+    return sides[0], sides[1]
 
 
 # -- f64 ---------------------------------------------------------------------------------------------------------------

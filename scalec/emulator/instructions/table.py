@@ -95,11 +95,12 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
     Raises:
         NotModelled: there is none.
     """
-    words = [instruction.opcode, *instruction.modifiers]
-    for count in range(len(words), 0, -1):
-        found = _TABLE.get(".".join(words[:count]))
+    prefix = instruction.name
+    while prefix:
+        found = _TABLE.get(prefix)
         if found:
             return found
+        prefix = prefix.rpartition(".")[0]
     raise NotModelled(instruction.name, instruction.where)
 
 
@@ -150,10 +151,10 @@ def _guarded(step: Step, guard: Source) -> Step:
     def run(warp: Warp) -> Signal | None:
         mask, full = warp.mask, warp.full
         chosen = guard(warp) & mask
-        count = np.count_nonzero(chosen)
-        if count == 0:
+        lanes = chosen.tobytes()  # on 32 lanes faster than numpy's any() and all()
+        if 1 not in lanes:
             return None
-        if full and count == 32:
+        if full and 0 not in lanes:
             return step(warp)
         warp.mask, warp.full = chosen, False
         try:
@@ -322,12 +323,12 @@ class Decoder:
         narrow = dtype if dtype.kind == "i" else np.dtype(f"u{max(want, 8) // 8}")
 
         def put(warp: Warp, value: np.ndarray) -> None:
-            if extend:
-                value = value.view(narrow).astype(wide)
-            if value.dtype != canonical:
+            if value.dtype is not canonical:
                 value = value.view(canonical)
             warp.registers[at] = value if warp.full else np.where(warp.mask, value, warp.registers[at])
 
+        if extend:
+            return lambda warp, value: put(warp, value.view(narrow).astype(wide))
         return put
 
     def _wide_sink(self, register: Reg, kind: str) -> Sink:
@@ -373,6 +374,6 @@ def uniform(warp: Warp, value: np.ndarray, what: str) -> int:
     """
     chosen = value if warp.full else value[warp.mask]
     first = chosen[0]
-    if (chosen != first).any():
+    if 1 in (chosen != first).tobytes():
         raise Finding("divergence", f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}")
     return int(first)

@@ -186,6 +186,8 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     signs, transposed = _flags(instruction, flags, a_descriptor is not None, a_type)
     text = f"wgmma at line {instruction.line}"
     identity = hash(instruction.line)
+    used = (*registers, *a_indices)
+    chained, flying = dict.fromkeys(registers, shape + result), dict.fromkeys(used, text)
     bits = OPERANDS[a_type].bits
     saturate = instruction.has("satfinite")
 
@@ -221,11 +223,9 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
         state.queue.append((group, product))
         state.issued += 1
         state.trace = hash((state.trace, identity))
-        for register in registers:
-            state.chain[register] = shape + result
-        for register in (*registers, *a_indices):
-            state.used[register] = group
-            warp.inflight[register] = text
+        state.chain.update(chained)
+        state.used.update(dict.fromkeys(used, group))
+        warp.inflight.update(flying)
         warp.machine.stats.counts["wgmma"] += 1
         warp.machine.stats.counts["tensor operations"] += 16 * n * k
         if warp.machine.random.random() < 0.5:
@@ -276,7 +276,8 @@ def _accumulators(
         decoder.source(element, "b32")
 
     def get(warp: Warp) -> np.ndarray:
-        return fragment.matrix(np.stack([warp.registers[i] for i in indices])).view(dtype)
+        words = np.concatenate([warp.registers[i] for i in indices])  # np.stack takes five times as long
+        return fragment.matrix(words.reshape(-1, 32)).view(dtype)
 
     def put(warp: Warp, matrix: np.ndarray) -> None:
         for index, lanes in zip(indices, fragment.registers(matrix), strict=True):

@@ -47,13 +47,14 @@ class Fragment:
         return source.reshape(self.shape)
 
     def matrix(self, registers: np.ndarray) -> np.ndarray:
-        """uint32 (registers, 32) -> unsigned integers of `bits` (rows, columns)."""
-        flat = np.ascontiguousarray(registers, np.uint32).reshape(-1).view(f"u{self.bits // 8}")
-        return flat.take(self.source)
+        """uint32 (..., registers, 32) -> unsigned integers of `bits` (..., rows, columns)."""
+        flat = np.ascontiguousarray(registers, np.uint32).reshape(*registers.shape[:-2], -1).view(f"u{self.bits // 8}")
+        return flat.take(self.source, axis=-1)
 
     def registers(self, matrix: np.ndarray) -> np.ndarray:
-        """Elements of `bits`, of any dtype (rows, columns) -> uint32 (registers, 32)."""
-        return np.ascontiguousarray(matrix).reshape(-1).take(self.place).view(np.uint32)[..., 0]
+        """Elements of `bits`, of any dtype (..., rows, columns) -> uint32 (..., registers, 32)."""
+        flat = np.ascontiguousarray(matrix).reshape(*matrix.shape[:-2], -1)
+        return flat.take(self.place, axis=-1).view(np.uint32)[..., 0]
 
 
 def _fragment(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> Fragment:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scalec.emulator.machine.cta import Cluster
     from scalec.emulator.machine.warp import Warp
 
+_ALL = np.arange(32)  # lanes
 _WINDOW_MASK = (1 << 32) - 1
 _OFFSET_MASK = (1 << RANK_SHIFT) - 1
 
@@ -83,18 +84,17 @@ def split(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[tupl
     Raises:
         Finding: alignment or bounds; the message names the first such lane.
     """
-    lanes = np.flatnonzero(warp.mask)
-    chosen = addresses[lanes]
+    lanes, chosen = (_ALL, addresses) if warp.full else (np.flatnonzero(warp.mask), addresses[warp.mask])
     if size & (size - 1) == 0:
         bad = chosen & (size - 1)
-        if bad.any():
+        if np.bitwise_or.reduce(bad):
             at = int(np.argmax(bad != 0))
             raise Finding(
                 "alignment",
                 f"lane {lanes[at]} accesses {size} bytes at {int(chosen[at]):#x}",
                 expected=f"a multiple of {size}",
             )
-    low, high = int(chosen.min()), int(chosen.max())
+    low, high = int(np.minimum.reduce(chosen)), int(np.maximum.reduce(chosen))
     first, offset = _locate_lane(warp, space, int(chosen[0]), size, int(lanes[0]))
     start = int(chosen[0]) - offset
     if low >= start + (SHARED_RESERVED if first.space == "shared" else 0) and high + size <= start + first.size:
@@ -157,7 +157,7 @@ def load(
         Finding: alignment, bounds, uninitialised, in-flight, race.
     """
     out = np.zeros((32, size), np.uint8)
-    if not warp.mask.any():
+    if 1 not in warp.mask.tobytes():
         return out
     local = local_lanes(space, addresses, warp.mask)
     if local is not None:
@@ -194,7 +194,7 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
     Raises:
         Finding: alignment, bounds, in-flight, race.
     """
-    if not warp.mask.any():
+    if 1 not in warp.mask.tobytes():
         return
     size = values.shape[1]
     local = local_lanes(space, addresses, warp.mask)
@@ -226,7 +226,7 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
 def need_written(warp: Warp, segment: Segment, at: Where) -> None:
     """Raises Finding("uninitialised") if one of the bytes was never written."""
     written = segment.written[at]
-    if not written.all() and not warp.machine.ignores("uninitialised"):
+    if 0 in written.tobytes() and not warp.machine.ignores("uninitialised"):
         where = np.argwhere(~written)[0]
         offset = (at.start or 0) + int(where[0]) if isinstance(at, slice) else int(at[tuple(where)])
         raise Finding(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.flow import inline_calls, joins
 from scalec.emulator.instructions.table import Decoder, Step, decode, known_functions
 from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
-from scalec.emulator.program import Function, Instruction, Module, Variable
+from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
 _PARAM_LIMIT = 32764  # bytes of kernel parameters, PTX ISA 5.2.6 (sm_70 and later, PTX 8.1)
@@ -82,8 +83,8 @@ class Kernel:
         self.joins = joins(function)
         self._lay_out(module, function, shared_bytes)
         self.symbols = symbols
-        self.initial_registers = [self._garbage(kind) for _, kind in function.registers]
-        self.registers = [_named(i) for i in function.code]
+        self.initial_registers = [_garbage(kind) for _, kind in function.registers]
+        self.registers = [frozenset(named((i.guard, *i.operands))) for i in function.code]
         shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)
         self.steps: list[Step] = [
@@ -163,41 +164,20 @@ class Kernel:
         space, address = self.symbol(name)
         return address + WINDOWS.get(space, 0)
 
-    def _garbage(self, kind: str) -> np.ndarray:
-        """What a register holds that was never written."""
-        from scalec.emulator.program import TYPE_BITS
 
-        bits = TYPE_BITS[kind]
-        if kind == "pred":
-            return np.zeros(32, bool)
-        if bits == 128:
-            return np.full((32, 2), _GARBAGE[64])
-        return np.full(32, _GARBAGE[max(bits, 8)])
+@cache
+def _garbage(kind: str) -> np.ndarray:
+    """What a register holds that was never written."""
+    bits = TYPE_BITS[kind]
+    if kind == "pred":
+        return np.zeros(32, bool)
+    if bits == 128:
+        return np.full((32, 2), _GARBAGE[64])
+    return np.full(32, _GARBAGE[max(bits, 8)])
 
 
 def _tensor(instruction: Instruction) -> bool:
     """Whether it is one of the instructions whose registers stay in use after it: these judge them by themselves.
 
     Those of tcgen05.ld do not, as true register dependencies are kept without a wait (9.7.16.6.4.5)."""
-    return instruction.name.startswith("wgmma.mma_async")
-
-
-def _named(instruction: Instruction) -> frozenset[int]:
-    """The indices of all registers that an instruction names."""
-    found: set[int] = set()
-
-    def visit(thing: object) -> None:
-        if thing is None:
-            return
-        if hasattr(thing, "index") and hasattr(thing, "negated"):
-            found.add(thing.index)  # type: ignore[attr-defined]
-        for name in ("elements", "parts"):
-            for part in getattr(thing, name, ()):
-                visit(part)
-        for name in ("base", "first", "second"):
-            visit(getattr(thing, name, None))
-
-    visit(instruction.guard)
-    for operand in instruction.operands:
-        visit(operand)
-    return frozenset(found)
+    return instruction.opcode == "wgmma" and instruction.name.startswith("wgmma.mma_async")

@@ -301,6 +301,7 @@ class Machine:
     def _slice(self, warp: Warp, budget: int) -> Signal | None:
         """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
         steps, pc, start = self.kernel.steps, warp.pc, warp.executed
+        counts = self.stats.executed
         executed = 0
         signal = None
         try:
@@ -314,12 +315,12 @@ class Machine:
                 warp.pc = pc + 1
                 signal = steps[pc](warp)
                 executed += 1
-                self.stats.executed[pc] += 1
+                counts[pc] += 1
                 if signal is not None:
                     if signal is YIELD:
                         break
                     warp.pc = pc
-                    self.stats.executed[pc] -= 1
+                    counts[pc] -= 1
                     executed -= 1
                     break
                 if warp.done:

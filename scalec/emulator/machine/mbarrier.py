@@ -179,7 +179,7 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
         raise Finding("barrier", f"{barrier.name} was overwritten by something else", expected="no other write to it")
     if warp is not None:
         order = cluster.order
-        if order.first_unseen(np.array([barrier.initialised]), warp.agent.seen):
+        if order.unseen(barrier.initialised, warp.agent.seen):
             raise Finding(
                 "barrier",
                 f"{barrier.name} is used by {warp.name}, and nothing orders that after its mbarrier.init by"

@@ -118,18 +118,18 @@ class Warp:
 
     def set_mask(self, mask: np.ndarray) -> None:
         self.mask = mask
-        self.full = bool(mask.all())
+        self.full = 0 not in mask.tobytes()  # on 32 lanes faster than numpy's all()
 
     def branch(self, taken: np.ndarray, target: int) -> None:
         """Of the active lanes those in `taken` go to `target`, the others to the next instruction (pc)."""
         taken = taken & self.mask
-        if not taken.any():
+        lanes = taken.tobytes()
+        if 1 not in lanes:
             return
-        rest = self.mask & ~taken
-        if not rest.any():
+        if lanes == self.mask.tobytes():
             self.pc = target
             return
-        self.split([(target, taken), (self.pc, rest)])
+        self.split([(target, taken), (self.pc, self.mask & ~taken)])
 
     def split(self, paths: list[tuple[int, np.ndarray]]) -> None:
         """The active lanes part ways, and join again at the immediate post-dominator of the instruction before pc."""
