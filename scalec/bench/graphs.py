@@ -22,11 +22,13 @@ Launch = Callable[[], object]
 
 @dataclass
 class Graph:
-    """A graph of `launches` launches, captured on `stream`."""
+    """A graph of `launches` launches, captured on `stream`, with what it launches: their tensors, which it reads, are
+    given back to torch once nobody holds them."""
 
     graph: torch.cuda.CUDAGraph
     launches: int
     stream: torch.cuda.Stream
+    held: Sequence[Launch] = ()
 
     def sample(self) -> float:
         """One replay: microseconds a launch."""
@@ -81,7 +83,7 @@ def _captured(launches: Sequence[Launch], walks: int, stream: torch.cuda.Stream)
         for _ in range(walks):
             for launch in launches:
                 launch()
-    return Graph(graph, walks * len(launches), stream)
+    return Graph(graph, walks * len(launches), stream, launches)
 
 
 def burst(graphs: Mapping[str, Graph], rounds: int, seed: int = 5) -> dict[str, Timing]:

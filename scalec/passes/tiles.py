@@ -67,6 +67,9 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     reason = cuts_result(problem, schedule.with_fields(warpgroups=warpgroups, warps=warps, promote=promote), tile)
     if reason:
         return reason
+    row = problem.result.element.bytes(staged_columns(problem, schedule.with_fields(tile=tile)))
+    if schedule.swizzle_c and row % schedule.swizzle_c:
+        return f"rows of {row} bytes of results, which a swizzle of {schedule.swizzle_c} does not divide"
     reason = no_panels(problem.target, problem.lhs, tile[0]) if problem.lhs.mn_major else ""
     reason = reason or no_halves(problem, tile, schedule.cta_group or 1)
     if reason:

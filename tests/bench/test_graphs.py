@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+import weakref
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -128,6 +130,26 @@ def test_the_fastest_variant_goes_on(gpu, monkeypatch):
     assert replays == [*"abc" * method.PICK_ROUNDS, "b"]  # in turns; once more to see how many walks
     assert gpu.graphs.fastest({"c": ["c"]})[0] == "c"
     assert gpu.graphs.capture(["a"]).launches == round(method.GRAPH_SECONDS / 3e-4)
+
+
+def test_a_graph_holds_the_tensors_of_its_launches(gpu, monkeypatch):
+    """It reads their memory, which torch gives to others once nobody holds them."""
+
+    class Launch:
+        def __call__(self):
+            gpu.log.append("launched")
+
+    cuda = sys.modules["torch"].cuda
+    monkeypatch.setattr(cuda, "CUDAGraph", object)
+    monkeypatch.setattr(cuda, "graph", lambda graph, stream: nullcontext(), raising=False)
+    launch = Launch()
+    alive = weakref.ref(launch)
+    graph = gpu.graphs._captured([launch], 2, "its stream")
+    del launch
+    assert gpu.log == ["launched"] * 2
+    assert alive() is not None
+    del graph
+    assert alive() is None
 
 
 @pytest.mark.parametrize(("graph", "block"), [(0.002, 0.12), (0.0021, 0.1), (0.05, 0.12), (3.0, 0.12)])

@@ -54,7 +54,7 @@ FP8_SCHEDULES = [
     "tile=128x16x128",
     "tile=128x96x128",
     "tile=64x48x128, cluster=1x1",
-    "tile=128x176x128, unroll=1",
+    "tile=128x160x128, unroll=1",
     "tile=192x80x128, scale_path=thread",
     "tile=128x64x128, warpgroups=2, registers=56x224",
     "swap=1",

@@ -113,3 +113,12 @@ def test_more_registers_to_spare_take_a_smaller_tile(target: Target) -> None:
         run_pipeline(module, target, passes=[*find(["infer-roles", "fuse-epilogue"]), ChooseTiling(spare)])
         tiles[spare] = schedules.read(module.body.operations[0]).tile
     assert tiles == {0: (256, 128, 128), 72: (128, 128, 128), 136: (128, 64, 128)}
+
+
+def test_a_decided_swizzle_of_the_result_limits_the_tiles(decide: Callable[..., Schedule]) -> None:
+    free = decide(text(300, 136, 640))
+    assert free.tile is not None
+    assert free.tile[1] % 32  # rows of results that 64 bytes do not divide
+    held = decide(text(300, 136, 640), swizzle_c=64)
+    assert held.tile is not None
+    assert held.tile[1] % 32 == 0
