@@ -180,10 +180,10 @@ class Range(Node):
 
 @dataclass(frozen=True, eq=False)
 class Setting(Node):
-    """`stages=5`."""
+    """`stages=5`, or a flag by its name alone."""
 
     name: Name
-    value: Name
+    value: Name | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,7 +189,7 @@ class _ToAst(Transformer[Token, Any]):
         return c[1:]
 
     def setting(self, meta: Meta, c: list[Any]) -> ast.Setting:
-        return ast.Setting(_span(meta), _name(c[0]), _name(c[1]))
+        return ast.Setting(_span(meta), _name(c[0]), _name(c[1]) if len(c) > 1 else None)
 
 
 @cache

@@ -136,13 +136,28 @@ class Settings:
 
     def add(self, node: ast.Setting) -> None:
         """Notes one setting; refuses what the schedule cannot hold."""
-        name, text = node.name.text, node.value.text
+        name, kind = node.name.text, schedule.FIELDS.get(node.name.text)
+        if node.value is not None:
+            text = node.value.text
+        elif kind is None or kind.flag:
+            text = "1"
+        else:
+            raise self.source.error(
+                node.span,
+                f"schedule field {name} is no flag",
+                got=name,
+                expected=f"a value, e.g. {name}={kind.example}",
+            )
         try:
             value = schedule.parse_field(name, text)
         except ScheduleError as error:
             near = did_you_mean(name, schedule.FIELDS) if name not in schedule.FIELDS else error.fix
             raise self.source.error(
-                node.span, error.message, got=f"{name}={text}", expected=error.expected, fix=near
+                node.span,
+                error.message,
+                got=f"{name}={text}" if node.value else name,
+                expected=error.expected,
+                fix=near,
             ) from None
         if isinstance(value, tuple) and max(value) > LIMIT:
             raise self.source.error(

@@ -23,10 +23,12 @@ MAX_SPLIT = 32
 
 @dataclass(frozen=True)
 class Kind:
-    """How a field's value is written in text and checked: `parse` raises ValueError on what it cannot read."""
+    """How a field's value is written in text and checked: `parse` raises ValueError on what it cannot read. `flag`: the
+    name alone, without a value, says 1."""
 
     example: str
     parse: Callable[[str], Value]
+    flag: bool = False
 
 
 def _number(text: str) -> int:
@@ -70,8 +72,8 @@ def _swizzle(text: str) -> int:
     return value
 
 
-def _decided(example: str, parse: Callable[[str], Value]) -> Any:
-    return field(default=None, metadata={"kind": Kind(example, parse)})
+def _decided(example: str, parse: Callable[[str], Value], flag: bool = False) -> Any:
+    return field(default=None, metadata={"kind": Kind(example, parse, flag)})
 
 
 def _text(value: Value) -> str:
@@ -118,6 +120,8 @@ class Schedule:
             dependent launch). 0: none does.
         order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.
         group: tiles of that group.
+        invariant: 1 adds the products of a row in an order that does not depend on how many rows there are: a row's
+            results are bit-equal whatever M is. 0, or undecided: whatever is fastest.
     """
 
     swap: int | None = _decided("0", _int(0, 1))
@@ -142,6 +146,7 @@ class Schedule:
     dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))
     group: int | None = _decided("8", _int(1, 1 << 16))
+    invariant: int | None = _decided("1", _int(0, 1), flag=True)
 
     def with_fields(self, **changes: Value | None) -> Schedule:
         """A copy with some fields decided (or, with None, undecided again)."""
@@ -160,6 +165,9 @@ class Schedule:
 
 
 FIELDS: dict[str, Kind] = {f.name: f.metadata["kind"] for f in fields(Schedule)}
+
+DECISIONS = tuple(name for name in FIELDS if name != "invariant")
+"""Fields that are all decided in the end. `invariant` is a request: nobody but the program or its user decides it."""
 
 
 def parse_field(name: str, text: str) -> Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import FIELDS, Schedule
+from scalec.ir.schedule import DECISIONS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
@@ -39,7 +39,7 @@ class CheckSchedule:
     name = "check-schedule"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._check, needs=tuple(FIELDS))
+        decide(module, target, self._check, needs=DECISIONS)
 
     @staticmethod
     def _check(problem: Problem, schedule: Schedule) -> Schedule:

@@ -168,6 +168,8 @@ def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     halves = tile[2] // 2
     if promote or problem.lhs.padded or problem.rhs.padded or problem.family.operands_in != "registers":
         return tile[2]
+    if schedule.invariant:  # what the bound is depends on M
+        return tile[2]
     plan = schedule.with_fields(tile=tile, epilogue=schedule.epilogue or "direct")
     return tile[2] if stages_that_fit(problem, plan) >= DEEP or not _memory_bound(problem) else halves
 

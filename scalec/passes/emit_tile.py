@@ -17,7 +17,7 @@ from __future__ import annotations
 from scalec.abi import entry_name
 from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import FIELDS
+from scalec.ir.schedule import DECISIONS
 from scalec.passes.base import decided, problem_of, programs
 from scalec.passes.emit_consumer import Consumer
 from scalec.passes.emit_producer import Producer
@@ -48,7 +48,7 @@ class EmitTile:
                 fix="print one with scalec compile --emit scale",
             )
         for function in functions:
-            schedule = decided(function, FIELDS)
+            schedule = decided(function, DECISIONS)
             problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):
                 kernel = KERNELS[problem.family.kernel]

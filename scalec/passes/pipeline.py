@@ -17,6 +17,7 @@ from scalec.passes.choose_stages import ChooseStages
 from scalec.passes.choose_swizzle import ChooseSwizzle
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.emit_tile import EmitTile
+from scalec.passes.fix_order import FixOrder
 from scalec.passes.fuse_epilogue import FuseEpilogue
 from scalec.passes.infer_roles import InferRoles
 from scalec.passes.tile_order import TileOrder
@@ -26,6 +27,7 @@ from scalec.targets import DEFAULT_TARGET, Target, get_target
 PIPELINE: list[Pass] = [
     InferRoles(),
     FuseEpilogue(),
+    FixOrder(),
     ChooseTiling(),
     ChooseSplit(),
     ChooseScheduler(),

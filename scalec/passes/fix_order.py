@@ -1,0 +1,44 @@
+"""In which order the products of a row are added, where that may not depend on how many rows there are."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import decide
+from scalec.targets import Target
+
+ORDER = {"swap": 0, "cta_group": 1, "split": 1}
+"""Fields that other passes choose by M, and that a row's sums depend on, with what each is for every M. `split` says
+where a sum is cut. `swap` and `cta_group` say which instruction adds: no document says in which order one does, so no
+two kinds are taken to agree. Beside these a row's sums depend on `promote` and on the K of `tile`: see `order_of`."""
+
+
+class FixOrder:
+    """Decides the fields of ORDER where `invariant` is 1, whatever M is.
+
+    A field that was decided stays: it is the program's, and so the same for every M. choose-tiling then decides
+    `promote` and the K of `tile` by element types and scales alone. M may change everything else: rows, columns and
+    stages of a tile, who takes it and when, and how results leave change no sum.
+
+        #scale.schedule<{invariant = 1 : i64}>
+    -->
+        #scale.schedule<{swap = 0 : i64, cta_group = 1 : i64, split = 1 : i64, invariant = 1 : i64}>
+    """
+
+    name = "fix-order"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, lambda _, schedule: fixed(schedule))
+
+
+def fixed(schedule: Schedule) -> Schedule:
+    """The schedule with what must not depend on M decided, where that is asked for."""
+    if not schedule.invariant:
+        return schedule
+    return schedule.with_fields(**{**ORDER, **schedule.decided()})
+
+
+def order_of(schedule: Schedule) -> dict[str, int | None]:
+    """What the order of a row's sums depends on, where it is decided: kernels for several M must agree in it."""
+    tile_k = schedule.tile[2] if schedule.tile is not None else None
+    return {**{name: getattr(schedule, name) for name in ORDER}, "promote": schedule.promote, "tile K": tile_k}
