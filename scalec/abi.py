@@ -183,6 +183,7 @@ class KernelSpec:
         target: ptxas architecture.
         entry: name of the entry function in the cubin.
         dims: size of each dimension fixed at compile time; None where it stays dynamic. In the program's order.
+        ranges: (smallest, largest) size of a dynamic dimension that the kernel is for; absent: any.
         operands: what the caller passes, in positional order.
         results: what the caller receives.
         arguments: parameters of the entry function.
@@ -203,6 +204,7 @@ class KernelSpec:
     schedule: str = ""
     flops: tuple[str, ...] = field(default=())
     dropped: tuple[Dropped, ...] = ()
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""
@@ -230,6 +232,7 @@ class KernelSpec:
                     "launch": Launch(**launch),
                     "flops": tuple(data["flops"]),
                     "dropped": tuple(Dropped(**d) for d in data.get("dropped", ())),
+                    "ranges": {name: (int(low), int(high)) for name, (low, high) in data.get("ranges", {}).items()},
                 }
             )
         except (KeyError, TypeError, AttributeError) as error:

@@ -15,12 +15,14 @@ from scalec.frontend.diagnostics import Source
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
+from scalec.ir.scale import ranges_of
 from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.resources import free_registers, sums_of_thread
+from scalec.sizes import Size
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
 OnPass = Callable[[str, Callable[[], str], float], None]
@@ -81,7 +83,7 @@ class Compilation:
 def compile_source(
     source: str,
     target: str | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, Size] | None = None,
     schedule: Mapping[str, str] | None = None,
     *,
     until: str = "cubin",
@@ -97,7 +99,8 @@ def compile_source(
     Args:
         source: the program's text.
         target: a row of scalec.targets; the default target if None.
-        dims: sizes of dimensions to fix; the others stay dynamic.
+        dims: sizes of dimensions to fix; the others stay dynamic. One with a range does too: the schedule is chosen for
+            the range's upper end, and the runtime refuses other sizes.
         schedule: decisions as text ({"tile": "128x128x128"}), over those of a `with` clause.
         until: one of STAGES: "scale" ends there; "nvvm" keeps that text, which the next stage rewrites in place.
         on_pass: called after each pass with its name, a function that gives the module's text, and its seconds.
@@ -199,6 +202,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))
     dims = signature.sizes(_function(module))
+    within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items()}
     made.schedule = schedules.read(_function(module))
     problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule, made.schedule.unroll or 1)
@@ -207,7 +211,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-    made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name)
+    made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within)
     return kernel
 
 

@@ -6,9 +6,10 @@ program says so. A range's `scale.domain` is among the operands of every op that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scalec import sizes
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine, elementwise
 from scalec.frontend.affine import Linear, Symbol
@@ -56,8 +57,8 @@ class Builder:
         self.scaled: dict[str, ir.Value] = {}
         self.ranges: tuple[Range, ...] = ()  # of the statement being built
 
-    def module(self) -> ir.Module:
-        """The module: one function, named after the first result."""
+    def module(self, within: Mapping[str, sizes.Range]) -> ir.Module:
+        """The module: one function, named after the first result. Dynamic dimensions lie `within` ranges."""
         module = ir.Module.create()
         results = [s for s in self.program.statements if not s.temporary]
         arguments = [a for argument in self.program.arguments for a in self._argument(argument)]
@@ -68,6 +69,7 @@ class Builder:
             function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, _, d in arguments])
             function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, d in returned])
             function.attributes["scale.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in self.program.dims])
+            scale.write_ranges(function, within)
             schedule.write(function, schedule.Schedule(**self._settings()))
             entry = function.add_entry_block(places)
             self.values = {name: value for (name, _, _), value in zip(arguments, entry.arguments, strict=True)}
@@ -116,9 +118,9 @@ class Builder:
         return {"scale.name": ir.StringAttr.get(name), "scale.shape": self._attr(self._map(shape, ()))}
 
     def _type(self, element: str, shape: Index) -> ir.Type:
-        sizes = [affine.value(e, self.program.sizes) for e in shape]
+        extents = [affine.value(e, self.program.sizes) for e in shape]
         dynamic = ir.ShapedType.get_dynamic_size()
-        return ir.RankedTensorType.get([dynamic if s is None else s for s in sizes], ir.Type.parse(element))
+        return ir.RankedTensorType.get([dynamic if s is None else s for s in extents], ir.Type.parse(element))
 
     # -------------------------------------------------------------------------------------------- maps and indices
 

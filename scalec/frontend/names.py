@@ -330,14 +330,19 @@ class Names:
                 tensor.extents[position] = affine.atom(affine.Dim(name))
                 order.append(name)
         for name in self.sizes:
-            if name not in order:
-                raise SourceError(
-                    f"dims gives {name!r}, which is no dimension of this program",
-                    got=f"{name!r}",
-                    expected=one_of(order),
-                    fix=did_you_mean(str(name), order),
-                )
+            check_dim(name, order)
         return order
+
+
+def check_dim(name: str, dims: Sequence[str]) -> None:
+    """Refuses the size of what is no dimension."""
+    if name not in dims:
+        raise SourceError(
+            f"dims gives {name!r}, which is no dimension of this program",
+            got=f"{name!r}",
+            expected=one_of(dims),
+            fix=did_you_mean(str(name), dims),
+        )
 
 
 def _a(kind: str) -> str:

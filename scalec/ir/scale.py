@@ -5,7 +5,8 @@ affine map of every op is over these dimensions, in this order. Values are tenso
 never reaches memory. Arguments carry `scale.name` (what the user calls it), `scale.shape` (an affine map from the
 dimensions to the extents, e.g. `(m, n, k) -> (m, k ceildiv 128)`) and `scale.layout`; a scalar is a plain f32
 argument with a name. Results carry `scale.name`, `scale.shape` and, where they accumulate into the argument of the
-same name, `scale.inout`. The decisions of the passes are the function's `scale.schedule`.
+same name, `scale.inout`. The decisions of the passes are the function's `scale.schedule`. Its `scale.ranges` says
+between which sizes dynamic dimensions lie, where that is known: what is a choice is made for the largest.
 
 An index that is itself read from memory (`B[e[m/128], n, k]`) is a `!scale.symbol`: `scale.index` reads it, and the
 ops that use it take it among their `symbols`; the i-th is symbol `s_i` of every map of that op, so B's map is
@@ -15,11 +16,12 @@ subsets as types, where upstream dialects would take tensors of any type.
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
 from scalec.ir.verify import fail, verifier
+from scalec.sizes import Range
 
 
 class Scale(ext.Dialect, name="scale"):
@@ -67,6 +69,21 @@ def program_dims(op: ir.OpView) -> list[str]:
     if parent is None or "scale.dims" not in parent.operation.attributes:
         return []
     return [ir.StringAttr(a).value for a in ir.ArrayAttr(parent.operation.attributes["scale.dims"])]
+
+
+def write_ranges(function: ir.OpView, ranges: Mapping[str, Range]) -> None:
+    """Notes in `scale.ranges = {m = array<i64: 1, 64>}` where dynamic dimensions lie; nothing where that is unknown."""
+    if ranges:
+        made = {name: ir.DenseI64ArrayAttr.get(list(r)) for name, r in ranges.items()}
+        function.operation.attributes["scale.ranges"] = ir.DictAttr.get(made)
+
+
+def ranges_of(function: ir.OpView) -> dict[str, Range]:
+    """The ranges that dynamic dimensions lie in, where that is known."""
+    attributes = function.operation.attributes
+    if "scale.ranges" not in attributes:
+        return {}
+    return {a.name: Range(*ir.DenseI64ArrayAttr(a.attr)) for a in ir.DictAttr(attributes["scale.ranges"])}
 
 
 def maps_of(attribute: ir.Attribute) -> list[ir.AffineMap]:

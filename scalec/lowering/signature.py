@@ -108,8 +108,10 @@ def spec(
     schedule: Any,
     source: str,
     target: str,
+    ranges: dict[str, tuple[int, int]],
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions, `schedule` a full Schedule."""
+    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions, `schedule` a full Schedule,
+    `ranges` those of its dynamic dimensions."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -154,4 +156,5 @@ def spec(
         ),
         schedule=str(schedule),
         flops=(m, n, k),
+        ranges=ranges,
     )

@@ -200,7 +200,7 @@ def _swaps(problem: Problem, schedule: Schedule) -> bool:
     """
     if schedule.epilogue == "bulk" or schedule.staged or any(getattr(schedule, name) is not None for name in TURNED):
         return False
-    return problem.m.size is not None and problem.m.size <= SWAP and not no_swap(problem)
+    return problem.m.largest is not None and problem.m.largest <= SWAP and not no_swap(problem)
 
 
 def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int) -> list[Candidate]:
@@ -210,7 +210,7 @@ def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
     for c in CANDIDATES[problem.family.kernel]:
         if c.ctas not in _groups(problem, schedule):
             continue
-        if problem.m.size is not None and problem.m.size <= max(WAVES["registers"], problem.family.m) < c.m:
+        if (problem.m.largest or c.m) <= max(WAVES["registers"], problem.family.m) < c.m:
             continue
         own = schedule.with_fields(cta_group=c.ctas)
         reason = misfit(problem, own, (c.m, c.n, tile_k), promote, spare)

@@ -31,15 +31,24 @@ ROUNDED = (*STORED, "e4m3", "e5m2", "e2m1")
 
 @dataclass(frozen=True)
 class Dim:
-    """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`."""
+    """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`; `most`
+    is the upper end of the range that its sizes lie in, None where any may come: for what is only a choice."""
 
     name: str
     size: int | None
     position: int
+    most: int | None = None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest size that may come, None where any may."""
+        return self.most if self.size is None else self.size
 
     def tiles(self, extent: int, assumed: int) -> int:
-        """Tiles of `extent` that cover the dimension, or `assumed` elements where its size is unknown."""
-        return -(-(assumed if self.size is None else self.size) // extent)
+        """Tiles of `extent` that cover the dimension; where its size is unknown, that cover the largest one, or
+        `assumed` elements. 0 where that is 0: for what must know the size."""
+        size = self.size if self.size is not None else assumed and (self.most or assumed)
+        return -(-size // extent)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, element, maps_of
+from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
 from scalec.passes.problem import (
     PROMOTION_BLOCK,
     Dim,
@@ -108,7 +108,8 @@ class Reader(EpilogueReader):
                 bare = isinstance(expression, ir.AffineDimExpr) and expression.position == position
                 if bare and size is None and not value.type.is_dynamic_dim(axis):
                     size = value.type.get_dim_size(axis)
-        return Dim(name, size, position)
+        within = ranges_of(self.function).get(name)
+        return Dim(name, size, position, within.high if within else None)
 
     def operand(
         self, value: Any, where: ir.AffineMap, rows: Dim, k: Dim, side: str, family: MmaShape | None

@@ -35,7 +35,7 @@ class TileOrder:
         order = schedule.order or "n"
         axis = 1 if order == "n" else 0
         dim = problem.n if order == "n" else problem.m
-        if dim.size is None:
+        if dim.largest is None:
             return schedule.with_fields(order=order, group=GROUP)
         tiles = -(-dim.tiles(schedule.tile[axis], ASSUMED) // schedule.cluster[axis])
         return schedule.with_fields(order=order, group=group_of(tiles))

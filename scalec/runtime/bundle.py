@@ -11,23 +11,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from scalec import __version__
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, ScalecError
-from scalec.runtime import checks, torch_calls
 from scalec.runtime.device import Device
+from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import stored_shape
-from scalec.runtime.tensors import adopt
-from scalec.targets import TARGETS
 
 VERSION = 1
 MANIFEST = "manifest.json"
-_CHOSEN = 1024  # shapes that one program remembers the kernel of
 
 
 class HasCubin(Protocol):
@@ -43,7 +39,7 @@ class HasCubin(Protocol):
 def write(directory: str | os.PathLike[str], kernels: Iterable[HasCubin] | Mapping[str, HasCubin]) -> list[Path]:
     """Adds kernels to a bundle, made if there is none, and returns its files, the manifest last.
 
-    A kernel replaces the one of the same name, target, schedule and fixed dims.
+    A kernel replaces the one of the same name, target, schedule, fixed dims and ranges.
 
     Args:
         kernels: kernels, named by their entry function; or by name, where a mapping. Several specialisations of a
@@ -82,7 +78,8 @@ def write(directory: str | os.PathLike[str], kernels: Iterable[HasCubin] | Mappi
 
 def _which(row: dict[str, Any]) -> tuple[Any, ...]:
     spec = row["spec"]
-    return row["name"], spec["target"], spec["schedule"], sorted(spec["dims"].items(), key=str)
+    sizes = sorted(spec["dims"].items(), key=str), sorted(spec.get("ranges", {}).items())
+    return row["name"], spec["target"], spec["schedule"], sizes
 
 
 def _manifest(folder: Path) -> list[dict[str, Any]]:
@@ -152,109 +149,6 @@ def _kernel(folder: Path, row: dict[str, Any], device: Device | None) -> Kernel:
     except ValueError as error:
         raise ScalecError(f"{folder / MANIFEST}: {error}", fix="write the bundle again with this scalec") from None
     return Kernel(spec, cubin, device=device)
-
-
-class Program:
-    """The kernels of one program: specialisations by dims and target, called as one.
-
-    Attributes:
-        name: its name in the bundle.
-        kernels: the specialisations, those that fix most dims first.
-    """
-
-    def __init__(self, name: str, kernels: Iterable[Kernel]) -> None:
-        self.name = name
-        self.kernels = sorted(kernels, key=lambda k: -sum(size is not None for size in k.spec.dims.values()))
-        self._tensors = [i for i, t in enumerate(self.kernels[0].spec.operands) if not t.scalar]
-        self._targets = len({k.spec.target for k in self.kernels})
-        self._chosen: dict[tuple[Any, ...], Kernel] = {}  # by GPUs and shapes
-
-    def __call__(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
-        """Runs the most specialised kernel that these tensors fit; arguments are those of Kernel.__call__.
-
-        Raises:
-            ArgumentError: none fits, or an argument fits no kernel.
-            DeviceError: no usable GPU, or no kernel for it.
-        """
-        kernel = self.kernels[0] if len(self.kernels) == 1 else self._choice(operands, out, named)
-        return kernel(*operands, out=out, stream=stream, **named)
-
-    def __repr__(self) -> str:
-        return f"Program({self.name}: {', '.join(map(repr, self.kernels))})"
-
-    def _choice(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
-        """The kernel for these arguments, as found for other tensors of torch's with their shapes on their GPU."""
-        if named or len(operands) < len(self.kernels[0].spec.operands) or torch_calls.tracing():
-            return self._fitting(operands, out, named)
-        tensors = [operands[i] for i in self._tensors]
-        try:
-            key = (*[t.get_device() for t in tensors], *[t.shape for t in tensors])
-            found = self._chosen.get(key)
-        except (AttributeError, TypeError):  # not torch's tensors, or their sizes symbols
-            return self._fitting(operands, out, named)
-        if self._targets > 1 and key[0] < 0:  # the current GPU decides
-            return self._fitting(operands, out, named)
-        if found is None:
-            found = self._fitting(operands, out, named)
-            if len(self._chosen) >= _CHOSEN:
-                self._chosen.clear()
-            self._chosen[key] = found
-        return found
-
-    def _fitting(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
-        spec = self.kernels[0].spec
-        values, _ = checks.bind(spec, operands, out, named)
-        tensors = [(t, value) for t, value in zip(spec.operands, values, strict=True) if not t.scalar]
-        shapes = {t.name: _shape(t.name, value) for t, value in tensors}
-        fits = [k for k in self.kernels if _fits(k.spec, shapes)]
-        if not fits:
-            sizes = "; ".join(_dims(k.spec) for k in self.kernels)
-            seen = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-            raise ArgumentError(
-                f"no kernel of {self.name} is compiled for these shapes", got=seen, expected=f"one of: {sizes}"
-            )
-        targets = {k.spec.target for k in fits}
-        if len(targets) == 1:
-            return fits[0]
-        capability = _capability(fits[0], values)
-        runs = (k for k in fits if (row := TARGETS.get(k.spec.target)) is None or row.capability == capability)
-        return next(runs, fits[0])
-
-
-def _dims(spec: KernelSpec) -> str:
-    fixed = ", ".join(f"{name} = {size}" for name, size in spec.dims.items() if size is not None)
-    return f"{fixed or 'any size'} ({spec.target})"
-
-
-def _shape(name: str, value: Any) -> tuple[int, ...]:
-    shape = getattr(value, "shape", None)
-    if shape is None:
-        shape = adopt(name, value, -1, lambda _: ("cuda", -1)).shape
-    return tuple(int(e) for e in shape)
-
-
-def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether every size fixed at compile time is the one of these shapes."""
-    for t in spec.operands:
-        shape = shapes.get(t.name, ())
-        if t.scalar or t.layout == "blocked" or len(shape) != len(t.shape):
-            continue
-        known = {name: size for name, size in spec.dims.items() if size is not None}
-        wanted = stored_shape(t, {e.dim: 0 for e in t.shape} | known)
-        fixed = [not e.dim or e.dim in known for e in t.shape]
-        if any(f and want != have for f, want, have in zip(fixed, wanted, shape, strict=True)):
-            return False
-    return True
-
-
-def _capability(kernel: Kernel, values: Sequence[Any]) -> tuple[int, int]:
-    if kernel.fixed is not None:
-        return kernel.fixed.capability
-    from scalec.runtime import driver
-
-    ordinals = (v.get_device() for v in values if hasattr(v, "get_device"))
-    ordinal = next((i for i in ordinals if i >= 0), None)
-    return driver.facts(driver.current_ordinal() if ordinal is None else ordinal).capability
 
 
 class Bundle(Mapping[str, Program]):

@@ -21,6 +21,7 @@ from scalec.runtime.stored import (
     stored_shape,
 )
 from scalec.runtime.tensors import CPU, TensorView
+from scalec.sizes import Range
 
 _MOST = 2**31 - 1  # dimensions travel as i32
 
@@ -154,6 +155,14 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
                     expected=f"{written(t)} with {e.dim} = {dims[e.dim]}",
                 )
             giver.setdefault(e.dim, t.name)
+            within = spec.ranges.get(e.dim)
+            if within is not None and not Range(*within).has(size):
+                raise ArgumentError(
+                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {Range(*within)}",
+                    got=_seen(t, view),
+                    expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
+                    fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
+                )
             if size > _MOST:
                 raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {_MOST}")
     dims.update({name: size for name, size in spec.dims.items() if size is not None})

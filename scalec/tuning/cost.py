@@ -125,9 +125,10 @@ class Load:
 
     @staticmethod
     def of(problem: Problem, sizes: Mapping[str, int] | None = None) -> Load:
-        """Of a problem that is not transposed; dimensions of no size have that of `sizes`, or are assumed large."""
+        """Of a problem that is not transposed; dimensions of no size have that of `sizes`, or the largest of
+        their range, or are assumed large."""
         m, n, k = (
-            d.size if d.size is not None else (sizes or {}).get(d.name, ASSUMED)
+            d.size if d.size is not None else (sizes or {}).get(d.name, d.most or ASSUMED)
             for d in (problem.m, problem.n, problem.k)
         )
         moved = problem.lhs.element.bytes(m * k) + problem.rhs.element.bytes(n * k)

@@ -176,7 +176,7 @@ def _cta_group(problem: Problem, chosen: Schedule) -> str:
         return f"each of two CTAs copies half of {problem.rhs.name}, and the tensor cores of both read both halves"
     if not problem.family.pair_n:
         return ""
-    if problem.m.size is not None and problem.m.size <= problem.family.m:
+    if problem.m.largest is not None and problem.m.largest <= problem.family.m:
         return f"one tile along {problem.m.name}: nothing to multiply together"
     return "one CTA multiplies by itself: two together would not be faster by the same reckoning, or do not go"
 

@@ -86,7 +86,7 @@ def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:
         return (given.swap,)
     if given.epilogue == "bulk" or given.staged or any(getattr(given, name) is not None for name in TURNED):
         return (0,)
-    few = problem.m.size is not None and problem.m.size <= SWAP
+    few = problem.m.largest is not None and problem.m.largest <= SWAP
     return (0, 1) if few and not no_swap(problem) else (0,)
 
 

@@ -13,6 +13,7 @@ import pytest
 from scalec.errors import SourceError
 from scalec.frontend import build
 from scalec.ir.context import context
+from scalec.sizes import Range
 
 BLOCKS = [b.split("\n----\n") for b in (Path(__file__).parent / "wrong_programs.txt").read_text().split("\n====\n")]
 
@@ -54,6 +55,16 @@ DIMS = [
     (
         {"m": True},
         "dims gives m = True, which is no extent\n  got: m = True\n  expected: an integer from 1 to 2147483647",
+    ),
+    (
+        {"m": Range(9, 8)},
+        "dims gives m = Range(low=9, high=8), which is no extent\n"
+        "  got: m = Range(low=9, high=8)\n  expected: an integer from 1 to 2147483647, the smaller one first",
+    ),
+    (
+        {"mm": Range(1, 8)},
+        "dims gives 'mm', which is no dimension of this program\n"
+        "  got: 'mm'\n  expected: one of m, n, k\n  fix: did you mean m?",
     ),
 ]
 

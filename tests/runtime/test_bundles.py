@@ -12,7 +12,7 @@ import pytest
 
 import scalec
 from scalec.errors import ArgumentError, ScalecError
-from scalec.runtime import bundle
+from scalec.runtime import bundle, dispatch
 from scalec.runtime.kernel import Kernel
 from scalec.targets import get_target
 from tests.runtime.fake import FakeDevice, gemm_spec, gemm_tensors, simple_spec
@@ -57,7 +57,7 @@ def test_no_specialisation_fits(tmp_path):
 
 def test_the_target_is_picked_by_the_gpu(tmp_path, monkeypatch):
     row = replace(get_target("sm_90a"), name="sm_100a", capability=(10, 0))
-    monkeypatch.setitem(bundle.TARGETS, "sm_100a", row)
+    monkeypatch.setitem(dispatch.TARGETS, "sm_100a", row)
     bundle.write(tmp_path, [kernel(b"90"), Kernel(replace(gemm_spec(), target="sm_100a"), b"100")])
     for capability, cubin in ((9, 0), b"90"), ((10, 0), b"100"):
         device = FakeDevice(capability=capability)
