@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scalec import env, errors, reference
-    from scalec.api import Bundle, Kernel, compile, load
+    from scalec.api import Bundle, Kernel, Program, compile, load
     from scalec.errors import (
         ArgumentError,
         DeviceError,
@@ -31,6 +31,7 @@ __all__ = [
     "Bundle",
     "DeviceError",
     "Kernel",
+    "Program",
     "ScalecError",
     "ScheduleError",
     "SourceError",
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 _MODULES = ("env", "errors", "reference")
-_FROM = {"Bundle": "api", "Kernel": "api", "compile": "api", "load": "api"}
+_FROM = {"Bundle": "api", "Kernel": "api", "Program": "api", "compile": "api", "load": "api"}
 
 
 def __getattr__(name: str) -> Any:

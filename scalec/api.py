@@ -5,34 +5,65 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from scalec import env
 from scalec.errors import ArgumentError, ToolchainError
 from scalec.runtime import cache as disk
 from scalec.runtime.bundle import Bundle
 from scalec.runtime.bundle import load as load
+from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
+from scalec.sizes import MOST, Range, Size, fixed, parse_size, ranges
 from scalec.targets import DEFAULT_TARGET, get_target
+from scalec.tuning import database
 
-__all__ = ["Bundle", "Kernel", "compile", "default_target", "load"]
+__all__ = ["Bundle", "Kernel", "Program", "compile", "default_target", "load"]
 
 
+@overload
 def compile(
     source: str,
     target: str | None = None,
     dims: Mapping[str, int] | None = None,
     schedule: Mapping[str, Any] | None = None,
     cache: bool = True,
-) -> Kernel:
+    tuning: bool = True,
+) -> Kernel: ...
+
+
+@overload
+def compile(
+    source: str,
+    target: str | None = None,
+    dims: Mapping[str, Any] | None = None,
+    schedule: Mapping[str, Any] | None = None,
+    cache: bool = True,
+    tuning: bool = True,
+) -> Kernel | Program: ...
+
+
+def compile(
+    source: str,
+    target: str | None = None,
+    dims: Mapping[str, Any] | None = None,
+    schedule: Mapping[str, Any] | None = None,
+    cache: bool = True,
+    tuning: bool = True,
+) -> Kernel | Program:
     """Compiles a program to a callable kernel, or takes it from the disk cache.
+
+    Where a dimension has a range, the result is a Program: kernels for parts of the range, called as one. There are as
+    many as there are schedules; a call's tensors decide which runs.
 
     Args:
         source: the program, e.g. "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)".
         target: a row of scalec.targets, e.g. "sm_90a"; see `default_target` if None.
-        dims: sizes to fix, e.g. {"n": 7168, "k": 2048}; the others may differ from call to call.
+        dims: sizes to fix, e.g. {"n": 7168, "k": 2048}; the others may differ from call to call. One may have a range,
+            e.g. {"m": "1:8192"} or {"m": (1, 8192)}.
         schedule: decisions over those of the compiler and of `with`, e.g. {"tile": "128x128x128", "stages": 5}.
         cache: whether the disk cache is read and written (SCALEC_CACHE=0 turns it off for all).
+        tuning: whether measured schedules are used (scalec.tuning.database; SCALEC_TUNING=off turns it off for all).
 
     Raises:
         SourceError: the program is wrong, with line and caret.
@@ -45,22 +76,38 @@ def compile(
     if target is not None:
         _check_kind("target", target, str, "a target's name, as 'sm_90a'")
     name = get_target(target).name if target else default_target()
-    sizes = {dim: _size(dim, size) for dim, size in _items("dims", dims, "{'k': 2048}")}
+    sizes = {dim: _given(dim, size) for dim, size in _items("dims", dims, "{'k': 2048}")}
     decisions = {field: _text(value) for field, value in _items("schedule", schedule, "{'stages': 5}")}
 
-    def compile_it() -> disk.Compiled:
-        from scalec import compiler
+    within = ranges(sizes)
+    known = database.digest(name, fixed(sizes).values()) if tuning else "off"
+    cached = cache and env.CACHE.get()
 
-        made = compiler.compile_source(source, name, sizes, decisions)
-        if made.spec is None or made.cubin is None:
-            raise ToolchainError("the compiler made no machine code", got=f"stages {', '.join(made.texts)}")
-        return disk.Compiled(made.spec, made.cubin, made.ptx)
+    def one(dims: Mapping[str, Size]) -> Kernel:
+        def compile_it() -> disk.Compiled:
+            from scalec import compiler
 
-    if cache and env.CACHE.get():
-        made = disk.get_or_compile(disk.key_of(source, name, sizes, decisions), compile_it)
-    else:
-        made = compile_it()
-    return Kernel(made.spec, made.cubin, ptx=made.ptx)
+            made = compiler.compile_source(source, name, dims, decisions, tuned=tuning)
+            if made.spec is None or made.cubin is None:
+                raise ToolchainError("the compiler made no machine code", got=f"stages {', '.join(made.texts)}")
+            return disk.Compiled(made.spec, made.cubin, made.ptx)
+
+        key = disk.key_of(source, name, dims, decisions, known)
+        made = disk.get_or_compile(key, compile_it) if cached else compile_it()
+        return Kernel(made.spec, made.cubin, ptx=made.ptx)
+
+    if not within:
+        return one(sizes)
+
+    def rungs() -> list[Range]:
+        from scalec import ladder
+
+        return ladder.rungs(source, name, sizes, decisions, tuned=tuning)
+
+    found = disk.remember(disk.key_of(source, name, sizes, decisions, known, "rungs"), rungs) if cached else rungs()
+    dim = next(iter(within))
+    kernels = [one({**sizes, dim: Range(*part)}) for part in found]
+    return Program(kernels[0].name, kernels)
 
 
 def default_target() -> str:
@@ -90,6 +137,22 @@ def _items(name: str, mapping: Any, example: str) -> list[tuple[str, Any]]:
     for key in mapping:
         _check_kind(f"a name in {name}", key, str, f"strings, as {example}")
     return list(mapping.items())
+
+
+def _given(dim: str, size: Any) -> Size:
+    """A size, or a range of them: "1:64", or a pair."""
+    text = ":".join(map(str, size)) if isinstance(size, tuple) else size
+    if not isinstance(text, str) or ":" not in text:
+        return _size(dim, size)
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise ArgumentError(
+            f"dims: {dim} = {size!r} is no size",
+            got=str(error),
+            expected=f"an integer from 1 to {MOST}, or a range of them",
+            fix=f"e.g. {dim} = '1:4096'",
+        ) from None
 
 
 def _size(dim: str, size: Any) -> int:

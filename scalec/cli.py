@@ -19,6 +19,7 @@ from scalec.bench import method
 from scalec.commands import program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
+from scalec.sizes import Size
 from scalec.targets import TARGETS
 
 
@@ -97,7 +98,7 @@ def _target(text: str) -> str:
     return text
 
 
-def _merge_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, int]]) -> dict[str, int]:
+def _merge_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
     try:
         return program.merge_dims(parts)
     except ValueError as error:
@@ -123,10 +124,10 @@ _DIM = click.option(
     "--dim",
     "dims",
     multiple=True,
-    metavar="NAME=SIZE,...",
+    metavar="NAME=SIZE|LOW:HIGH,...",
     type=_Parsed("NAME=SIZE", program.parse_dims),
     callback=_merge_dims,
-    help="Size of a dimension; repeats, and takes comma lists. Dimensions left out stay dynamic.",
+    help="Size of a dimension, or a range of sizes; repeats, and takes comma lists. Dimensions left out stay dynamic.",
 )
 _TARGET = click.option(
     "--target",
@@ -190,7 +191,7 @@ def main() -> None:
 def compile_command(
     expr: str,
     target: str | None,
-    dims: dict[str, int],
+    dims: dict[str, Size],
     schedule: dict[str, str] | None,
     emit: list[str],
     output: str | None,
@@ -207,7 +208,7 @@ def compile_command(
       scalec compile gemm.scale --emit cubin -o gemm.cubin
       scalec compile gemm.scale --emit ptx,cubin,sass -o build/
       scalec compile gemm.scale --schedule tile=128x128x128,stages=5 --emit sass | less
-      scalec compile gemm.scale --dim n=7168 --bundle kernels/
+      scalec compile gemm.scale --dim n=7168,k=2048,m=1:8192 --bundle kernels/
       echo 'C[m,n] = A[m,k]@B[n,k]' | scalec compile - --emit scale --print-after-all --time-passes
     """
     from scalec.commands.compile import compile_program, stage_of
@@ -228,7 +229,7 @@ def compile_command(
 @click.argument("expr")
 @_PROGRAM
 @click.option("--seed", default=0, show_default=True, help="Of the data.")
-def run(expr: str, target: str | None, dims: dict[str, int], schedule: dict[str, str] | None, seed: int) -> None:
+def run(expr: str, target: str | None, dims: dict[str, Size], schedule: dict[str, str] | None, seed: int) -> None:
     """Run EXPR on made-up data and check it against the reference.
 
     Runs on the GPU, or, where there is none (or with SCALEC_DEVICE=emulator), on the emulator, which is slow and
@@ -243,7 +244,8 @@ def run(expr: str, target: str | None, dims: dict[str, int], schedule: dict[str,
     """
     from scalec.commands.run import run_program
 
-    run_program(Request(program.read_source(expr), target, dims, schedule or {}), seed)
+    sizes = program.fixed_sizes(dims, "run")
+    run_program(Request(program.read_source(expr), target, sizes, schedule or {}), seed)
 
 
 def _extents(text: str) -> tuple[int, int, int]:
@@ -333,7 +335,7 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 def bench(
     expr: str | None,
     target: str | None,
-    dims: dict[str, int],
+    dims: dict[str, Size],
     schedule: dict[str, str] | None,
     suite: str | None,
     rounds: int,
@@ -368,7 +370,7 @@ def bench(
     bench_program(
         program.read_source(expr) if expr else None,
         target,
-        dims,
+        program.fixed_sizes(dims, "bench"),
         schedule or {},
         suite=suite,
         rounds=rounds,
@@ -397,7 +399,7 @@ def _sizes(text: str) -> list[int]:
 def explain(
     expr: str | None,
     target: str | None,
-    dims: dict[str, int],
+    dims: dict[str, Size],
     schedule: dict[str, str] | None,
     rows: list[int] | None,
     suite: str | None,

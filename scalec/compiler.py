@@ -21,9 +21,11 @@ from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import PIPELINE, run_pipeline
+from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import free_registers, sums_of_thread
 from scalec.sizes import Size
 from scalec.targets import DEFAULT_TARGET, Target, get_target
+from scalec.tuning.database import Entry
 
 OnPass = Callable[[str, Callable[[], str], float], None]
 OnDrop = Callable[[Dropped], None]
@@ -52,6 +54,7 @@ class Compilation:
         times: (stage or pass, seconds) in order, those of dropped schedules too.
         ptxas: ptxas's -v log.
         registers: registers of a thread at entry.
+        tuned: what the tuning database had for the program; None where it had nothing, or nothing that compiles.
     """
 
     source: str
@@ -66,6 +69,7 @@ class Compilation:
     times: list[tuple[str, float]] = field(default_factory=list)
     ptxas: str = ""
     registers: int = 0
+    tuned: Entry | None = None
 
     @property
     def ptx(self) -> str:
@@ -89,6 +93,7 @@ def compile_source(
     until: str = "cubin",
     on_pass: OnPass | None = None,
     on_drop: OnDrop | None = None,
+    tuned: bool = True,
 ) -> Compilation:
     """Compiles a program.
 
@@ -105,6 +110,7 @@ def compile_source(
         until: one of STAGES: "scale" ends there; "nvvm" keeps that text, which the next stage rewrites in place.
         on_pass: called after each pass with its name, a function that gives the module's text, and its seconds.
         on_drop: called with each schedule that is dropped.
+        tuned: whether the tuning database is asked (SCALEC_TUNING=off turns it off for all).
 
     Raises:
         ScalecError: any refusal, by the stage that found it.
@@ -124,7 +130,7 @@ def compile_source(
         made.texts["scale"] = str(module)
         if until == "scale":
             return made
-        text, attempt = made.texts["scale"], Attempt()
+        text, attempt = made.texts["scale"], Attempt(tuned=tuned)
         slow: SlowKernelError | None = None
         while True:
             tried = given.with_fields(
@@ -132,22 +138,26 @@ def compile_source(
             )
             schedules.write(function, tried)
             try:
-                _compile(made, module.operation.clone(), row, until, on_pass, attempt.spare)
+                _compile(made, module.operation.clone(), row, until, on_pass, attempt)
                 break
             except UnsupportedError as error:
                 error.place = Source(source, frontend.NAME).shown(error.place)
                 raise
             except SlowKernelError as error:
-                slow = error
-            except ScheduleError:  # a retry that does not suit what the user decided: the first refusal counts
-                if slow is None:
-                    raise
-                raise slow from None
-            following = attempt.after(slow, given, made)
-            if following is None:
-                raise slow
-            attempt = following
-            made.dropped.append(Dropped(str(made.schedule), f"ptxas: {slow.got}"))
+                slow, reason, what = error, f"ptxas: {error.got}", str(made.schedule)
+            except ScheduleError as error:  # a retry that does not suit what the user decided: the first refusal counts
+                if made.tuned is None:
+                    raise (slow or error) from None
+                slow, reason, what = None, error.message, made.tuned.text
+            if made.tuned is not None:  # measured with another toolchain, it need not be known to this one
+                attempt, reason, made.tuned = replace(attempt, tuned=False), f"tuned: {reason}", None
+            else:
+                assert slow is not None
+                following = attempt.after(slow, given, made)
+                if following is None:
+                    raise slow
+                attempt = following
+            made.dropped.append(Dropped(what, reason))
             if on_drop is not None:
                 on_drop(made.dropped[-1])
         made.texts["scale"] = text
@@ -158,11 +168,13 @@ def compile_source(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt decides beside the user: `unroll`, `scheduler`, and registers that a tile must leave `spare`."""
+    """What an attempt decides beside the user: `unroll`, `scheduler`, registers that a tile must leave `spare`, and
+    whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None
     spare: int = 0
+    tuned: bool = True
 
     def after(self, slow: SlowKernelError, given: Schedule, made: Compilation) -> Attempt | None:
         """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
@@ -179,9 +191,9 @@ class Attempt:
         return replace(self, unroll=None, spare=made.free + max(made.step, slow.spilled))
 
 
-def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: OnPass | None, spare: int) -> None:
+def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: OnPass | None, attempt: Attempt) -> None:
     """One attempt: from a `scale` module with the user's schedule to the cubin."""
-    kernel = _to_tile(made, module, row, on_pass, spare)
+    kernel = _to_tile(made, module, row, on_pass, attempt)
     _to_ptx(made, kernel, row, until == "nvvm")
     with made.timed("ptxas"):
         assembled = ptxas.assemble(made.ptx, row.name, str(made.schedule))
@@ -192,13 +204,17 @@ def _function(module: ir.Module) -> ir.OpView:
     return next(o for o in module.body.operations if o.operation.name == "func.func")
 
 
-def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None, spare: int) -> ir.OpView:
+def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None, attempt: Attempt) -> ir.OpView:
     def after(name: str, module: ir.Module, seconds: float) -> None:
         made.times.append((name, seconds))
         if on_pass is not None:
             on_pass(name, lambda: str(module), seconds)
 
-    *decisions, emit = (ChooseTiling(spare) if isinstance(p, ChooseTiling) else p for p in PIPELINE)
+    def found(entry: Entry) -> None:
+        made.tuned = entry
+
+    own = {p.name: p for p in (ChooseTiling(attempt.spare), RecallTuned(attempt.tuned, found))}
+    *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))
     dims = signature.sizes(_function(module))
@@ -213,6 +229,33 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
     made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within)
     return kernel
+
+
+def decide(
+    source: str,
+    target: str,
+    dims: Mapping[str, Size] | None = None,
+    schedule: Mapping[str, str] | None = None,
+    *,
+    tuned: bool = True,
+) -> tuple[Schedule, tuple[str, str, str]]:
+    """What the passes decide for a program, without emitting it, and the names of its M, N and K; arguments are those
+    of `compile_source`.
+
+    Raises:
+        ScalecError: a refusal of the front end or of a pass.
+    """
+    row = get_target(target)
+    with contexts.context():
+        module = frontend.build(source, dims)
+        function = _function(module)
+        given = schedules.read(function).with_fields(**schedules.from_mapping(schedule or {}).decided())
+        schedules.write(function, given)
+        passes = [RecallTuned(tuned) if isinstance(p, RecallTuned) else p for p in PIPELINE[:-1]]
+        run_pipeline(module, row, passes=passes)
+        chosen = schedules.read(function)
+        problem = problem_of(function, row, chosen.with_fields(swap=0))
+        return chosen, (problem.m.name, problem.n.name, problem.k.name)
 
 
 def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, keep_nvvm: bool) -> None:

@@ -110,7 +110,15 @@ PTXAS = Variable(
     parse=str,
 )
 
-FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, TARGET, DEVICE, PTXAS)
+TUNING = Variable(
+    "SCALEC_TUNING",
+    default="tuning.json in the user's data directory of the platform, /scalec",
+    expected="off, or the file of a tuning database",
+    doc="measured schedules, asked before those that ship with scalec; off asks neither",
+    parse=str,
+)
+
+FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, TARGET, DEVICE, PTXAS, TUNING)
 
 
 def describe() -> list[Setting]:

@@ -12,6 +12,7 @@ from scalec.bench import method
 from scalec.bench.suites import BLOCK_FP8, DEFAULT_SUITE, Suite, get_suite
 from scalec.commands.output import note, note_dropped, print_table, write_result
 from scalec.errors import DeviceError, ScalecError
+from scalec.runtime.dispatch import runs
 
 if TYPE_CHECKING:
     from scalec.bench.contenders import Source
@@ -196,14 +197,12 @@ def pick(kernels: Sequence[Any], dims: Mapping[str, int], directory: str) -> Any
         ScalecError: none does.
     """
 
-    def runs(spec: Any) -> bool:
-        return all(name in dims and size in (None, dims[name]) for name, size in spec.dims.items())
-
-    fitting = [k for k in kernels if runs(k.spec)]
+    fitting = [k for k in kernels if runs(k.spec, dims)]
     if not fitting:
         raise ScalecError(
             f"no kernel of {directory} runs {', '.join(f'{n}={s}' for n, s in dims.items())}",
             got="; ".join(str(k.spec.dims) for k in kernels) or "no kernel of this program",
             fix="compile one into it: scalec compile EXPR --dim ... --bundle DIR",
         )
-    return max(fitting, key=lambda k: sum(size is not None for size in k.spec.dims.values()))
+    fixed = {id(k): sum(size is not None for size in k.spec.dims.values()) for k in fitting}
+    return max(fitting, key=lambda k: (fixed[id(k)], len(k.spec.ranges)))

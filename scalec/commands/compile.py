@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalec.bench import provenance
 from scalec.commands.output import note, note_dropped, plain_table, print_table, write_result
 from scalec.errors import ScalecError
+from scalec.sizes import Size, ranges
 
 if TYPE_CHECKING:
-    from scalec.abi import Dropped
+    from scalec.abi import Dropped, KernelSpec
     from scalec.compiler import Compilation
 
 SUFFIXES: dict[str, str] = {
@@ -35,14 +36,26 @@ class Request:
     Attributes:
         source: the program.
         target: name of the target; scalec.api.default_target() if None.
-        dims: sizes of dimensions to fix.
+        dims: sizes of dimensions to fix; of those that stay dynamic the ranges, where they are known.
         schedule: decisions, as text.
     """
 
     source: str
     target: str | None = None
-    dims: Mapping[str, int] = field(default_factory=dict)
+    dims: Mapping[str, Size] = field(default_factory=dict)
     schedule: Mapping[str, str] = field(default_factory=dict)
+
+    def rungs(self) -> list[Request]:
+        """A request for each kernel: one, or those that the range of a dimension falls into (scalec.ladder)."""
+        if not ranges(self.dims):
+            return [self]
+        from scalec import ladder
+        from scalec.api import default_target
+
+        target = self.target or default_target()
+        dim, _ = ladder.only(self.dims)
+        found = ladder.rungs(self.source, target, self.dims, self.schedule)
+        return [replace(self, target=target, dims={**self.dims, dim: part}) for part in found]
 
     def compile(
         self,
@@ -87,7 +100,8 @@ def compile_program(
     """Compiles and writes each stage in `emit`.
 
     One stage goes to the file `output` or to stdout; several, or one where `output` is a folder, go to files of that
-    folder named after the kernel. With `bundle` the kernel is also written there; if `emit` is empty, only there.
+    folder named after the kernel. With `bundle` the kernel is also written there; if `emit` is empty, only there. A
+    range of a dimension makes several kernels, whose files are named after their part of it.
 
     Raises:
         ScalecError: any refusal.
@@ -105,21 +119,34 @@ def compile_program(
         if print_after_all or name in shown:
             note(f"// ----- after {name}\n{text().rstrip()}")
 
-    made = request.compile(_until([*stages, "cubin"] if bundle else stages), on_pass, note_dropped)
-    if made.dropped:
-        note(f"note: the kernel has schedule {made.schedule}")
-    if time_passes:
-        _print_times(made)
-    for stage in stages:
-        data = _stage(made, stage)
-        if len(stages) > 1 or _is_folder(output):
-            path = Path(str(output), _stem(made) + SUFFIXES[stage])
-            write_result(data, str(path))
-            note(f"{path}")
-        else:
-            write_result(data, output)
+    rungs = request.rungs() if set(stages) != {"scale"} else [request]
+    if len(rungs) > 1 and stages and not _is_folder(output):
+        raise ScalecError(
+            f"{len(rungs)} kernels need a folder",
+            got=", ".join(f"{name}={within}" for r in rungs for name, within in ranges(r.dims).items()),
+            fix="give -o DIR/, or --bundle DIR",
+        )
+    every = []
+    for rung in rungs:
+        made = rung.compile(_until([*stages, "cubin"] if bundle else stages), on_pass, note_dropped)
+        every.append(made)
+        if made.tuned is not None:
+            note(f"note: a measured schedule ({made.tuned.told}); SCALEC_TUNING=off has the compiler choose")
+        if made.dropped:
+            note(f"note: the kernel has schedule {made.schedule}")
+        if time_passes:
+            _print_times(made)
+        part = "".join(f"-{name}{r.low}-{r.high}" for name, r in ranges(rung.dims).items()) if len(rungs) > 1 else ""
+        for stage in stages:
+            data = _stage(made, stage)
+            if len(stages) > 1 or _is_folder(output):
+                path = Path(str(output), _stem(made) + part + SUFFIXES[stage])
+                write_result(data, str(path))
+                note(f"{path}")
+            else:
+                write_result(data, output)
     if bundle:
-        _write_bundle(made, bundle)
+        _write_bundle(every, bundle)
 
 
 def _is_folder(path: str | None) -> bool:
@@ -158,15 +185,26 @@ def _print_times(made: Compilation) -> None:
     print_table(table, stderr=True)
 
 
-def _write_bundle(made: Compilation, directory: str) -> None:
-    """Adds the kernel to a bundle; one of the same program, sizes and target is replaced."""
+def _write_bundle(every: Sequence[Compilation], directory: str) -> None:
+    """Adds kernels to a bundle; those there of the same program, sizes and target are replaced."""
     from scalec.runtime import bundle
 
-    if made.spec is None or made.cubin is None:
+    specs = [made.spec for made in every if made.spec is not None and made.cubin is not None]
+    if len(specs) < len(every):
         raise ScalecError("the compiler made no cubin")
+    first = specs[0]
+    whole = {name: (first.ranges[name][0], specs[-1].ranges[name][1]) for name in first.ranges}
+
+    def again(spec: KernelSpec) -> bool:
+        """Whether a kernel is for what one of these is for, or for a part of the range that they are for."""
+        same = (spec.source, spec.dims, spec.target) == (first.source, first.dims, first.target)
+        within = spec.ranges.keys() == whole.keys() and all(
+            low <= spec.ranges[name][0] and spec.ranges[name][1] <= high for name, (low, high) in whole.items()
+        )
+        return same and within
+
     present = bundle.load(directory).values() if Path(directory, bundle.MANIFEST).exists() else ()
-    identity = (made.spec.source, made.spec.dims, made.spec.target)
-    kept = [k for p in present for k in p.kernels if (k.spec.source, k.spec.dims, k.spec.target) != identity]
-    bundle.write(directory, [*kept, made])
+    kept = [k for p in present for k in p.kernels if not again(k.spec)]
+    bundle.write(directory, [*kept, *every])
     provenance.write(directory)
-    note(f"{directory}: {made.spec.entry}, {len(kept) + 1} in all")
+    note(f"{directory}: {first.entry}, {len(kept) + len(every)} in all")

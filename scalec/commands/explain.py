@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scalec.bench.suites import get_suite
 from scalec.commands.output import plain_table, print_table, write_result
 from scalec.errors import ScalecError
+from scalec.sizes import Size
 from scalec.targets import DEFAULT_TARGET, get_target
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def explain_program(
     source: str | None,
     target: str | None,
-    dims: Mapping[str, int],
+    dims: Mapping[str, Size],
     schedule: Mapping[str, str],
     *,
     rows: Sequence[int] = (),
@@ -36,7 +37,7 @@ def explain_program(
     from scalec.tuning.explain import explain
     from scalec.tuning.predict import LABEL
 
-    shapes: Sequence[Mapping[str, int]] = (dims,)
+    shapes: Sequence[Mapping[str, Size]] = (dims,)
     if suite is not None:
         chosen = get_suite(suite)
         source, shapes = source or chosen.source, chosen.shapes
@@ -64,9 +65,10 @@ def document(source: str, target: str, found: Sequence[Explanation]) -> dict[str
         "rates": rates_of(get_target(target)),
         "kernels": [
             {
-                "dims": one.dims,
+                "dims": {name: size if isinstance(size, int) else str(size) for name, size in one.dims.items()},
                 "assumed": one.assumed,
                 "schedule": str(one.schedule),
+                "tuned": one.tuned.to_json() if one.tuned is not None else None,
                 "reasons": one.reasons,
                 "predictions": [_prediction(p) for p in one.predictions],
             }

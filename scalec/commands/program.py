@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scalec.errors import ScalecError
+from scalec.sizes import Size, fixed, parse_size, ranges
 
 
 def read_source(text: str) -> str:
@@ -52,18 +53,34 @@ def parse_pairs(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def parse_dims(text: str) -> dict[str, int]:
-    """Reads "m=4096,n=7168".
+def parse_dims(text: str) -> dict[str, Size]:
+    """Reads "m=1:4096,n=7168".
 
     Raises:
         ValueError: with a sentence for the user.
     """
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Size] = {}
     for name, value in parse_pairs(text):
-        if not value.isascii() or not value.isdigit() or int(value) < 1:
-            raise ValueError(f"{name} = {value!r} is not a positive integer")
-        _set(sizes, name, int(value))
+        try:
+            size = parse_size(value)
+        except ValueError as error:
+            raise ValueError(f"{name} = {error}") from None
+        _set(sizes, name, size)
     return sizes
+
+
+def fixed_sizes(dims: Mapping[str, Size], command: str) -> dict[str, int]:
+    """The sizes that a command runs at.
+
+    Raises:
+        ScalecError: one is a range.
+    """
+    for name, within in ranges(dims).items():
+        raise ScalecError(
+            f"{name} = {within} is a range, and `{command}` needs one size",
+            fix=f"give --dim {name}={within.high}",
+        )
+    return fixed(dims)
 
 
 def parse_schedule(text: str) -> dict[str, str]:
@@ -78,19 +95,19 @@ def parse_schedule(text: str) -> dict[str, str]:
     return values
 
 
-def merge_dims(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+def merge_dims(parts: Iterable[dict[str, Size]]) -> dict[str, Size]:
     """The sizes of several `--dim`.
 
     Raises:
         ValueError: two of them give one dimension different sizes.
     """
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Size] = {}
     for part in parts:
         for name, value in part.items():
             _set(sizes, name, value)
     return sizes
 
 
-def _set(values: dict, name: str, value: int | str) -> None:
+def _set(values: dict, name: str, value: Size | str) -> None:
     if values.setdefault(name, value) != value:
         raise ValueError(f"{name} is given twice: {values[name]} and {value}")

@@ -13,6 +13,7 @@ from scalec.abi import KernelSpec, TensorSpec
 from scalec.commands.compile import Request
 from scalec.commands.output import note, note_dropped, plain_table, print_table
 from scalec.errors import ScalecError
+from scalec.sizes import fixed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,13 +64,12 @@ def run_program(request: Request, seed: int) -> None:
     """
     import scalec
 
-    kernel = scalec.compile(
-        request.source, target=request.target, dims=dict(request.dims), schedule=dict(request.schedule) or None
-    )
+    dims = fixed(request.dims)
+    kernel = scalec.compile(request.source, target=request.target, dims=dims, schedule=dict(request.schedule) or None)
     spec = kernel.spec
     for dropped in spec.dropped:
         note_dropped(dropped)
-    missing = [name for name in spec.dims if name not in request.dims]
+    missing = [name for name in spec.dims if name not in dims]
     if missing:
         raise ScalecError(
             f"no size for {', '.join(missing)}", fix=f"give --dim {','.join(f'{name}=...' for name in missing)}"
@@ -79,7 +79,7 @@ def run_program(request: Request, seed: int) -> None:
         device = kernel.load().device
     note(f"{spec.entry} on {device.name}: {spec.schedule}")
     values, expected = made_up(request, seed)
-    arguments, outputs = upload(device, spec, values, request.dims)
+    arguments, outputs = upload(device, spec, values, dims)
     out = outputs[0] if len(outputs) == 1 else tuple(outputs)
     timed = hasattr(device, "elapsed")
     if timed:
@@ -89,7 +89,7 @@ def run_program(request: Request, seed: int) -> None:
             kernel(*arguments, out=out)
     checks = [check(r.name, values_of(r, o), expected[r.name]) for r, o in zip(spec.results, outputs, strict=True)]
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
-    report(spec, request.dims, checks, seconds, moved_bytes([*arguments, *outputs]))
+    report(spec, dims, checks, seconds, moved_bytes([*arguments, *outputs]))
     wrong = [c for c in checks if not c.ok]
     if wrong:
         raise ScalecError(
@@ -104,7 +104,7 @@ def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Mapping[str
     from scalec import reference
     from scalec.ir import context as contexts
 
-    sizes = dict(request.dims)
+    sizes = fixed(request.dims)
     text = request.compile("scale").texts["scale"]
     with contexts.context():
         module = contexts.parse(text)

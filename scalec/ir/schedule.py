@@ -156,8 +156,12 @@ class Schedule:
         """The decided fields, in declaration order."""
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
 
+    def texts(self) -> dict[str, str]:
+        """The decided fields as a `with` clause writes them."""
+        return {k: _text(v) for k, v in self.decided().items()}
+
     def __str__(self) -> str:
-        return ", ".join(f"{k}={_text(v)}" for k, v in self.decided().items())
+        return ", ".join(f"{k}={v}" for k, v in self.texts().items())
 
     def to_attribute(self) -> ir.Attribute:
         """The schedule as `#scale.schedule`, in the current context."""

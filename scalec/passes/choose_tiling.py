@@ -100,7 +100,7 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     Raises:
         ScheduleError: the fields decided leave no candidate.
     """
-    stated, bits = problem, max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    stated = problem
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
     if swap and not problem.swapped:
         problem = problem.transposed()
@@ -110,7 +110,7 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     if schedule.tile is not None:
         tile, ctas = schedule.tile, _ctas_of(problem, schedule, schedule.tile)
     else:
-        tile_k = PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
+        tile_k = deepest(problem)
         costs = costs_of(problem, promote)
         if costs is not None:
             return _fastest(stated, schedule, tile_k, promote, spare, costs)
@@ -130,6 +130,12 @@ def _fastest(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
             return plan
         refused.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
     raise _none_fits(problem, schedule, refused)
+
+
+def deepest(problem: Problem) -> int:
+    """K of a tile, where nothing speaks for less: a scale step, or a row of the widest swizzle."""
+    bits = max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    return PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
 
 
 def _groups(problem: Problem, schedule: Schedule) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from scalec.passes.emit_tile import EmitTile
 from scalec.passes.fix_order import FixOrder
 from scalec.passes.fuse_epilogue import FuseEpilogue
 from scalec.passes.infer_roles import InferRoles
+from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.tile_order import TileOrder
 from scalec.passes.warp_specialize import WarpSpecialize
 from scalec.targets import DEFAULT_TARGET, Target, get_target
@@ -27,6 +28,7 @@ from scalec.targets import DEFAULT_TARGET, Target, get_target
 PIPELINE: list[Pass] = [
     InferRoles(),
     FuseEpilogue(),
+    RecallTuned(),
     FixOrder(),
     ChooseTiling(),
     ChooseSplit(),

@@ -29,9 +29,11 @@ from typing import Any, NamedTuple
 
 from scalec import env
 from scalec.abi import KernelSpec
+from scalec.sizes import Size
 
 _MAGIC = b"scalec-cache 1 "
 _SUFFIX = ".kernel"
+_NOTE = ".note"
 _DISTRIBUTIONS = ("llvmlite", "mlir", "mlir_python_bindings", "nvidia_cuda_nvcc", "torch_mlir")
 _LOCK_SECONDS = 300.0  # a compilation takes about one; after this a waiter compiles for itself
 
@@ -64,9 +66,14 @@ def normalised(source: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def key_of(source: str, target: str, dims: Mapping[str, int], schedule: Mapping[str, str]) -> str:
-    """The key of a compilation: 64 hexadecimal digits."""
-    what = [normalised(source), target, sorted(dims.items()), sorted(schedule.items()), fingerprint()]
+def key_of(
+    source: str, target: str, dims: Mapping[str, Size], schedule: Mapping[str, str], tuning: str = "", kind: str = ""
+) -> str:
+    """The key of a compilation, or of what else `kind` names: 64 hexadecimal digits.
+
+    `tuning` says what the tuning database has to say of it (scalec.tuning.database.digest).
+    """
+    what = [normalised(source), target, sorted(dims.items()), sorted(schedule.items()), fingerprint(), tuning, kind]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
@@ -182,12 +189,15 @@ def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 def put(key: str, compiled: Compiled) -> bool:
     """Writes an entry; says whether it could."""
-    path = _path(key)
+    return _store(_path(key), encode(compiled, written=time.time()))
+
+
+def _store(path: str, data: bytes) -> bool:
     temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}.tmp"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(temporary, "wb") as file:
-            file.write(encode(compiled, written=time.time()))
+            file.write(data)
         os.replace(temporary, path)
     except OSError as error:
         _warn(error)
@@ -210,6 +220,18 @@ def _warn(error: OSError) -> None:
             RuntimeWarning,
             stacklevel=4,
         )
+
+
+def remember(key: str, make: Callable[[], Any]) -> Any:
+    """What is noted under a key, as JSON has it; where there is nothing, what `make` gives, which is then noted."""
+    path = os.path.join(directory(), key + _NOTE)
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except (OSError, ValueError):
+        made = make()
+    _store(path, json.dumps(made).encode())
+    return made
 
 
 def get_or_compile(key: str, compile_it: Callable[[], Compiled]) -> Compiled:
@@ -254,7 +276,7 @@ def _locked(key: str) -> Iterator[bool]:
 def _files() -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory()) as found:
-            return sorted((e for e in found if e.name.endswith((_SUFFIX, ".tmp"))), key=lambda e: e.name)
+            return sorted((e for e in found if e.name.endswith((_SUFFIX, _NOTE, ".tmp"))), key=lambda e: e.name)
     except OSError:
         return []
 

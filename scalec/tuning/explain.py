@@ -6,7 +6,7 @@ What is explained are the passes' decisions. Where ptxas then spills, the compil
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,13 @@ from scalec.passes.base import problem_of
 from scalec.passes.choose_scheduler import choice
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import ASSUMED, Problem
+from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy
 from scalec.passes.warp_specialize import SCALE_WARPS
+from scalec.sizes import Size
 from scalec.targets import Target, get_target
 from scalec.tuning import scale_words
+from scalec.tuning.database import Entry
 from scalec.tuning.predict import Prediction, cycles_of_tile, dims_of, size_of
 
 _SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
@@ -39,19 +42,21 @@ class Explanation:
         schedule: every decision.
         reasons: by field, or by fields that are decided together.
         predictions: one for each size of M asked for.
+        tuned: what the tuning database had for the program.
     """
 
-    dims: dict[str, int]
+    dims: dict[str, Size]
     assumed: dict[str, int]
     schedule: Schedule
     reasons: dict[str, str]
     predictions: tuple[Prediction, ...]
+    tuned: Entry | None = None
 
 
 def explain(
     source: str,
     target: str,
-    dims: Mapping[str, int],
+    dims: Mapping[str, Size],
     schedule: Mapping[str, str],
     rows: Sequence[int] = (),
 ) -> Explanation:
@@ -60,7 +65,7 @@ def explain(
     Args:
         source: the program's text.
         target: a row of scalec.targets.
-        dims: sizes of dimensions to fix.
+        dims: sizes of dimensions to fix, or ranges, at whose upper ends it is explained.
         schedule: decisions as text, over those of a `with` clause.
         rows: sizes of M to predict for, where M stays dynamic.
 
@@ -71,7 +76,9 @@ def explain(
     with contexts.context():
         module = frontend.build(source, dims)
         given = schedules.read(_function(module)).with_fields(**schedules.from_mapping(schedule).decided())
-        problem, chosen = _decide(module, row, given)
+        taken: list[Entry] = []
+        problem, chosen = _decide(module, row, given, taken.append)
+        entry = taken[0] if taken else None
         every = dims_of(problem)
         m = every[0]
         if rows and m.size is not None:
@@ -80,28 +87,37 @@ def explain(
                 got=f"{m.name} = {m.size} and sizes to predict for",
                 fix=f"leave {m.name} out of --dim",
             )
-        assumed = {d.name: ASSUMED for d in every if d.size is None}
-        sizes = [{d.name: size_of(d, {m.name: size}, ASSUMED) for d in every} for size in rows or (ASSUMED,)]
-        typical = {d.name: size_of(d, {}, ASSUMED) for d in every}
-        reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical))
-        if given.tile is None:
+        assumed = {d.name: d.most or ASSUMED for d in every if d.size is None}
+        sizes = [
+            {d.name: size_of(d, {m.name: size}, d.most or ASSUMED) for d in every}
+            for size in rows or (m.most or ASSUMED,)
+        ]
+        typical = {d.name: size_of(d, {}, d.most or ASSUMED) for d in every}
+        reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical), entry)
+        if given.tile is None and (entry is None or "tile" not in entry.schedule):
             reasons["tile"] += "; " + _neighbours(module, row, given, chosen, typical)
         if rows:
             assumed.pop(m.name, None)
         predictions = tuple(Prediction.of(problem, chosen, s) for s in sizes)
-    return Explanation(dict(dims), assumed, chosen, reasons, predictions)
+    return Explanation(dict(dims), assumed, chosen, reasons, predictions, entry)
 
 
 def _function(module: Any) -> Any:
     return next(o for o in module.body.operations if o.operation.name == "func.func")
 
 
-def _decide(module: Any, row: Target, given: Schedule) -> tuple[Problem, Schedule]:
-    """What all passes but the one that emits decide, on a copy of the module, and the program as that sees it."""
+def _decide(
+    module: Any, row: Target, given: Schedule, found: Callable[[Entry], None] | None = None
+) -> tuple[Problem, Schedule]:
+    """What all passes but the one that emits decide, on a copy of the module, and the program as that sees it.
+
+    `found` is called with what the tuning database had.
+    """
     copy = module.operation.clone()
     function = _function(copy)
     schedules.write(function, given)
-    run_pipeline(copy, row, passes=PIPELINE[:-1])
+    passes = [RecallTuned(found=found) if isinstance(p, RecallTuned) else p for p in PIPELINE[:-1]]
+    run_pipeline(copy, row, passes=passes)
     schedule = schedules.read(function)
     return problem_of(function, row, schedule), schedule
 
@@ -123,8 +139,11 @@ def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, siz
     return ", ".join(found)
 
 
-def _reasons(problem: Problem, given: Schedule, chosen: Schedule, typical: Prediction) -> dict[str, str]:
-    """Why each field is what it is; "given" where the program or the user decided it."""
+def _reasons(
+    problem: Problem, given: Schedule, chosen: Schedule, typical: Prediction, entry: Entry | None
+) -> dict[str, str]:
+    """Why each field is what it is; "given" where the program or the user decided it, "measured" where the tuning
+    database did."""
     target = problem.target
     made = {
         "swap": _swap(problem),
@@ -140,8 +159,17 @@ def _reasons(problem: Problem, given: Schedule, chosen: Schedule, typical: Predi
         "scheduler": _scheduler(problem, chosen),
         "order": _order(problem, chosen),
     }
-    decided = given.decided()
-    return {name: f"given; {text}" if name in decided else text for name, text in made.items() if text}
+    decided, measured = given.decided(), entry.schedule if entry is not None else {}
+    for name in measured:
+        made.setdefault(name, "")
+    if entry is not None and "tile" in measured:
+        made["tile"] = f"{entry.told}; {made['tile']}"
+
+    def why(name: str, text: str) -> str:
+        by = "given" if name in decided else "measured" if name in measured else ""
+        return "; ".join(part for part in (by, text) if part)
+
+    return {name: why(name, text) for name, text in made.items() if text or name in measured}
 
 
 def _swap(problem: Problem) -> str:

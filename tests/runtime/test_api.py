@@ -20,9 +20,10 @@ from tests.runtime.fake import gemm_spec
 def compilations(tmp_path, monkeypatch):
     """A compiler that only notes what it is asked."""
     monkeypatch.setenv("SCALEC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("SCALEC_TUNING", "off")
     asked = []
 
-    def compile_source(source, target=None, dims=None, schedule=None):
+    def compile_source(source, target=None, dims=None, schedule=None, tuned=True):
         asked.append((source, target, dims, schedule))
         return types.SimpleNamespace(spec=gemm_spec(), cubin=b"cubin", ptx="ptx", texts={})
 
@@ -114,7 +115,14 @@ def test_the_gpu_decides_the_target(monkeypatch):
 
 def test_variables(monkeypatch):
     names = [v.name for v in env.FIELDS]
-    assert names == ["SCALEC_CACHE_DIR", "SCALEC_CACHE", "SCALEC_TARGET", "SCALEC_DEVICE", "SCALEC_PTXAS"]
+    assert names == [
+        "SCALEC_CACHE_DIR",
+        "SCALEC_CACHE",
+        "SCALEC_TARGET",
+        "SCALEC_DEVICE",
+        "SCALEC_PTXAS",
+        "SCALEC_TUNING",
+    ]
     monkeypatch.setenv("SCALEC_CACHE", " maybe ")
     with pytest.raises(ScalecError) as caught:
         env.CACHE.get()

@@ -1,0 +1,215 @@
+"""Schedules that were measured: which is fastest for a program at a size of N and K and a range of M.
+
+    {"version": 1, "entries": [{"target": "sm_90a", "program": "...", "n": 7168, "k": 2048, "m": [1, 16],
+      "given": {}, "schedule": {"tile": "128x16x128", ...}, "facts": {"us": 7.1, "gpu": "NVIDIA H200", ...}}, ...]}
+
+Those that ship with the package lie in data/; a user's own, which `scalec tune` writes, win over them. The compiler
+asks before it chooses a tile (scalec/passes/recall_tuned.py). Reading needs the standard library alone: a hit in the
+disk cache asks for `digest` and imports no compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from scalec import env
+from scalec.errors import ScalecError
+from scalec.sizes import Range
+
+VERSION = 1
+SHIPPED = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A schedule that was the fastest of those measured.
+
+    Attributes:
+        target: a row of scalec.targets.
+        program: what the program is, names apart (scalec.tuning.key).
+        n, k: sizes.
+        m: the range of M that it is for.
+        given: fields that the program or its user had decided.
+        schedule: fields of the winner, as text; the passes decide the others.
+        facts: of the measurement: "us" and "default_us" (medians: of the winner, and of what the compiler chose by
+            itself), "at" (the M that was measured), "gpu", "driver", "date", "commit".
+    """
+
+    target: str
+    program: str
+    n: int
+    k: int
+    m: Range
+    given: dict[str, str]
+    schedule: dict[str, str]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What two entries for the same thing have in common: the newer replaces the older."""
+        return self.target, self.program, self.n, self.k, self.m, tuple(sorted(self.given.items()))
+
+    @property
+    def text(self) -> str:
+        """The winner's fields as a `with` clause writes them."""
+        return ", ".join(f"{name}={value}" for name, value in self.schedule.items())
+
+    @property
+    def told(self) -> str:
+        """Where it comes from, in words."""
+        facts = self.facts
+        where = ", ".join(str(facts[name]) for name in ("gpu", "date") if facts.get(name))
+        return f"{facts.get('us', '?')} us at {facts.get('at', '?')} rows" + (f", {where}" if where else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {**asdict(self), "m": list(self.m)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Entry:
+        """Reads what `to_json` made.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no such thing.
+        """
+        low, high = data["m"]
+        text = {name: {str(f): str(v) for f, v in data[name].items()} for name in ("given", "schedule")}
+        return Entry(
+            str(data["target"]),
+            str(data["program"]),
+            int(data["n"]),
+            int(data["k"]),
+            Range(int(low), int(high)),
+            text["given"],
+            text["schedule"],
+            dict(data.get("facts", {})),
+        )
+
+
+def read(path: str | os.PathLike[str]) -> list[Entry]:
+    """The entries of a file; none where there is no file.
+
+    Raises:
+        ScalecError: it is no database, or one of another version.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        return []
+    try:
+        document = json.loads(data)
+        if document["version"] != VERSION:
+            raise ScalecError(
+                f"{path} is a tuning database of version {document['version']}",
+                expected=f"version {VERSION}",
+                fix="tune anew into another file, or set SCALEC_TUNING=off",
+            )
+        return [Entry.from_json(e) for e in document["entries"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ScalecError(
+            f"{path} is no tuning database", got=repr(error), fix="remove it, or set SCALEC_TUNING=off"
+        ) from None
+
+
+def merge(old: Iterable[Entry], new: Iterable[Entry]) -> list[Entry]:
+    """The entries of both; a new one replaces the old one for the same thing."""
+    made = {e.identity: e for e in (*old, *new)}
+    return sorted(made.values(), key=lambda e: e.identity)
+
+
+def write(path: str | os.PathLike[str], change: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+    """Adds entries to a file, made if there is none, and takes those of `gone` out; one process at a time.
+
+    Raises:
+        OSError: it cannot be written.
+        ScalecError: what is there is no database.
+    """
+    from filelock import FileLock
+
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{file}.lock"):
+        dropped = {e.identity for e in gone}
+        kept = [e for e in merge(read(file), change) if e.identity not in dropped]
+        temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+        text = json.dumps({"version": VERSION, "entries": [e.to_json() for e in kept]}, indent=1) + "\n"
+        temporary.write_text(text)
+        os.replace(temporary, file)
+
+
+# ------------------------------------------------------------------------------------------------------------- look-ups
+
+
+def user_file() -> Path:
+    """The user's file: what SCALEC_TUNING names, else one in the user's data directory of the platform."""
+    named = env.TUNING.get()
+    return Path(named).expanduser() if named not in ("", "off") else _platform_file()
+
+
+@cache
+def _platform_file() -> Path:
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("scalec", appauthor=False)) / "tuning.json"
+
+
+def sources() -> list[Path]:
+    """The files that are asked, in this order: the user's, then those shipped. None where SCALEC_TUNING=off."""
+    return [] if env.TUNING.get() == "off" else [user_file(), *sorted(SHIPPED.glob("*.json"))]
+
+
+def entries() -> list[list[Entry]]:
+    """The entries of each of `sources`."""
+    return [list(_read(path, *_state(path))) for path in sources()]
+
+
+def _state(path: Path) -> tuple[int, int]:
+    try:
+        facts = path.stat()
+        return facts.st_mtime_ns, facts.st_size
+    except OSError:
+        return 0, 0
+
+
+@cache
+def _read(path: Path, when: int, size: int) -> tuple[Entry, ...]:
+    return tuple(read(path))
+
+
+def find(
+    files: Sequence[Sequence[Entry]], target: str, program: str, sizes: tuple[int, int, int], given: Mapping[str, str]
+) -> Entry | None:
+    """The entry for a program at sizes (M, N, K) with these fields decided: of the first file that has one, the one of
+    the narrowest range."""
+    m, n, k = sizes
+    for file in files:
+        found = [
+            e
+            for e in file
+            if (e.target, e.program, e.n, e.k) == (target, program, n, k) and e.m.has(m) and e.given == dict(given)
+        ]
+        if found:
+            return min(found, key=lambda e: e.m.high - e.m.low)
+    return None
+
+
+def relevant(target: str, sizes: Iterable[int]) -> list[list[Entry]]:
+    """The entries that a program on `target` might get, some of whose dimensions have these fixed sizes."""
+    known = set(sizes)
+    return [[e for e in file if e.target == target and {e.n, e.k} <= known] for file in entries()]
+
+
+def digest(target: str, sizes: Iterable[int]) -> str:
+    """What the database may say of such a program, for the keys of the disk cache; "" where it says nothing."""
+    found = relevant(target, sizes)
+    if not any(found):
+        return ""
+    text = json.dumps([[e.to_json() for e in file] for file in found], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
