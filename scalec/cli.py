@@ -9,18 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from scalec import __version__
 from scalec.bench import method
-from scalec.commands import program
+from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
-from scalec.sizes import Size
-from scalec.targets import TARGETS
+from scalec.sizes import Range, Size
 
 
 class _Commands(click.Group):
@@ -55,97 +53,6 @@ def _complain(message: str) -> None:
     click.echo(f"{label} {message}", err=True, color=colour)
 
 
-class _Parsed(click.ParamType):
-    """An option whose text is read by one of scalec.commands.program's functions."""
-
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
-        self.name, self.parse = name, parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return self.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _stages(text: str) -> list[str]:
-    """A comma list of stages."""
-    names = [n.strip() for n in text.split(",") if n.strip()]
-    for name in names:
-        if name not in SUFFIXES:
-            raise ValueError(f"{name!r} is not one of {', '.join(SUFFIXES)}")
-    return names
-
-
-def _passes(text: str) -> list[str]:
-    """A comma list of passes."""
-    from scalec.passes.pipeline import find
-
-    names = [n.strip() for n in text.split(",") if n.strip()]
-    try:
-        find(names)
-    except ScalecError as error:
-        raise ValueError(f"{error.message}; expected some of {error.expected}") from None
-    return names
-
-
-def _target(text: str) -> str:
-    """A row of scalec.targets."""
-    if text not in TARGETS:
-        raise ValueError(f"{text!r} is not one of {', '.join(TARGETS)}")
-    return text
-
-
-def _merge_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
-    try:
-        return program.merge_dims(parts)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx=ctx, param=param) from None
-
-
-def _flatten(ctx: click.Context, param: click.Parameter, parts: Sequence[list[str]]) -> list[str]:
-    return [name for part in parts for name in part]
-
-
-def _all(*decorators: Callable) -> Callable:
-    """One decorator for several, applied so that `--help` lists them in this order."""
-
-    def apply(command: Callable) -> Callable:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return apply
-
-
-_DIM = click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=SIZE|LOW:HIGH,...",
-    type=_Parsed("NAME=SIZE", program.parse_dims),
-    callback=_merge_dims,
-    help="Size of a dimension, or a range of sizes; repeats, and takes comma lists. Dimensions left out stay dynamic.",
-)
-_TARGET = click.option(
-    "--target",
-    metavar="NAME",
-    type=_Parsed("NAME", _target),
-    help="GPU to compile for; see `scalec targets`.  [default: sm_90a]",
-)
-_SCHEDULE = click.option(
-    "--schedule",
-    default=None,
-    metavar="FIELD=VALUE,...",
-    type=_Parsed("FIELD=VALUE", program.parse_schedule),
-    help="Decisions to take instead of the compiler, as in a `with` clause.",
-)
-_PROGRAM = _all(_TARGET, _DIM, _SCHEDULE)
-_OUTPUT = click.option("-o", "output", metavar="PATH", help="Write there instead of stdout; - is stdout.")
-
-
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="scalec", message="%(prog)s %(version)s")
 def main() -> None:
@@ -163,16 +70,16 @@ def main() -> None:
 
 @main.command("compile")
 @click.argument("expr")
-@_PROGRAM
+@options.PROGRAM
 @click.option(
     "--emit",
     multiple=True,
     metavar="STAGE,...",
-    type=_Parsed("STAGE", _stages),
-    callback=_flatten,
+    type=options.Parsed("STAGE", options.stage_list),
+    callback=options.flattened,
     help=f"What to write: {', '.join(SUFFIXES)}. Several need -o DIR.  [default: by the suffix of -o, else ptx]",
 )
-@_OUTPUT
+@options.OUTPUT
 @click.option(
     "--bundle",
     metavar="DIR",
@@ -182,8 +89,8 @@ def main() -> None:
     "--print-after",
     multiple=True,
     metavar="PASS,...",
-    type=_Parsed("PASS", _passes),
-    callback=_flatten,
+    type=options.Parsed("PASS", options.pass_list),
+    callback=options.flattened,
     help="Print the IR after these passes, on stderr.",
 )
 @click.option("--print-after-all", is_flag=True, help="Print the IR after every pass, on stderr.")
@@ -227,7 +134,7 @@ def compile_command(
 
 @main.command()
 @click.argument("expr")
-@_PROGRAM
+@options.PROGRAM
 @click.option("--seed", default=0, show_default=True, help="Of the data.")
 def run(expr: str, target: str | None, dims: dict[str, Size], schedule: dict[str, str] | None, seed: int) -> None:
     """Run EXPR on made-up data and check it against the reference.
@@ -248,32 +155,18 @@ def run(expr: str, target: str | None, dims: dict[str, Size], schedule: dict[str
     run_program(Request(program.read_source(expr), target, sizes, schedule or {}), seed)
 
 
-def _extents(text: str) -> tuple[int, int, int]:
-    """X, X,Y or X,Y,Z."""
-    parts = text.replace("x", ",").split(",")
-    if not 1 <= len(parts) <= 3 or not all(p.strip().isdigit() and int(p) > 0 for p in parts):
-        raise ValueError(f"{text!r} is not X, X,Y or X,Y,Z")
-    x, y, z = (*map(int, parts), 1, 1)[:3]
-    return x, y, z
-
-
-def _numbered_file(text: str) -> tuple[int, str]:
-    """N=FILE."""
-    number, found, path = text.partition("=")
-    if not found or not number.isdigit() or not path:
-        raise ValueError(f"{text!r} is not N=FILE.npy")
-    return int(number), path
-
-
-_SHAPE = _Parsed("X[,Y[,Z]]", _extents)
-
-
 @main.command()
 @click.argument("ptx")
 @click.option("--entry", metavar="NAME", help="The kernel, where the text has several.")
-@click.option("--grid", type=_SHAPE, default="1", show_default=True, metavar="X[,Y[,Z]]", help="CTAs of the grid.")
-@click.option("--block", type=_SHAPE, metavar="X[,Y[,Z]]", help="Threads of a CTA.  [default: the kernel's .reqntid]")
-@click.option("--cluster", type=_SHAPE, metavar="X[,Y[,Z]]", help="CTAs of a cluster, where the kernel does not say.")
+@click.option(
+    "--grid", type=options.SHAPE, default="1", show_default=True, metavar="X[,Y[,Z]]", help="CTAs of the grid."
+)
+@click.option(
+    "--block", type=options.SHAPE, metavar="X[,Y[,Z]]", help="Threads of a CTA.  [default: the kernel's .reqntid]"
+)
+@click.option(
+    "--cluster", type=options.SHAPE, metavar="X[,Y[,Z]]", help="CTAs of a cluster, where the kernel does not say."
+)
 @click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory of a CTA.")
 @click.option("--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below.")
 @click.option("--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things.")
@@ -284,7 +177,7 @@ _SHAPE = _Parsed("X[,Y[,Z]]", _extents)
     "--save",
     multiple=True,
     metavar="N=FILE.npy",
-    type=_Parsed("N=FILE", _numbered_file),
+    type=options.Parsed("N=FILE", options.numbered_file),
     help="Argument N after the run.",
 )
 @click.option("--stats", is_flag=True, help="Print what the run counted.")
@@ -310,7 +203,7 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 
 @main.command()
 @click.argument("expr", required=False)
-@_PROGRAM
+@options.PROGRAM
 @click.option("--suite", metavar="NAME", help="Shapes to measure; `peers` unless --dim is given.")
 @click.option(
     "--rounds", default=method.ROUNDS, show_default=True, help="Measurements of each contender after a pause."
@@ -331,7 +224,7 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
     "--contenders", multiple=True, metavar="FILE.py", help="More contenders, e.g. benchmarks/block_fp8_triton.py."
 )
 @click.option("--load", "bundle", metavar="DIR", help="Measure the kernels of this bundle; needs no compiler.")
-@_OUTPUT
+@options.OUTPUT
 def bench(
     expr: str | None,
     target: str | None,
@@ -382,18 +275,16 @@ def bench(
     )
 
 
-def _sizes(text: str) -> list[int]:
-    """A comma list of sizes."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f"{text!r} is not a list of positive integers")
-    return [int(part) for part in parts]
-
-
 @main.command()
 @click.argument("expr", required=False)
-@_PROGRAM
-@click.option("--m", "rows", metavar="SIZE,...", type=_Parsed("SIZE", _sizes), help="Sizes to predict a dynamic M for.")
+@options.PROGRAM
+@click.option(
+    "--m",
+    "rows",
+    metavar="SIZE,...",
+    type=options.Parsed("SIZE", options.size_list),
+    help="Sizes to predict a dynamic M for.",
+)
 @click.option("--suite", metavar="NAME", help="Explain each shape of this suite, e.g. `peers`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(
@@ -426,12 +317,91 @@ def explain(
 
 
 @main.command()
+@click.argument("expr", required=False)
+@options.PROGRAM
+@click.option(
+    "--m",
+    "rows",
+    metavar="LOW:HIGH",
+    type=options.Parsed("LOW:HIGH", options.size_range),
+    help="Sizes of M to tune for.",
+)
+@click.option("--candidates", default=12, show_default=True, help="Schedules to try for each part of the range.")
+@click.option("--rounds", default=31, show_default=True, help="Measurements of those that stay to the end.")
+@click.option("--peers", is_flag=True, help="Measure torch's own kernels beside them.")
+@click.option("--workers", metavar="N", type=click.IntRange(1), help="Processes that compile.  [default: all cores]")
+@click.option("--database", metavar="FILE", help="Keep the winners there.  [default: the user's, see `scalec env`]")
+@click.option("--journal", metavar="FILE", help="Where to go on after an interruption.  [default: beside the database]")
+@click.option("--plot", metavar="FILE.svg", help="Write a plot: time over M, with the roofline.")
+@options.OUTPUT
+@click.option("--list", "list_them", is_flag=True, help="List the schedules that are kept, and do nothing else.")
+@click.option("--forget", metavar="N,...|all", help="Remove these of them, and do nothing else.")
+def tune(
+    expr: str | None,
+    target: str | None,
+    dims: dict[str, Size],
+    schedule: dict[str, str] | None,
+    rows: Range | None,
+    candidates: int,
+    rounds: int,
+    peers: bool,
+    workers: int | None,
+    database: str | None,
+    journal: str | None,
+    plot: str | None,
+    output: str | None,
+    list_them: bool,
+    forget: str | None,
+) -> None:
+    """Measure schedules for EXPR on this machine's GPU, and keep the fastest for each range of M.
+
+    Compiles what is predicted to be fast, checks it, times it interleaved and drops what is clearly slower. What is
+    kept, `scalec compile` and scalec.compile use from then on. Interrupted, it goes on where it was. Prints a table;
+    -o writes JSON.
+
+    \b
+    Examples:
+      scalec tune 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim n=7168,k=2048 --m 1:8192 --plot times.svg
+      scalec tune gemm.scale --dim n=7168,k=2048 --m 64 --candidates 40 --peers
+      scalec tune --list
+      scalec tune --forget 1,3
+    """
+    from scalec.commands import tune as command
+
+    files = command.Files(database, journal, output, plot)
+    if list_them:
+        command.list_entries(files)
+        return
+    if forget is not None:
+        command.forget(forget, files)
+        return
+    if expr is None:
+        raise click.UsageError("Missing argument 'EXPR'.")
+    if rows is None:
+        raise click.UsageError("Missing option '--m': the sizes of M to tune for, e.g. --m 1:8192.")
+    if rounds < 1:
+        raise click.BadParameter("at least one", param_hint="--rounds")
+    command.require_gpu()
+    from scalec.api import default_target
+    from scalec.tuning.tuner import Job
+
+    sizes = program.fixed_sizes(dims, "tune")
+    name = target or default_target()
+    job = Job(program.read_source(expr), name, sizes, rows, schedule or {}, max(candidates, 0), rounds)
+    command.tune_program(job, files, peers=peers, workers=workers)
+
+
+@main.command()
 @click.argument("file")
 @click.option(
-    "--passes", required=True, metavar="PASS,...", type=_Parsed("PASS", _passes), help="Passes to run, in this order."
+    "--passes",
+    required=True,
+    metavar="PASS,...",
+    type=options.Parsed("PASS", options.pass_list),
+    help="Passes to run, in this order.",
 )
-@_TARGET
-@_OUTPUT
+@options.TARGET
+@options.OUTPUT
 def opt(file: str, passes: list[str], target: str | None, output: str | None) -> None:
     """Run passes on the MLIR module in FILE and print it.
 

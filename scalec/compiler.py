@@ -20,12 +20,13 @@ from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
-from scalec.passes.pipeline import PIPELINE, run_pipeline
+from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import free_registers, sums_of_thread
 from scalec.sizes import Size
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 from scalec.tuning.database import Entry
+from scalec.tuning.key import describe
 
 OnPass = Callable[[str, Callable[[], str], float], None]
 OnDrop = Callable[[Dropped], None]
@@ -256,6 +257,23 @@ def decide(
         chosen = schedules.read(function)
         problem = problem_of(function, row, chosen.with_fields(swap=0))
         return chosen, (problem.m.name, problem.n.name, problem.k.name)
+
+
+def given_fields(
+    source: str, dims: Mapping[str, Size] | None = None, schedule: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The fields that a program's `with` and `schedule` decide, as text."""
+    with contexts.context():
+        read = schedules.read(_function(frontend.build(source, dims)))
+        return read.with_fields(**schedules.from_mapping(schedule or {}).decided()).texts()
+
+
+def program_key(source: str, target: str, dims: Mapping[str, Size] | None = None) -> str:
+    """What a program is to the tuning database (scalec.tuning.key)."""
+    with contexts.context():
+        module = frontend.build(source, dims)
+        run_pipeline(module, get_target(target), passes=find(["infer-roles", "fuse-epilogue"]))
+        return describe(problem_of(_function(module), get_target(target), Schedule()))
 
 
 def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, keep_nvvm: bool) -> None:

@@ -85,12 +85,12 @@ def bench_shape(
     found = contenders(spec, sizes)
     for source in sources:
         found |= source(spec, sizes)
-    usable = {name: _usable(name, contender, first, expected) for name, contender in found.items()}
+    allowed = {name: usable(name, contender, first, expected) for name, contender in found.items()}
     del expected
     count = method.sets_in_rotation(first.input_bytes())
     sets = [first, *(make_inputs(spec, sizes, seed + i) for i in range(1, count))]
-    graphs, chosen = {OURS: capture([_ours(kernel, spec, inputs) for inputs in sets])}, {}
-    for name, errors in usable.items():
+    graphs, chosen = {OURS: capture([ours(kernel, spec, inputs) for inputs in sets])}, {}
+    for name, errors in allowed.items():
         if not errors:
             continue
         makes = found[name].variants
@@ -117,7 +117,7 @@ def _sustained(graphs: Mapping[str, Graph], effort: Effort) -> dict[str, Any]:
     return sustained(graphs, effort.sustained_rounds, effort.block_seconds) if effort.sustained_rounds else {}
 
 
-def _usable(name: str, contender: Contender, inputs: Inputs, expected: torch.Tensor | None) -> dict[str, float | None]:
+def usable(name: str, contender: Contender, inputs: Inputs, expected: torch.Tensor | None) -> dict[str, float | None]:
     """The error of each variant that accepts the call (each has conditions of its own on sizes) and is right.
 
     None for an error that nobody can tell. A variant that is left out is warned of.
@@ -140,7 +140,8 @@ def _usable(name: str, contender: Contender, inputs: Inputs, expected: torch.Ten
     return errors
 
 
-def _ours(kernel: Any, spec: KernelSpec, inputs: Inputs) -> Launch:
+def ours(kernel: Any, spec: KernelSpec, inputs: Inputs) -> Launch:
+    """A launch of a kernel of ours on one set of inputs."""
     arguments = [inputs.values[t.name] for t in spec.operands]
     outputs = [inputs.outputs[r.name] for r in spec.results]
     out = outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -167,7 +168,7 @@ def _check_ours(
         expected = product + out
     else:
         out.fill_(float("nan"))
-    _ours(kernel, spec, inputs)()
+    ours(kernel, spec, inputs)()
     found = diff(out, expected)
     if not found <= MAX_DIFF:
         raise ScalecError(

@@ -40,7 +40,7 @@ def test_contenders_that_refuse_or_are_wrong_are_left_out():
     wrong[:, :128] *= 2
     variants = {"right": lambda _: lambda: right, "wrong": lambda _: lambda: wrong, "refuses": refuses}
     with pytest.warns(UserWarning, match="left out") as warned:
-        found = shape._usable("theirs", Contender(variants), inputs, product)
+        found = shape.usable("theirs", Contender(variants), inputs, product)
     assert list(found) == ["right"]
     assert 0 < found["right"] < 3e-6
     assert [str(w.message)[:40] for w in warned] == [
@@ -51,7 +51,7 @@ def test_contenders_that_refuse_or_are_wrong_are_left_out():
 
 def test_a_contender_that_is_only_timed_is_not_compared():
     _, _, inputs, product = data(BLOCK_FP8)
-    found = shape._usable("theirs", Contender({"": lambda _: lambda: product * 2}, checked=False), inputs, product)
+    found = shape.usable("theirs", Contender({"": lambda _: lambda: product * 2}, checked=False), inputs, product)
     assert found == {"": None}
 
 

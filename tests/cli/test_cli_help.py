@@ -40,6 +40,7 @@ def test_every_command_is_there():
         "opt",
         "run",
         "targets",
+        "tune",
     }
 
 

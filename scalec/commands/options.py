@@ -1,0 +1,139 @@
+"""What options and their values look like to every command: parsed once, refused with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from scalec.commands import program
+from scalec.commands.compile import SUFFIXES
+from scalec.errors import ScalecError
+from scalec.sizes import Range, Size, parse_size
+from scalec.targets import TARGETS
+
+
+class Parsed(click.ParamType):
+    """An option whose text is read by one of scalec.commands.program's functions."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self.parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def stage_list(text: str) -> list[str]:
+    """A comma list of stages."""
+    names = [n.strip() for n in text.split(",") if n.strip()]
+    for name in names:
+        if name not in SUFFIXES:
+            raise ValueError(f"{name!r} is not one of {', '.join(SUFFIXES)}")
+    return names
+
+
+def pass_list(text: str) -> list[str]:
+    """A comma list of passes."""
+    from scalec.passes.pipeline import find
+
+    names = [n.strip() for n in text.split(",") if n.strip()]
+    try:
+        find(names)
+    except ScalecError as error:
+        raise ValueError(f"{error.message}; expected some of {error.expected}") from None
+    return names
+
+
+def target_name(text: str) -> str:
+    """A row of scalec.targets."""
+    if text not in TARGETS:
+        raise ValueError(f"{text!r} is not one of {', '.join(TARGETS)}")
+    return text
+
+
+def merged_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
+    try:
+        return program.merge_dims(parts)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx=ctx, param=param) from None
+
+
+def flattened(ctx: click.Context, param: click.Parameter, parts: Sequence[list[str]]) -> list[str]:
+    return [name for part in parts for name in part]
+
+
+def all_of(*decorators: Callable) -> Callable:
+    """One decorator for several, applied so that `--help` lists them in this order."""
+
+    def apply(command: Callable) -> Callable:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+DIM = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE|LOW:HIGH,...",
+    type=Parsed("NAME=SIZE", program.parse_dims),
+    callback=merged_dims,
+    help="Size of a dimension, or a range of sizes; repeats, and takes comma lists. Dimensions left out stay dynamic.",
+)
+TARGET = click.option(
+    "--target",
+    metavar="NAME",
+    type=Parsed("NAME", target_name),
+    help="GPU to compile for; see `scalec targets`.  [default: sm_90a]",
+)
+SCHEDULE = click.option(
+    "--schedule",
+    default=None,
+    metavar="FIELD=VALUE,...",
+    type=Parsed("FIELD=VALUE", program.parse_schedule),
+    help="Decisions to take instead of the compiler, as in a `with` clause.",
+)
+PROGRAM = all_of(TARGET, DIM, SCHEDULE)
+OUTPUT = click.option("-o", "output", metavar="PATH", help="Write there instead of stdout; - is stdout.")
+
+
+def extents(text: str) -> tuple[int, int, int]:
+    """X, X,Y or X,Y,Z."""
+    parts = text.replace("x", ",").split(",")
+    if not 1 <= len(parts) <= 3 or not all(p.strip().isdigit() and int(p) > 0 for p in parts):
+        raise ValueError(f"{text!r} is not X, X,Y or X,Y,Z")
+    x, y, z = (*map(int, parts), 1, 1)[:3]
+    return x, y, z
+
+
+def numbered_file(text: str) -> tuple[int, str]:
+    """N=FILE."""
+    number, found, path = text.partition("=")
+    if not found or not number.isdigit() or not path:
+        raise ValueError(f"{text!r} is not N=FILE.npy")
+    return int(number), path
+
+
+def size_list(text: str) -> list[int]:
+    """A comma list of sizes."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(f"{text!r} is not a list of positive integers")
+    return [int(part) for part in parts]
+
+
+def size_range(text: str) -> Range:
+    """LOW:HIGH, or one size."""
+    size = parse_size(text)
+    return size if isinstance(size, Range) else Range(size, size)
+
+
+SHAPE = Parsed("X[,Y[,Z]]", extents)

@@ -1,0 +1,76 @@
+"""Candidates compiled side by side, each in a process of its own: MLIR and ptxas take about a second for one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from scalec.runtime.cache import Compiled
+from scalec.sizes import Size
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to compile; arguments are those of scalec.compile. `name` tells candidates of one range apart."""
+
+    name: str
+    source: str
+    target: str
+    dims: tuple[tuple[str, Size], ...]
+    schedule: tuple[tuple[str, str], ...]
+
+
+Built = Compiled | str
+"""A kernel, or why there is none."""
+
+
+def build(recipe: Recipe) -> Built:
+    """Compiles one, as the compiler chooses beside the recipe's schedule; the tuning database is not asked."""
+    from scalec import compiler
+    from scalec.errors import ScalecError
+    from scalec.runtime import cache
+
+    dims, schedule = dict(recipe.dims), dict(recipe.schedule)
+
+    def compile_it() -> Compiled:
+        made = compiler.compile_source(recipe.source, recipe.target, dims, schedule, tuned=False)
+        assert made.spec is not None
+        assert made.cubin is not None
+        return Compiled(made.spec, made.cubin, made.ptx)
+
+    try:
+        return cache.get_or_compile(cache.key_of(recipe.source, recipe.target, dims, schedule, "off"), compile_it)
+    except ScalecError as error:
+        return str(error).replace("\n", ";")
+
+
+Build = Callable[[Recipe], Built]
+
+
+@contextmanager
+def pool(workers: int | None = None) -> Iterator[Callable[[Iterable[Recipe]], Iterator[tuple[Recipe, Built]]]]:
+    """Yields a function that compiles recipes in so many processes (as many as there are cores, if None) and gives
+    each as it is done. What is not yet begun when the block is left is not begun."""
+    # a process that is forked from one with a CUDA context, or with threads, is not sound
+    context = multiprocessing.get_context("spawn")
+    count = workers or os.cpu_count() or 1
+
+    def run(recipes: Iterable[Recipe]) -> Iterator[tuple[Recipe, Built]]:
+        futures = {executor.submit(build, r): r for r in recipes}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+    executor = ProcessPoolExecutor(count, mp_context=context)
+    try:
+        yield run
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def fields(schedule: Mapping[str, str]) -> str:
+    """A schedule's fields as a `with` clause writes them: the name of a candidate."""
+    return ", ".join(f"{name}={value}" for name, value in schedule.items())

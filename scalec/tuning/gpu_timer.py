@@ -1,0 +1,98 @@
+"""Times candidates on this machine's GPU, as scalec.bench does: CUDA graphs over rotating inputs, pauses between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from scalec.abi import KernelSpec
+from scalec.bench import provenance
+from scalec.bench.contenders import contenders
+from scalec.bench.contraction import contraction, diff, reference
+from scalec.bench.graphs import Graph, Launch, capture, fastest
+from scalec.bench.inputs import Inputs, make_inputs
+from scalec.bench.method import PAUSE_SECONDS, sets_in_rotation
+from scalec.bench.shape import MAX_DIFF, ours, usable
+from scalec.runtime import driver
+from scalec.runtime.cache import Compiled
+from scalec.runtime.kernel import Kernel
+
+
+@dataclass
+class GraphSamples:
+    """One graph a kernel; see scalec.tuning.tuner.Samples."""
+
+    graphs: dict[str, Graph]
+    wrong: dict[str, str]
+    peers: Sequence[str]
+
+    def sample(self, name: str) -> float:
+        """Microseconds of a launch, the mean of one replay."""
+        torch.cuda.synchronize()
+        time.sleep(PAUSE_SECONDS)
+        return self.graphs[name].sample()
+
+
+@dataclass(frozen=True)
+class GpuTimer:
+    """Times kernels on torch's current GPU; `peers`: torch's own kernels too."""
+
+    peers: bool = False
+
+    def facts(self) -> dict[str, str]:
+        """Date, GPU, driver, versions, and the target of the GPU."""
+        gpu = driver.detect()
+        target = gpu.target if gpu is not None and gpu.target else "unknown"
+        return {**provenance.of_machine(), **provenance.of_compiler(), "target": target}
+
+    @contextmanager
+    def open(self, kernels: Mapping[str, Compiled], dims: Mapping[str, int]) -> Iterator[GraphSamples]:
+        """Checks each kernel against float32 on dequantised inputs, or where the program is more than a contraction
+        against the first kernel; captures the graphs of those that are right."""
+        sizes = dict(dims)
+        spec = next(iter(kernels.values())).spec
+        first = make_inputs(spec, sizes, seed=7)
+        sets = [first, *(make_inputs(spec, sizes, 7 + i) for i in range(1, sets_in_rotation(first.input_bytes())))]
+        started = {r.name: first.outputs[r.name].clone() for r in spec.results}
+        what = contraction(spec, sizes)
+        expected = None if what is None else reference(what, first)
+        graphs, wrong = {}, {}
+        for name, made in kernels.items():
+            kernel = Kernel(made.spec, made.cubin, ptx=made.ptx)
+            launches = [ours(kernel, made.spec, inputs) for inputs in sets]
+            found = self._result(launches[0], made.spec, first, started)
+            expected = found.float() if expected is None else expected
+            error = diff(found, expected)
+            if not error <= MAX_DIFF:
+                wrong[name] = f"wrong result: diff {error:.2e}, at most {MAX_DIFF:.0e}"
+                continue
+            graphs[name] = capture(launches)
+        peers = []
+        for name, contender in contenders(spec, sizes).items() if self.peers else ():
+            variants = usable(name, contender, first, expected)
+            if variants:
+                makes = contender.variants
+                _, graphs[name] = fastest({v: [makes[v](inputs) for inputs in sets] for v in variants})
+                peers.append(name)
+        for graph in graphs.values():
+            graph.sample()
+        try:
+            yield GraphSamples(graphs, wrong, tuple(peers))
+        finally:
+            graphs.clear()
+            torch.cuda.empty_cache()
+
+    @staticmethod
+    def _result(launch: Launch, spec: KernelSpec, inputs: Inputs, started: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The first result of a launch: NaN before it, or what is accumulated into."""
+        for r in spec.results:
+            out = inputs.outputs[r.name]
+            if r.inout:
+                out.copy_(started[r.name])
+            else:
+                out.fill_(float("nan") if out.dtype.is_floating_point else 0x7F)
+        return torch.as_tensor(launch()).clone()
