@@ -134,7 +134,7 @@ def print_reasons(one: Explanation, target: str) -> None:
         print("  assumed: " + ", ".join(f"{name}={size}" for name, size in one.assumed.items()))
     for p in one.predictions:
         parts = ", ".join(f"{name} {t * 1e6:.1f}" for name, t in p.times.items())
-        at = ", ".join(f"{name}={size}" for name, size in p.sizes.items() if name not in one.dims)
+        at = ", ".join(f"{name}={size}" for name, size in p.sizes.items() if not isinstance(one.dims.get(name), int))
         print(f"  {LABEL}{f', at {at}' if at else ''}: {p.seconds * 1e6:.1f} us, bound by {p.bound} (us: {parts})")
         if p.fitted is not None:
             print(f"  predicted by a model fitted to measured launches: {p.fitted * 1e6:.1f} us")

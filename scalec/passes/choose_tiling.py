@@ -104,9 +104,7 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
     if swap and not problem.swapped:
         problem = problem.transposed()
-    promote = schedule.promote
-    if promote is None:
-        promote = PROMOTION_BLOCK if problem.has_scales or problem.family.short_sums else 0
+    promote = promotion(problem) if schedule.promote is None else schedule.promote
     if schedule.tile is not None:
         tile, ctas = schedule.tile, _ctas_of(problem, schedule, schedule.tile)
     else:
@@ -130,6 +128,11 @@ def _fastest(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
             return plan
         refused.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
     raise _none_fits(problem, schedule, refused)
+
+
+def promotion(problem: Problem) -> int:
+    """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all."""
+    return PROMOTION_BLOCK if problem.has_scales or problem.family.short_sums else 0
 
 
 def deepest(problem: Problem) -> int:

@@ -10,7 +10,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
-from scalec.passes.choose_tiling import deepest
+from scalec.passes.choose_tiling import deepest, promotion
 from scalec.passes.fix_order import ORDER, fixed
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.targets import Target
@@ -74,7 +74,10 @@ def keeps_order(problem: Problem, given: Schedule, schedule: Schedule) -> bool:
     if not given.invariant:
         return True
     asked = fixed(given)
-    k = schedule.tile[2] if schedule.tile is not None else deepest(problem)
-    wanted = asked.tile[2] if asked.tile is not None else deepest(problem)
-    same = all(getattr(schedule, name) in (None, getattr(asked, name)) for name in (*ORDER, "promote"))
-    return same and k == wanted
+    wanted = asked.with_fields(promote=promotion(problem) if asked.promote is None else asked.promote)
+    same = all(getattr(schedule, name) in (None, getattr(wanted, name)) for name in (*ORDER, "promote"))
+    return same and _tile_k(problem, schedule) == _tile_k(problem, asked)
+
+
+def _tile_k(problem: Problem, schedule: Schedule) -> int:
+    return schedule.tile[2] if schedule.tile is not None else deepest(problem)

@@ -127,7 +127,10 @@ def test_the_users_wins_over_what_is_shipped_and_narrow_over_wide(own) -> None:
 def test_invariant_takes_only_what_adds_in_its_order(own) -> None:
     database.write(own, [entry(given={"invariant": "1"}), entry()])
     assert chosen(f"{FP8} with invariant", m=16)["split"] == "1"
-    database.write(own, [entry({**TILE, "split": "1"}, given={"invariant": "1"})])
+    for other in ({"promote": "0"}, {"swap": "1"}, {"tile": "64x64x64"}):
+        database.write(own, [entry({**TILE, "split": "1", **other}, given={"invariant": "1"})])
+        assert chosen(f"{FP8} with invariant", m=16)["stages"] != "3"
+    database.write(own, [entry({**TILE, "split": "1", "promote": "128"}, given={"invariant": "1"})])
     found = chosen(f"{FP8} with invariant", m=16)
     assert (found["tile"], found["split"]) == ("64x64x128", "1")
 

@@ -1,0 +1,173 @@
+"""`scalec tune` without a GPU: what it refuses, what it lists and forgets, its table and its plot."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from xml.etree import ElementTree
+
+import pytest
+
+from scalec.commands import tune as command
+from scalec.sizes import Range
+from scalec.tuning import database
+from scalec.tuning.chart import chart
+from scalec.tuning.database import Entry
+from scalec.tuning.tuner import Found, Job
+
+FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+JOB = Job(FP8, "sm_90a", {"n": 7168, "k": 2048}, Range(1, 32))
+FACTS = {"gpu": "Made-up GPU", "date": "2026-11-21 20:00", "driver": "1"}
+
+
+def found(low: int, high: int, us: float) -> Found:
+    times = {"default": 10.0, "torch": 12.5}
+    schedule = {"swap": "1", "tile": "64x16x128", "cluster": "1x1", "split": "4", "stages": "8", "order": "n"}
+    return Found(Range(low, high), high, "tile=64x16x128", schedule, us, 10.0, 4.0, 2 * high * 7168 * 2048, times,
+                 ("torch",))  # fmt: skip
+
+
+FOUND = [found(1, 16, 8.0), found(17, 32, 10.0)]
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "tuning.json"))
+    return tmp_path / "tuning.json"
+
+
+def entry(m: tuple[int, int]) -> Entry:
+    return Entry("sm_90a", "bf16 program", 7168, 2048, Range(*m), {"order": "m"}, {"tile": "64x16x128"},
+                 {"us": 7.1, "gpu": "Made-up GPU", "date": "2026-11-21"})  # fmt: skip
+
+
+@pytest.fixture
+def torch_without_gpu(monkeypatch):
+    """A torch that sees no GPU."""
+    fake = types.ModuleType("torch")
+    fake.cuda = types.SimpleNamespace(is_available=lambda: False)  # type: ignore[attr-defined]
+    fake.__spec__ = types.SimpleNamespace(name="torch")  # type: ignore[assignment]
+    monkeypatch.setitem(sys.modules, "torch", fake)
+
+
+def test_without_a_gpu(invoke, torch_without_gpu) -> None:
+    result = invoke("tune", FP8, "--dim", "n=7168,k=2048", "--m", "1:64")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "error: tuning measures, and there is no CUDA GPU that torch can use\n"
+        "  fix: run it on a machine with one; `scalec explain` predicts without\n"
+    )
+
+
+def test_the_emulator_measures_nothing(invoke, monkeypatch) -> None:
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    result = invoke("tune", FP8, "--dim", "n=7168,k=2048", "--m", "1:64")
+    assert result.exit_code == 1
+    assert "in the emulator nothing takes the time that it takes on a GPU" in result.stderr
+
+
+def test_without_torch(invoke, monkeypatch) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    assert "tuning needs torch" in invoke("tune", FP8, "--m", "1:64").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--m", "1:8"], "Missing argument 'EXPR'"),
+        ([FP8], "Missing option '--m'"),
+        ([FP8, "--m", "8:1"], "the range 8:1 has no sizes"),
+        ([FP8, "--m", "many"], "'many' is not a positive integer, nor a range such as 1:4096"),
+        ([FP8, "--m", "1:8", "--rounds", "0"], "at least one"),
+        ([FP8, "--m", "1:8", "--workers", "0"], "0 is not in the range"),
+    ],
+)
+def test_misuse(invoke, arguments: list[str], message: str) -> None:
+    result = invoke("tune", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_list_and_forget(invoke, own) -> None:
+    assert "no measured schedules" in invoke("tune", "--list").stderr
+    database.write(own, [entry((1, 16)), entry((17, 32)), entry((33, 64))])
+    lines = invoke("tune", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["1", "2", "3"]
+    assert "bf16 program" in lines[1]
+    assert "1:16" in lines[1]
+    assert "order=m" in lines[1]
+    assert "2 forgotten, 1 left" in invoke("tune", "--forget", "1,3").stderr
+    assert [e.m for e in database.read(own)] == [Range(17, 32)]
+    wrong = invoke("tune", "--forget", "2")
+    assert (wrong.exit_code, "all, or numbers from 1 to 1" in wrong.stderr) == (1, True)
+    invoke("tune", "--forget", "all")
+    assert database.read(own) == []
+
+
+def test_the_table(capsys, own) -> None:
+    command.report(JOB, FOUND, command.Files(), FACTS)
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == ["m", "schedule", "us", "default", "us", "gain", "TFLOP/s", "of", "roofline", "torch"]
+    assert out[1].split()[0] == "1:16"
+    assert "swap=1, tile=64x16x128, cluster=1x1, split=4, stages=8" in out[1]
+    assert out[1].split()[-6:] == ["8.00", "10.00", "25.0%", "59", "50%", "12.50"]
+
+
+def test_json_and_plot(tmp_path, capsys, own) -> None:
+    files = command.Files(output=str(tmp_path / "out.json"), plot=str(tmp_path / "out.svg"))
+    command.report(JOB, FOUND, files, FACTS)
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert (data["gpu"], data["dims"], [r["us"] for r in data["ranges"]]) == (
+        "Made-up GPU", {"n": 7168, "k": 2048}, [8.0, 10.0])  # fmt: skip
+    svg = ElementTree.fromstring((tmp_path / "out.svg").read_text())
+    names = [e.text for e in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"tuned", "default", "torch", "roofline (documents)", "m", "us"} <= set(names)
+    assert len(list(svg.iter("{http://www.w3.org/2000/svg}polyline"))) == 4
+
+
+def test_a_chart_puts_points_where_they_belong() -> None:
+    svg = ElementTree.fromstring(chart("a < b", {"line": [(1, 10), (100, 1000)], "other": [(10, 100)]}, "x", "y"))
+    ends, middle = (e.get("points") for e in svg.iter("{http://www.w3.org/2000/svg}polyline"))
+    (x1, y1), (x2, y2) = (tuple(map(float, p.split(","))) for p in str(ends).split())
+    x, y = map(float, str(middle).split(","))
+    assert x1 < x2
+    assert y1 > y2
+    assert (x, y) == pytest.approx(((x1 + x2) / 2, (y1 + y2) / 2), abs=0.2)  # logarithmic both ways
+    with pytest.raises(ValueError, match="points above 0"):
+        chart("", {"line": [(0, 1)]}, "x", "y")
+
+
+def test_progress_without_a_terminal_is_lines(capsys) -> None:
+    with command.progress_bar() as progress:
+        for i in range(31):
+            progress("compiling", i, 30)
+    lines = capsys.readouterr().err.splitlines()
+    assert 10 <= len(lines) <= 12
+    assert lines[-1] == "compiling: 30 of 30"
+
+
+def test_ranges_of_sizes_at_other_commands(invoke, tmp_path) -> None:
+    assert "m = 1:8 is a range, and `run` needs one size" in invoke("run", FP8, "--dim", "m=1:8").stderr
+    assert "m = 1:8 is a range, and `bench` needs one size" in invoke("bench", FP8, "--dim", "m=1:8").stderr
+    told = invoke("explain", FP8, "--dim", "n=2112,k=7168,m=1:16").stdout
+    assert "at m=16" in told
+    assert "swap=1" in told
+    several = invoke("compile", FP8, "--dim", "n=2112,k=7168,m=1:64", "--emit", "tile")
+    assert "3 kernels need a folder\n  got: m=1:16, m=17:32, m=33:64" in several.stderr
+    invoke("compile", FP8, "--dim", "n=2112,k=7168,m=1:32", "--emit", "tile", "-o", f"{tmp_path}/out/")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["C-m1-16.tile.mlir", "C-m17-32.tile.mlir"]
+
+
+def test_a_range_makes_the_kernels_of_a_bundle(invoke, tmp_path) -> None:
+    from scalec.runtime import bundle
+
+    def ranges() -> list[tuple[int, int]]:
+        return [k.spec.ranges["m"] for k in bundle.load(tmp_path / "b")["C"].kernels]
+
+    invoke("compile", FP8, "--dim", "n=2112,k=7168,m=1:64", "--bundle", f"{tmp_path}/b")
+    assert ranges() == [(1, 16), (17, 32), (33, 64)]
+    invoke("compile", FP8, "--dim", "n=2112,k=7168,m=1:64", "--bundle", f"{tmp_path}/b", "--schedule", "swap=0")
+    assert ranges()[-1][1] == 64
+    assert len(set(ranges())) == len(ranges())
