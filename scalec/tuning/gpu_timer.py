@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -24,11 +25,13 @@ from scalec.runtime.kernel import Kernel
 
 @dataclass
 class GraphSamples:
-    """One graph a kernel; see scalec.tuning.tuner.Samples."""
+    """One graph a kernel; see scalec.tuning.tuner.Samples. `kept` is what the graphs reach: a kernel that goes takes its
+    code and its workspace with it."""
 
     graphs: dict[str, Graph]
     wrong: dict[str, str]
     peers: Sequence[str]
+    kept: list[Any]
 
     def sample(self, name: str) -> float:
         """Microseconds of a launch, the mean of one replay."""
@@ -62,7 +65,7 @@ class GpuTimer:
         expected = None if what is None else reference(what, first)
         if what is not None and what.accumulates and expected is not None:
             expected = expected + next(iter(started.values()))
-        graphs, wrong = {}, {}
+        graphs, wrong, kept = {}, {}, list[Any]()
         for name, made in kernels.items():
             kernel = Kernel(made.spec, made.cubin, ptx=made.ptx)
             launches = [ours(kernel, made.spec, inputs) for inputs in sets]
@@ -73,19 +76,24 @@ class GpuTimer:
                 wrong[name] = f"wrong result: diff {error:.2e}, at most {MAX_DIFF:.0e}"
                 continue
             graphs[name] = capture(launches)
+            kept.append(launches)
         peers = []
         for name, contender in contenders(spec, sizes).items() if self.peers else ():
             variants = usable(name, contender, first, expected)
             if variants:
                 makes = contender.variants
-                _, graphs[name] = fastest({v: [makes[v](inputs) for inputs in sets] for v in variants})
+                calls = {v: [makes[v](inputs) for inputs in sets] for v in variants}
+                _, graphs[name] = fastest(calls)
                 peers.append(name)
+                kept.append(calls)
         for graph in graphs.values():
             graph.sample()
         try:
-            yield GraphSamples(graphs, wrong, tuple(peers))
+            yield GraphSamples(graphs, wrong, tuple(peers), kept)
         finally:
+            torch.cuda.synchronize()
             graphs.clear()
+            kept.clear()
             torch.cuda.empty_cache()
 
     @staticmethod

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scalec import frontend
 from scalec.errors import ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
+from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
-from scalec.passes.choose_tiling import CANDIDATES, deepest
+from scalec.passes.choose_tiling import CANDIDATES, deepest, promotion
+from scalec.passes.fix_order import FixOrder
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
+from scalec.passes.tiles import misfit, no_swap
 from scalec.targets import Target, get_target
-from scalec.tuning.predict import Prediction
+from scalec.tuning.cost import Costs, Load, costs_of, seconds
+from scalec.tuning.predict import Prediction, memory_bytes
+from scalec.tuning.space import plans
 
 SPLITS = (1, 2, 4, 8)
-FIELDS = ("swap", "tile", "cluster", "cta_group", "split")
+"""Parts of K that are tried where no launch of the kind of kernel was measured."""
+
+FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "promote")
 """What candidates differ in."""
 
 
@@ -31,7 +38,10 @@ class Ranked(NamedTuple):
 
 
 def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
-    """The legal schedules for a program, best first: tiles of choose-tiling, either way round, in parts of K.
+    """The schedules for a program that fit, best first.
+
+    Where launches of the kind of kernel were measured, those of scalec.tuning.space by its fitted costs; else the tiles
+    of choose-tiling in parts of K, by the documented rates.
 
     Args:
         source: the program; fields of its `with` are kept.
@@ -41,20 +51,64 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
     Raises:
         ScalecError: a refusal of the front end or of a pass.
     """
-    row, found = get_target(target), {}
+    row = get_target(target)
     with contexts.context():
         module = frontend.build(source, dims)
-        given = schedules.read(next(programs(module)))
-        for asked in _asked(module, row, given):
-            try:
-                problem, chosen, _kept = _decided(module, row, asked)
-            except ScheduleError:
-                continue
-            fields = {name: text for name, text in chosen.texts().items() if name in FIELDS}
-            key = tuple(fields.items())
-            if key not in found:
-                found[key] = Ranked(fields, Prediction.of(problem, chosen, dims).seconds)
-    return sorted(found.values(), key=lambda r: r.seconds)
+        run_pipeline(module, row, passes=[*find(["infer-roles", "fuse-epilogue"]), FixOrder()])
+        function = next(programs(module))
+        given = schedules.read(function)
+        problem = Problem.of(function, row)
+        promote = promotion(problem) if given.promote is None else given.promote
+        costs = costs_of(problem, promote)
+        if given.tile is not None:
+            found = _by_rates(module, row, [given], dims)
+        elif costs is not None:
+            found = _by_costs(problem, given, promote, costs)
+        else:
+            found = _by_rates(module, row, _candidates(problem, given), dims)
+        return sorted(found, key=lambda r: r.seconds)
+
+
+def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> Iterator[Ranked]:
+    load, seen = Load.of(problem), (problem, problem.transposed())
+    for plan in plans(seen[given.swap or 0], given, deepest(problem), promote):
+        assert plan.tile is not None
+        own = seen[plan.swap or 0]
+        if not misfit(own, plan, plan.tile, promote, 0):
+            yield Ranked(_fields(plan), seconds(own, plan, load, costs))
+
+
+def _by_rates(
+    module: ir.Module, row: Target, asked: Iterator[Schedule] | list[Schedule], dims: Mapping[str, int]
+) -> Iterator[Ranked]:
+    """Those that the passes can complete."""
+    rest = [p for p in PIPELINE[2:-1] if not isinstance(p, RecallTuned)]
+    for schedule in asked:
+        copy = module.operation.clone()
+        function = next(programs(copy))
+        schedules.write(function, schedule)
+        try:
+            run_pipeline(copy, row, passes=rest)
+        except ScheduleError:
+            continue
+        chosen = schedules.read(function)
+        yield Ranked(_fields(chosen), Prediction.of(problem_of(function, row, chosen), chosen, dims).seconds)
+
+
+def _candidates(problem: Problem, given: Schedule) -> Iterator[Schedule]:
+    """What candidates fix, beside what is given."""
+    for swap in (0, 1) if given.swap is None else (given.swap,):
+        seen = problem.transposed() if swap else problem
+        if swap and no_swap(problem):
+            continue
+        for c in CANDIDATES[seen.family.kernel]:
+            for split in SPLITS if given.split is None and seen.k.size is not None else (given.split or 1,):
+                tried = {"swap": swap, "tile": (c.m, c.n, deepest(seen)), "cta_group": c.ctas, "split": split}
+                yield given.with_fields(**{**tried, **given.decided()})
+
+
+def _fields(schedule: Schedule) -> dict[str, str]:
+    return {name: text for name, text in schedule.texts().items() if name in FIELDS}
 
 
 def roofline(source: str, target: str, dims: Mapping[str, int]) -> float:
@@ -62,34 +116,10 @@ def roofline(source: str, target: str, dims: Mapping[str, int]) -> float:
     row = get_target(target)
     with contexts.context():
         module = frontend.build(source, dims)
-        problem, chosen, _kept = _decided(module, row, schedules.read(next(programs(module))))
-        made = Prediction.of(problem, chosen, dims)
-        rates = row.rates
-        flops = rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * rates.clock * row.sms
-        return max(made.flop / flops, made.bytes / rates.memory)
-
-
-def _decided(module: Any, row: Target, given: Schedule) -> tuple[Problem, Schedule, Any]:
-    """What the passes decide beside `given`, and the copy of the module that the problem is read off."""
-    copy = module.operation.clone()
-    function = next(programs(copy))
-    schedules.write(function, given)
-    run_pipeline(copy, row, passes=[p for p in PIPELINE[:-1] if not isinstance(p, RecallTuned)])
-    chosen = schedules.read(function)
-    return problem_of(function, row, chosen), chosen, copy
-
-
-def _asked(module: Any, row: Target, given: Schedule) -> Iterator[Schedule]:
-    """What candidates fix, beside what is given."""
-    copy = module.operation.clone()
-    run_pipeline(copy, row, passes=find(["infer-roles", "fuse-epilogue"]))
-    plain = Problem.of(next(programs(copy)), row)
-    yield given
-    for swap in (0, 1):
-        problem = plain.transposed() if swap else plain
-        for c in CANDIDATES[problem.family.kernel]:
-            tile = (c.m, c.n, deepest(problem))
-            for split in SPLITS if problem.k.size is not None else (1,):
-                yield given.with_fields(
-                    **{"swap": swap, "tile": tile, "cta_group": c.ctas, "split": split, **given.decided()}
-                )
+        run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
+        problem = Problem.of(next(programs(module)), row)
+        flop = 2
+        for dim in (problem.m, problem.n, problem.k):
+            flop *= dims[dim.name]
+        rate = row.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * row.rates.clock * row.sms
+        return max(flop / rate, memory_bytes(problem, dims) / row.rates.memory)

@@ -1,0 +1,58 @@
+"""Candidates: they compile, the best predicted is what the compiler chooses, and what is given is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec import compiler
+from scalec.errors import ScalecError
+from scalec.tuning.ranking import ranked, roofline
+
+FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+SIZES = {"m": 64, "n": 2112, "k": 7168}
+PROGRAMS = [
+    ("sm_90a", FP8),
+    ("sm_90a", "C[m,n] = A[m,k]@B[n,k]"),
+    ("sm_120a", FP8),
+    ("sm_100a", "C[m,n]=A[m,k]@B[n,k]"),
+]
+
+
+@pytest.mark.parametrize(("target", "source"), PROGRAMS)
+def test_best_first_and_legal(target: str, source: str) -> None:
+    found = ranked(source, target, SIZES)
+    assert len(found) > 10
+    assert [r.seconds for r in found] == sorted(r.seconds for r in found)
+    assert len({tuple(r.schedule.items()) for r in found}) == len(found)
+    for one in found[:3]:
+        chosen, _ = compiler.decide(source, target, SIZES, one.schedule)
+        assert {f: chosen.texts()[f] for f in one.schedule} == one.schedule
+
+
+@pytest.mark.parametrize("m", [1, 64, 4096])
+def test_the_first_is_what_the_compiler_chooses_where_launches_were_measured(m: int) -> None:
+    sizes = {**SIZES, "m": m}
+    chosen, _ = compiler.decide(FP8, "sm_90a", sizes, tuned=False)
+    first = ranked(FP8, "sm_90a", sizes)[0].schedule
+    assert {f: chosen.texts()[f] for f in first} == first
+
+
+def test_what_is_given_is_kept() -> None:
+    for r in ranked(f"{FP8} with split=2, swap=0", "sm_90a", SIZES):
+        assert (r.schedule["split"], r.schedule["swap"]) == ("2", "0")
+    for r in ranked(f"{FP8} with invariant", "sm_120a", SIZES):
+        assert (r.schedule["split"], r.schedule["swap"], r.schedule["cta_group"]) == ("1", "0", "1")
+    (only,) = ranked(f"{FP8} with tile=128x64x128", "sm_90a", SIZES)
+    assert only.schedule["tile"] == "128x64x128"
+
+
+def test_the_roofline() -> None:
+    moved = 64 * 7168 + 2112 * 7168 + 2 * 64 * 2112 + 4 * (64 * 56 + 17 * 56)
+    assert roofline(FP8, "sm_90a", SIZES) == pytest.approx(moved / 4.8e12, rel=0.01)
+    large = {"m": 8192, "n": 8192, "k": 8192}
+    assert roofline(FP8, "sm_90a", large) == pytest.approx(2 * 8192**3 / 1.979e15, rel=0.01)
+
+
+def test_a_wrong_program_is_refused() -> None:
+    with pytest.raises(ScalecError, match="no schedule field"):
+        ranked(f"{FP8} with tiles=2", "sm_90a", SIZES)
