@@ -18,6 +18,7 @@ from scalec.bench.graphs import Graph, Launch, capture, fastest
 from scalec.bench.inputs import Inputs, make_inputs
 from scalec.bench.method import PAUSE_SECONDS, sets_in_rotation
 from scalec.bench.shape import MAX_DIFF, ours, usable
+from scalec.errors import ScalecError
 from scalec.runtime import driver
 from scalec.runtime.cache import Compiled
 from scalec.runtime.kernel import Kernel
@@ -25,8 +26,8 @@ from scalec.runtime.kernel import Kernel
 
 @dataclass
 class GraphSamples:
-    """One graph a kernel; see scalec.tuning.tuner.Samples. `kept` is what the graphs reach: a kernel that goes takes its
-    code and its workspace with it."""
+    """One graph a kernel; see scalec.tuning.tuner.Samples. `kept` is what the graphs reach: a kernel that goes takes
+    its code and its workspace with it."""
 
     graphs: dict[str, Graph]
     wrong: dict[str, str]
@@ -62,14 +63,19 @@ class GpuTimer:
         sets = [first, *(make_inputs(spec, sizes, 7 + i) for i in range(1, sets_in_rotation(first.input_bytes())))]
         started = {r.name: first.outputs[r.name].clone() for r in spec.results}
         what = contraction(spec, sizes)
-        expected = None if what is None else reference(what, first)
-        if what is not None and what.accumulates and expected is not None:
-            expected = expected + next(iter(started.values()))
+        product = None if what is None else reference(what, first)
+        expected = product
+        if what is not None and what.accumulates and product is not None:
+            expected = product + next(iter(started.values()))
         graphs, wrong, kept = {}, {}, list[Any]()
         for name, made in kernels.items():
             kernel = Kernel(made.spec, made.cubin, ptx=made.ptx)
             launches = [ours(kernel, made.spec, inputs) for inputs in sets]
-            found = self._result(launches[0], made.spec, first, started)
+            try:
+                found = self._result(launches[0], made.spec, first, started)
+            except ScalecError as error:  # the driver's refusal of one kernel is not that of the others
+                wrong[name] = str(error).replace("\n", ";")
+                continue
             expected = found.float() if expected is None else expected
             error = diff(found, expected)
             if not error <= MAX_DIFF:
@@ -79,7 +85,7 @@ class GpuTimer:
             kept.append(launches)
         peers = []
         for name, contender in contenders(spec, sizes).items() if self.peers else ():
-            variants = usable(name, contender, first, expected)
+            variants = usable(name, contender, first, product)
             if variants:
                 makes = contender.variants
                 calls = {v: [makes[v](inputs) for inputs in sets] for v in variants}
