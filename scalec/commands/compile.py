@@ -203,8 +203,7 @@ def _write_bundle(every: Sequence[Compilation], directory: str) -> None:
         )
         return same and within
 
-    present = bundle.load(directory).values() if Path(directory, bundle.MANIFEST).exists() else ()
-    kept = [k for p in present for k in p.kernels if not again(k.spec)]
-    bundle.write(directory, [*kept, *every])
+    bundle.write(directory, every, gone=again)
     provenance.write(directory)
-    note(f"{directory}: {first.entry}, {len(kept) + len(every)} in all")
+    present = sum(len(p.kernels) for p in bundle.load(directory).values())
+    note(f"{directory}: {first.entry}, {present} in all")

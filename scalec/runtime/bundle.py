@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,7 +36,12 @@ class HasCubin(Protocol):
     def cubin(self) -> Any: ...
 
 
-def write(directory: str | os.PathLike[str], kernels: Iterable[HasCubin] | Mapping[str, HasCubin]) -> list[Path]:
+def write(
+    directory: str | os.PathLike[str],
+    kernels: Iterable[HasCubin] | Mapping[str, HasCubin],
+    *,
+    gone: Callable[[KernelSpec], bool] = lambda spec: False,
+) -> list[Path]:
     """Adds kernels to a bundle, made if there is none, and returns its files, the manifest last.
 
     A kernel replaces the one of the same name, target, schedule, fixed dims and ranges.
@@ -44,6 +49,7 @@ def write(directory: str | os.PathLike[str], kernels: Iterable[HasCubin] | Mappi
     Args:
         kernels: kernels, named by their entry function; or by name, where a mapping. Several specialisations of a
             program share a name.
+        gone: which of the kernels there are taken out.
 
     Raises:
         ScalecError: no kernel, one without machine code, or a manifest that is not a bundle's.
@@ -54,6 +60,7 @@ def write(directory: str | os.PathLike[str], kernels: Iterable[HasCubin] | Mappi
         raise ScalecError("a bundle of no kernels", expected="at least one kernel")
     rows = _manifest(folder) if (folder / MANIFEST).exists() else []
     old = {row["file"] for row in rows}
+    rows = [row for row in rows if not gone(_spec(folder, row))]
     programs: dict[str, str] = {row["name"]: row["spec"]["source"] for row in rows}
     folder.mkdir(parents=True, exist_ok=True)
     for given, kernel in pairs:
@@ -144,11 +151,14 @@ def _kernel(folder: Path, row: dict[str, Any], device: Device | None) -> Kernel:
         raise ScalecError(
             f"{path} is damaged", got=f"sha256 {digest}", expected=f"sha256 {row['sha256']}", fix="write it again"
         )
+    return Kernel(_spec(folder, row), cubin, device=device)
+
+
+def _spec(folder: Path, row: dict[str, Any]) -> KernelSpec:
     try:
-        spec = KernelSpec.from_json(json.dumps(row["spec"]))
+        return KernelSpec.from_json(json.dumps(row["spec"]))
     except ValueError as error:
         raise ScalecError(f"{folder / MANIFEST}: {error}", fix="write the bundle again with this scalec") from None
-    return Kernel(spec, cubin, device=device)
 
 
 class Bundle(Mapping[str, Program]):
