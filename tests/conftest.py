@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+
+os.environ["SCALEC_TUNING"] = "off"
+"""What was measured here, or ships, is not to decide what a test expects; tests of the database name one."""
 
 
 def pytest_collection_finish() -> None:

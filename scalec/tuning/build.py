@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from scalec.runtime.cache import Compiled
 from scalec.sizes import Size
@@ -22,6 +25,21 @@ class Recipe:
     target: str
     dims: tuple[tuple[str, Size], ...]
     schedule: tuple[tuple[str, str], ...]
+
+
+MAKERS = ("abi.py", "compiler.py", "formats.py", "targets.py", "frontend", "ir", "lowering", "passes")
+"""What of scalec a kernel's code depends on."""
+
+
+@cache
+def contents() -> str:
+    """A digest of MAKERS: of what is in their files, not when they were written, so that a copy elsewhere has the
+    same."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    files = (f for name in MAKERS for f in ([root / name] if name.endswith(".py") else (root / name).rglob("*")))
+    for file in sorted(f for f in files if f.suffix in (".py", ".lark")):
+        digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 Built = Compiled | str

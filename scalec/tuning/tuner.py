@@ -16,7 +16,7 @@ from scalec.ladder import TOPS, parts
 from scalec.runtime.cache import Compiled, fingerprint, normalised
 from scalec.runtime.dispatch import order_of_sums
 from scalec.sizes import Range, Size
-from scalec.tuning.build import Built, Recipe, fields
+from scalec.tuning.build import Built, Recipe, contents, fields
 from scalec.tuning.contest import contest
 from scalec.tuning.database import Entry
 from scalec.tuning.journal import Journal
@@ -187,7 +187,7 @@ class _Space:
         """What has to be the same for a journal's lines to hold."""
         job = self.job
         return [normalised(job.source), job.target, sorted(job.dims.items()), self.given, job.candidates, job.rounds,
-                facts.get("gpu"), facts.get("driver"), fingerprint()]  # fmt: skip
+                facts.get("gpu"), facts.get("driver"), contents(), fingerprint()[1]]  # fmt: skip
 
     def sizes(self, m: Range) -> dict[str, int]:
         """The sizes that a part of the range is measured at."""

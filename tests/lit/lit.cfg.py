@@ -16,6 +16,7 @@ config.environment["PATH"] = path  # noqa: F821
 for name in ("HOME", "PYTHONPATH"):
     if name in os.environ:
         config.environment[name] = os.environ[name]  # noqa: F821
+config.environment["SCALEC_TUNING"] = "off"  # noqa: F821
 
 tool = f"{sys.executable} {os.path.join(os.path.dirname(__file__), 'tool.py')}"
 config.substitutions.append(("%roundtrip", f"{tool} roundtrip"))  # noqa: F821

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,8 @@ from scalec import compiler
 from scalec.errors import ArgumentError, ScalecError
 from scalec.runtime.cache import Compiled
 from scalec.sizes import Range
-from scalec.tuning import database
+from scalec.tuning import build as builder
+from scalec.tuning import database, tuner
 from scalec.tuning.build import Built, Recipe, build
 from scalec.tuning.journal import Journal
 from scalec.tuning.ranking import Ranked
@@ -144,6 +147,32 @@ def test_another_gpu_starts_anew(run, monkeypatch) -> None:
     again = MadeUp({})
     run(again)
     assert [m for m, _ in again.opened] == [16, 32]
+
+
+def test_another_compiler_starts_anew(run, monkeypatch) -> None:
+    run(MadeUp({}))
+    again = MadeUp({})
+    run(again)
+    assert again.opened == []
+    monkeypatch.setattr(tuner, "contents", lambda: "another")
+    run(again)
+    assert [m for m, _ in again.opened] == [16, 32]
+
+
+def test_the_compilers_digest_sees_every_file_that_makes_a_kernel(tmp_path, monkeypatch) -> None:
+    root = Path(compiler.__file__).parent
+    copy = tmp_path / "scalec"
+    shutil.copytree(root, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(builder, "__file__", str(copy / "tuning" / "build.py"))
+    digest = builder.contents.__wrapped__
+    before = digest()
+    assert before == builder.contents()
+    (copy / "bench" / "report.py").write_text("")
+    assert digest() == before
+    for name in ("passes/fix_order.py", "frontend/grammar.lark", "targets.py", "lowering/sm90/multiply.py"):
+        (copy / name).write_text("")
+        assert digest() != before
+        before = digest()
 
 
 def test_wrong_kernels_do_not_win_and_are_not_tried_again(run, tmp_path) -> None:
