@@ -68,7 +68,7 @@ def read(path: Path, every: int = 1) -> tuple[tuple[str, bool], list[Shape]]:
     data = json.loads(path.read_text())
     target, kind, found = get_target("sm_90a"), ("", False), []
     with contexts.context():
-        for m, n, k, rows in data["shapes"][::every]:
+        for m, n, k, rows in data["points"][::every]:
             problem = problem_of(data["expression"], {"m": m, "n": n, "k": k}, target)
             turned = problem.transposed()
             kind = (problem.family.kernel, bool(data["promote"]))

@@ -181,7 +181,7 @@ def _write(output: str, program: str, rows: list[Any]) -> None:
         "columns": ["m", "n", "k", ["swap", "tile", "cluster", "split", "us"]],
     }
     lines = ",\n".join("  " + json.dumps(row, separators=(",", ":")) for row in rows)
-    Path(output).write_text(json.dumps(head, indent=1)[:-2] + f',\n "shapes": [\n{lines}\n ]\n}}\n')
+    Path(output).write_text(json.dumps(head, indent=1)[:-2] + f',\n "points": [\n{lines}\n ]\n}}\n')
 
 
 if __name__ == "__main__":
