@@ -105,6 +105,8 @@ class Schedule:
             K block's column of a "col" layout, or of windows of eight K blocks of a "row" layout, which needs K known
             and 16-byte rows; where tensor memory takes words of scales, tiles of a "blocked" layout) or "thread"
             (loads and stores of producer warps; any layout).
+        scale_copier: who copies the scales that the tensor core applies from shared to tensor memory: 1, a warp of its
+            own, K blocks ahead of the products; 0, the thread that issues these, before each block's.
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
         unroll: K blocks in one iteration of the main loop; above 1 where K is known, or sums in tensor memory, where
@@ -137,6 +139,7 @@ class Schedule:
     warps: tuple[int, int] | None = _decided("2x4", _ints(2))
     registers: tuple[int, int] | None = _decided("40x232", _ints(2))
     scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))
+    scale_copier: int | None = _decided("1", _int(0, 1))
     promote: int | None = _decided("128", _int(0, 1 << 20))
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))

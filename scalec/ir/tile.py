@@ -84,6 +84,7 @@ from scalec.ir.tile_tensor import (
     LANES,
     SHIFT,
     WORD_ROWS,
+    CopiedOp,
     CopyWordsOp,
     FillWordsOp,
     FreeSumsOp,
@@ -96,6 +97,7 @@ from scalec.ir.tile_tensor import (
     TakenOp,
     TakeOp,
     VacateOp,
+    WordSlotOp,
     words_of,
 )
 from scalec.ir.tile_types import (
@@ -146,6 +148,7 @@ __all__ = [
     "ClearOp",
     "ColumnFactorsOp",
     "CommitOp",
+    "CopiedOp",
     "CopyOp",
     "CopyWindowOp",
     "CopyWordsOp",
@@ -222,6 +225,7 @@ __all__ = [
     "WhenOp",
     "WindowOp",
     "WindowType",
+    "WordSlotOp",
     "WordsOp",
     "WordsType",
     "YieldOp",

@@ -94,6 +94,34 @@ class FreeSumsOp(Tile.Operation, name="free_sums"):
     sums: ext.Operand[SumsType]
 
 
+class WordSlotOp(Tile.Operation, name="word_slot"):
+    """The same tensor memory, where it holds the scale words of several K blocks: `columns` of each, from `column`
+    beside the accumulators on, one after the other.
+
+    Of these columns the first ones stand for those at the cursor, in what copies words or multiplies by them.
+    """
+
+    result: ext.Result[SumsType]
+    sums: ext.Operand[SumsType]
+    cursor: ext.Operand[CursorType]
+    column: ir.IntegerAttr
+    columns: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not (at_least(op, 0, "column") and at_least(op, 1, "columns")):
+            return False
+        if op.result.type != op.sums.type:
+            return fail(op, f"makes {op.result.type} of {op.sums.type}")
+        made, cursor = maker(op.sums, "tile.sums"), maker(op.cursor, "tile.cursor")
+        if made is None or cursor is None:
+            return fail(op, "is not of tile.sums and tile.cursor")
+        end = int_of(op.column) + int_of(cursor.depth) * int_of(op.columns)
+        if end > int_of(made.beside):
+            return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
+        return True
+
+
 class CopyWordsOp(Tile.Operation, name="copy_words"):
     """Brings the scale words of the cursor's stage into tensor memory, from `column` beside the accumulators on.
 
@@ -119,7 +147,13 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
         least = 0 if op.before is None else (WORD_ROWS - SHIFT) // LANES
         if int_of(op.column) < least:
             return fail(op, f"column {int_of(op.column)}, expected at least {least}: columns go before it")
-        made, end = maker(op.sums, "tile.sums"), int_of(op.column) + words * rows // LANES
+        slot, first, end = maker(op.sums, "tile.word_slot"), int_of(op.column) - least, words * rows // LANES
+        end += int_of(op.column)
+        if slot is not None:
+            low, high = int_of(slot.column), int_of(slot.column) + int_of(slot.columns)
+            if not low <= first < end <= high:
+                return fail(op, f"columns {first} to {end} of a slot from {low} to {high}")
+        made = maker(op.sums, "tile.sums")
         if made is not None and end > int_of(made.beside):
             return fail(op, f"columns up to {end} of {int_of(made.beside)} beside the accumulators")
         return at_least(op, 0, "column") and in_step(op, None, op.source)
@@ -203,7 +237,8 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
         if not flag(op, "a_mn", "b_mn"):
             return False
         a, b = ((shape_of(v.type)[:: -1 if int_of(mn) else 1]) for v, mn in ((op.a, op.a_mn), (op.b, op.b_mn)))
-        sums, made = shape_of(op.sums.type), maker(op.sums, "tile.sums")
+        slot = maker(op.sums, "tile.word_slot")
+        sums, made = shape_of(op.sums.type), maker(op.sums if slot is None else slot.sums, "tile.sums")
         ctas = 1 if made is None else int_of(made.ctas)
         if (a[0], ctas * b[0]) != sums:
             of = f" in each of {ctas} CTAs" if ctas > 1 else ""
@@ -241,6 +276,22 @@ class HandOverOp(Tile.Operation, name="hand_over"):
     def verify_invariants(op: ir.OpView) -> bool:
         if str_of(op.side) not in ("empty", "full"):
             return fail(op, f"side is {op.side}, expected empty or full")
+        return in_step(op, op.ring)
+
+
+class CopiedOp(Tile.Operation, name="copied"):
+    """When all words that this thread has copied are in tensor memory, the tensor core arrives at the full barrier of
+    the stage, in this CTA. The thread itself arrives at once: what it has waited for, those who wait there have too.
+    """
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        ring = maker(op.ring, "tile.ring")
+        if ring is not None and int_of(ring.full) != 2:
+            return fail(op, f"arrives twice at a ring that counts {int_of(ring.full)}")
         return in_step(op, op.ring)
 
 

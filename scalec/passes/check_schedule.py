@@ -17,9 +17,11 @@ from scalec.passes.resources import (
     Registers,
     SharedPlan,
     copied_columns,
-    entry_registers,
+    most_scale_slots,
     no_bulk_scales,
+    producer_warpgroups,
     register_file,
+    scale_copies,
     threads,
     units,
 )
@@ -257,6 +259,7 @@ def _result_blocks(problem: Problem, schedule: Any) -> None:
 
 def _registers(problem: Problem, schedule: Any) -> None:
     target, warpgroups = problem.target, schedule.warpgroups
+    producers, entering = producer_warpgroups(problem, schedule), threads(problem, schedule)
     for role, count in zip(("producer", "consumer"), schedule.registers, strict=True):
         if count not in target.setmaxnreg:
             low, high = target.setmaxnreg[0], target.setmaxnreg[-1]
@@ -264,13 +267,14 @@ def _registers(problem: Problem, schedule: Any) -> None:
                 f"{count} registers for a {role} thread",
                 expected=f"a multiple of {target.setmaxnreg.step} from {low} to {high}",
             )
-    entry, file = entry_registers(warpgroups, target), register_file(schedule.registers, warpgroups)
+    entry, file = target.entry_registers(entering), register_file(problem, schedule)
     # what setmaxnreg moves between roles is what the CTA was given at entry; beyond it the last increase never returns
-    pool = entry * threads(warpgroups)
+    pool = entry * entering
     if file > pool:
         raise ScheduleError(
-            f"{schedule.registers[0]} and {warpgroups} x {schedule.registers[1]} registers a thread are {file} a CTA",
-            expected=f"at most {pool}: {threads(warpgroups)} threads enter with {entry} each",
+            f"{f'{producers} x ' if producers > 1 else ''}{schedule.registers[0]} and {warpgroups} x "
+            f"{schedule.registers[1]} registers a thread are {file} a CTA",
+            expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
     need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote)
     if need.total > schedule.registers[1]:
@@ -349,6 +353,23 @@ def _scale_path(problem: Problem, schedule: Any) -> None:
         raise ScheduleError("scale_path=bulk is not possible", got=reason, fix=f"scale_path=thread, or {scale}")
 
 
+def _scale_copier(problem: Problem, schedule: Any) -> None:
+    if not schedule.scale_copier:
+        return
+    if not scale_copies(problem, schedule):
+        what = "no scales of this program" if problem.family.sums_in == "tensor" else "no scales"
+        raise ScheduleError(
+            f"scale_copier = 1, and {what} are copied to tensor memory on {problem.target.name}", fix="scale_copier=0"
+        )
+    slots = most_scale_slots(problem, schedule)
+    if slots < 2:
+        raise ScheduleError(
+            f"scale_copier = 1, and tensor memory has room for the scales of {slots} K block",
+            expected="of two: one's are copied while another's are multiplied",
+            fix="a tile of fewer columns, or scale_copier=0",
+        )
+
+
 def _shared_memory(problem: Problem, schedule: Any) -> None:
     plan = SharedPlan.of(problem, schedule)
     if plan.total > problem.target.shared_bytes:
@@ -378,5 +399,6 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _unroll,
     _early_wait,
     _scale_path,
+    _scale_copier,
     _shared_memory,
 )

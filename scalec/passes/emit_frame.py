@@ -19,13 +19,15 @@ from scalec.passes.resources import (
     WINDOW,
     SharedPlan,
     copied_columns,
+    producer_warpgroups,
     scale_copy,
+    scale_warps,
     staged_columns,
     staged_rows,
+    threaded,
     units,
     word_rows,
 )
-from scalec.passes.warp_specialize import SCALE_WARPS
 from scalec.passes.words import WordPlan
 
 
@@ -64,6 +66,7 @@ class Handles:
 
     Attributes:
         ring: of the stages; `filled`: the one where those who fill a stage arrive.
+        copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
         sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
         pair_rank: of this CTA among those that multiply together; None where each does so by itself.
     """
@@ -78,6 +81,7 @@ class Handles:
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
     sums: ir.Value | None = None
     sums_ring: ir.Value | None = None
+    copied: ir.Value | None = None
     responses: ir.Value | None = None
     response_ring: ir.Value | None = None
     vacated: ir.Value | None = None
@@ -125,7 +129,7 @@ class Frame:
             Side("B", problem.rhs, s.tile[1], copied_columns(s), s.swizzle_b, b, int(cn == 1 and cm > 1)),
         )
         self.family = problem.family
-        self.scale_warps = SCALE_WARPS[self.family.kernel]
+        self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
         self.wave = self.family.wave
         self.units = units(problem, s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
@@ -189,14 +193,14 @@ class Frame:
             element = ir.Type.parse(self.problem.result.element.mlir)
             shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
             h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, 1)
-        threaded = any(self.threaded(side) for side in self.sides)
+        by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
         h.ring = h.filled = e.op(
             "tile.ring",
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
-            full=1 + (self.scale_arrivals if threaded else 0),
+            full=1 + (self.scale_arrivals if by_threads else 0),
             empty=self.handers(ctas),
         ).result
         if s.scheduler == "dynamic":
@@ -208,7 +212,7 @@ class Frame:
                 offset=self.plan["response_barriers"].offset,
                 depth=RESPONSES,
                 full=1,
-                empty=self.walkers(self.scale_warps[1] if threaded else 0, ctas),
+                empty=self.walkers(self.scale_warps[1] if by_threads else 0, ctas),
             ).result
         return h
 
@@ -332,8 +336,7 @@ class Frame:
 
     def threaded(self, side: Side) -> bool:
         """Whether lanes copy the side's scales of single rows."""
-        plan = self.word_plan(side)
-        return self.copy_of(side) == "thread" or (plan is not None and not plan.bulk)
+        return threaded(self.problem, side.operand, self.schedule)
 
     def window(self) -> ir.Value | None:
         """A position in the ring of windows, where scales come by windows."""

@@ -30,10 +30,14 @@ class Producer(Frame):
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
                     self.bulk_copies(h, cursor, window, w, k)
-        if any(self.threaded(side) for side in self.sides):
-            first, count = self.scale_warps
-            with e.region("tile.warp", index=first, count=count, elected=0):
-                self.row_copies(h)
+        if self.producers == 1 and any(self.threaded(side) for side in self.sides):
+            self.scales(h)
+
+    def scales(self, h: Handles) -> None:
+        """Warps bring the scales that bulk copies cannot."""
+        first, count = self.scale_warps
+        with self.e.region("tile.warp", index=first, count=count, elected=0):
+            self.row_copies(h)
 
     def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)

@@ -17,6 +17,7 @@ from scalec.passes.resources import (
     columns_beside,
     ones_columns,
     parts_taken,
+    scale_slots,
     staged_rows,
     sums_slots,
     taken_columns,
@@ -50,6 +51,10 @@ class TensorConsumer(Producer, Consumer):
             full=1,
             empty=ctas * self.consumers,
         ).result
+        if s.scale_copier:
+            offset = self.plan["copied_barriers"].offset
+            ring = e.op("tile.ring", [e.type("stages")], offset=offset, depth=s.stages, full=2, empty=1)
+            h.copied = ring.result
         if ctas > 1:
             h.pair_rank = e.op("tile.pair_rank", [ir.IntegerType.get_signless(32)]).result
             h.filled, h.vacated = (
@@ -69,8 +74,8 @@ class TensorConsumer(Producer, Consumer):
         return ctas // self.schedule.cta_group + (ctas * self.consumers if self.schedule.promote else 0)
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
-        """The warp that issues products, too: one for all CTAs that multiply together."""
-        return super().walkers(scale_warps, ctas) + ctas // self.schedule.cta_group
+        """The warps that issue products and copy scale words, too: one for all CTAs that multiply together."""
+        return super().walkers(scale_warps, ctas) + ctas // self.schedule.cta_group * (1 + self.schedule.scale_copier)
 
     @property
     def stored_rows(self) -> int:
@@ -81,10 +86,14 @@ class TensorConsumer(Producer, Consumer):
         self.e.op("tile.free_sums", operands=[h.sums])
 
     def producer(self, h: Handles) -> None:
-        """One warp's thread issues bulk copies, another's products: of CTAs that multiply together, the leader's."""
+        """One warp's thread issues bulk copies, another's products, and a third's copies of scale words where there is
+        one: of CTAs that multiply together, the leader's."""
         super().producer(h)
         with self.e.region("tile.warp", index=1, count=1, elected=0), self.leading(h):
             self.products(h)
+        if h.copied is not None:
+            with self.e.region("tile.warp", index=2, count=1, elected=0), self.leading(h):
+                self.copies(h)
 
     def products(self, h: Handles) -> None:
         """All products, in the order of copies."""
@@ -92,43 +101,97 @@ class TensorConsumer(Producer, Consumer):
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         slot = self.slot(h)
         elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
-        taken, columns, scale = self.word_columns, {}, self.problem.scale_type
+        taken, columns, scale = self.word_columns, self.columns_of_words(), self.problem.scale_type
+        beside = scale_slots(self.problem, self.schedule) * sum(taken.values())
         for side, bare in zip(self.sides, bare_sides(self.problem), strict=True):
             plan, label = self.word_plan(side), side.label.lower()
-            before = 0 if plan is None else plan.columns_before(side.rows)
-            column = before + (taken["A"] if side.label == "B" else 0)
-            columns[side.label] = sum(taken.values()) if bare else column if plan is not None else -1
-            elements[f"{label}_words"] = columns[side.label]
+            elements[f"{label}_words"] = beside if bare else columns.get(side.label, -1)
             # of ones, all steps along K take the first byte
             elements[f"{label}_unit"] = self.schedule.tile[2] if bare else 0 if plan is None else plan.unit
             elements[f"{label}_mn"] = int(side.operand.mn_major)
-        scaled = [side for side in self.sides if self.word_plan(side) is not None]
         ones = ones_columns(self.problem, self.schedule)
         if ones:
             operands = [h.sums, h.scale_tiles["ones"]]
-            e.op("tile.fill_words", operands=operands, column=sum(taken.values()), columns=ones)
+            e.op("tile.fill_words", operands=operands, column=beside, columns=ones)
         promote = self.schedule.promote
+        sums, words = self.words(h, cursor)
         with self.over_tiles(h) as w:
             if not promote:
                 e.op("tile.acquire", operands=[h.sums_ring, slot])
-            before = {side.label: self.columns_before(side, w) for side in scaled}
-            with self.over_k(w, self.schedule.unroll, cursors=self.rounds(cursor, slot)) as k0:
+            before = {} if h.copied is not None else self.words_before(w)
+            with self.over_k(w, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
                 if promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
-                e.op("tile.wait", operands=[h.ring, cursor])
-                for side in scaled:
-                    operands = [h.sums, h.scale_tiles[side.label], cursor, *before[side.label]]
-                    segments = (1, 1, 1, len(before[side.label]))
-                    e.op("tile.copy_words", operands=operands, segments=segments, column=columns[side.label])
+                e.op("tile.wait", operands=[h.ring if h.copied is None else h.copied, cursor])
+                self.copy_words(h, sums, cursor, before)
                 accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
-                operands = [h.sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
+                operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
                 e.op("tile.mma_sums", operands=operands, k=self.family.k, scale=scale, **elements)
                 e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
-                e.op("tile.advance", operands=[cursor])
+                for position in (cursor, *words):
+                    e.op("tile.advance", operands=[position])
                 if promote:
                     self.sums_done(h, slot)
             if not promote:
                 self.sums_done(h, slot)
+
+    def copies(self, h: Handles) -> None:
+        """All copies of scale words to tensor memory, as far ahead of the products as it has room.
+
+        A K block's columns are free when the products of the one that had them last are done: where that is the one
+        `stages` before, its stage would not have been filled again otherwise; else they hand back its stage.
+        """
+        e, s = self.e, self.schedule
+        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        sums, words = self.words(h, cursor)
+        freed = []
+        if words:  # the position that many K blocks ahead of which the products of the one in these columns were
+            freed = [e.op("tile.cursor", [e.type("position")], depth=s.stages).result]
+            for _ in range(s.stages - scale_slots(self.problem, s)):
+                e.op("tile.advance", operands=freed)
+        with self.over_tiles(h) as w:
+            before = self.words_before(w)
+            with self.over_k(w):
+                e.op("tile.wait", operands=[h.ring, cursor])
+                for position in freed:
+                    e.op("tile.acquire", operands=[h.ring, position])
+                self.copy_words(h, sums, cursor, before)
+                e.op("tile.copied", operands=[h.copied, cursor])
+                for position in (cursor, *words, *freed):
+                    e.op("tile.advance", operands=[position])
+
+    def words(self, h: Handles, cursor: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
+        """Tensor memory with the scale words of the stage at `cursor`, and the position of these, where a stage has not
+        always the same."""
+        e, s = self.e, self.schedule
+        if h.copied is None or h.sums is None:
+            return h.sums, []
+        slots = scale_slots(self.problem, s)
+        own = [] if slots == s.stages else [e.op("tile.cursor", [e.type("position")], depth=slots).result]
+        operands = [h.sums, *(own or [cursor])]
+        columns = sum(self.word_columns.values())
+        return e.op("tile.word_slot", [h.sums.type], operands, column=0, columns=columns).result, own
+
+    def columns_of_words(self) -> dict[str, int]:
+        """Where a K block's words of each side begin beside the accumulators, those of a tile's first row."""
+        columns = {}
+        for side in self.sides:
+            plan = self.word_plan(side)
+            if plan is not None:
+                first = self.word_columns["A"] if side.label == "B" else 0
+                columns[side.label] = first + plan.columns_before(side.rows)
+        return columns
+
+    def words_before(self, w: Work) -> dict[str, list[ir.Value]]:
+        """`columns_before` of each side that has words."""
+        return {side.label: self.columns_before(side, w) for side in self.sides if self.word_plan(side) is not None}
+
+    def copy_words(self, h: Handles, sums: ir.Value, cursor: ir.Value, before: dict[str, list[ir.Value]]) -> None:
+        """Copies the words of the sides that `before` names."""
+        columns = self.columns_of_words()
+        for label, shift in before.items():
+            operands, segments = [sums, h.scale_tiles[label], cursor, *shift], (1, 1, 1, len(shift))
+            self.e.op("tile.copy_words", operands=operands, segments=segments, column=columns[label])
 
     def columns_before(self, side: Side, w: Work) -> list[ir.Value]:
         """Columns of the words of rows before a tile's first, where its stage may begin with them; else nothing."""
@@ -138,13 +201,14 @@ class TensorConsumer(Producer, Consumer):
         within = self.e.arith("arith.andi", w.row0[side.label], self.e.i32(WORD_ROWS - 1))
         return [self.e.arith("arith.divui", within, self.e.i32(LANES))]
 
-    def rounds(self, cursor: ir.Value, slot: ir.Value) -> list[ir.Value]:
+    def rounds(self, cursor: ir.Value, slot: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
         """The cursors whose stages an iteration knows: that of the stages where it is a round of them (`unroll`), and
-        with promotion that of the accumulators too, where a round of stages is one of theirs."""
+        those of scale words, and with promotion of accumulators, where a round of stages is one of theirs."""
         s = self.schedule
         if s.unroll == 1 or s.unroll % s.stages:
             return []
-        return [cursor, slot] if s.promote and s.stages % sums_slots(self.problem, s) == 0 else [cursor]
+        known = [slot] if s.promote and s.stages % sums_slots(self.problem, s) == 0 else []
+        return [cursor, *known, *(words if s.stages % scale_slots(self.problem, s) == 0 else [])]
 
     def sums_done(self, h: Handles, slot: ir.Value) -> None:
         """The accumulator at `slot` may be read when its products are done."""

@@ -67,7 +67,7 @@ class Kernel(Producer, Consumer):
             "tile.kernel",
             regions=1,
             sym_name=name,
-            threads=threads(s.warpgroups),
+            threads=threads(self.problem, s),
             cluster=s.cluster,
             shared_bytes=self.plan.total,
             arguments=ir.ArrayAttr.get([]),
@@ -83,6 +83,9 @@ class Kernel(Producer, Consumer):
             low = self.consumers
             with e.region("tile.role", label="producer", warps=(low, low + 4), registers=s.registers[0]):
                 self.producer(h)
+            if self.producers > 1:
+                with e.region("tile.role", label="scales", warps=(low + 4, low + 8), registers=s.registers[0]):
+                    self.scales(h)
             e.op("tile.sync", scope="cluster")
             self.give_back(h)
         made.attributes["arguments"] = e.arguments_attribute()

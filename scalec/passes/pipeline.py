@@ -16,6 +16,7 @@ from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
 from scalec.passes.choose_swizzle import ChooseSwizzle
 from scalec.passes.choose_tiling import ChooseTiling
+from scalec.passes.copy_scales import CopyScales
 from scalec.passes.emit_tile import EmitTile
 from scalec.passes.fix_order import FixOrder
 from scalec.passes.fuse_epilogue import FuseEpilogue
@@ -35,6 +36,7 @@ PIPELINE: list[Pass] = [
     ChooseScheduler(),
     ChooseDependent(),
     ChooseSwizzle(),
+    CopyScales(),
     WarpSpecialize(),
     ChooseStages(),
     TileOrder(),

@@ -14,10 +14,10 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.parts import parts
-from scalec.passes.problem import PROMOTION_BLOCK, Problem, Scale
-from scalec.passes.warp_specialize import warpgroups_for, warps_for
+from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem, Scale
+from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, warpgroups_for, warps_for
 from scalec.passes.words import WordPlan, no_bulk_words
-from scalec.targets import WARPGROUP, WAVES, MmaShape, Target
+from scalec.targets import WARPGROUP, WAVES, MmaShape
 
 TILE_ALIGN = 1024
 """Alignment of a swizzled tile: one period of the 128-byte swizzle (PTX ISA 9.7.15.5, shared memory layouts)."""
@@ -197,6 +197,8 @@ class SharedPlan:
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
+            if schedule.scale_copier:
+                wanted.append(Buffer("copied_barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
             if any(bare_sides(problem)):
                 wanted.append(Buffer("ones", 4 * WORD_ROWS, 1, SCALE_ALIGN))
         if schedule.scheduler == "dynamic":
@@ -264,9 +266,35 @@ def parts_taken(problem: Problem, columns: int, promote: int) -> int:
 
 def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
-    one where two do not fit beside the scales. With promotion up to four, each of one K block."""
+    one where two do not fit beside a K block's scales. With promotion up to four, each of one K block: of these as many
+    as make up whole rounds of the stages."""
     assert schedule.tile is not None
-    return min(4 if schedule.promote else 2, (TENSOR_COLUMNS - columns_beside(problem, schedule)) // schedule.tile[1])
+    beside = sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
+    room = (TENSOR_COLUMNS - beside) // schedule.tile[1]
+    return whole_rounds(schedule.stages, min(4, room)) if schedule.promote else min(2, room)
+
+
+def most_scale_slots(problem: Problem, schedule: Schedule) -> int:
+    """K blocks whose scale words fit beside the accumulators; 0 where nothing is copied there."""
+    assert schedule.tile is not None
+    words = sum(word_columns(problem, schedule))
+    taken = sums_slots(problem, schedule) * schedule.tile[1] + ones_columns(problem, schedule)
+    return (TENSOR_COLUMNS - taken) // words if words else 0
+
+
+def scale_slots(problem: Problem, schedule: Schedule) -> int:
+    """K blocks whose scale words tensor memory has: one, or where a warp of its own brings them as many as fit and make
+    up whole rounds of the stages; no more than there are stages."""
+    if not schedule.scale_copier:
+        return 1
+    most = most_scale_slots(problem, schedule)
+    return whole_rounds(schedule.stages, min(most, schedule.stages or most))
+
+
+def whole_rounds(stages: int | None, most: int) -> int:
+    """Slots of a ring in tensor memory, up to `most`, of which the stages are whole rounds, so that a stage has always
+    the same slot; `most` where none above one is, or the stages are not decided."""
+    return next((n for n in range(most, 1, -1) if stages is not None and stages % n == 0), most)
 
 
 def word_rows(family: MmaShape, rows: int) -> int:
@@ -300,7 +328,16 @@ def ones_columns(problem: Problem, schedule: Schedule) -> int:
 
 def columns_beside(problem: Problem, schedule: Schedule) -> int:
     """Columns of tensor memory beside the accumulators."""
-    return sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
+    words = scale_slots(problem, schedule) * sum(word_columns(problem, schedule))
+    return words + ones_columns(problem, schedule)
+
+
+def scale_copies(problem: Problem, schedule: Schedule) -> int:
+    """Copies of a K block's scale words to tensor memory."""
+    assert schedule.tile is not None
+    sides = ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1]))
+    plans = ((WordPlan.of(problem, operand, schedule), rows) for operand, rows in sides)
+    return sum(plan.words * round_up(rows, WORD_ROWS) // WORD_ROWS for plan, rows in plans if plan is not None)
 
 
 def stages_that_fit(problem: Problem, schedule: Schedule) -> int:
@@ -426,16 +463,35 @@ def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(problem, schedule.tile, warpgroups)
 
 
-def threads(warpgroups: int) -> int:
-    """Threads of a CTA: the consumers and one producer warpgroup."""
-    return WARPGROUP * (warpgroups + 1)
+def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
+    """Whether lanes bring an operand's scales of single rows to shared memory."""
+    plan = WordPlan.of(problem, operand, schedule)
+    rows = (s for s in operand.promoted if s.rows == 1)
+    return (plan is not None and not plan.bulk) or any(scale_copy(problem, s, schedule) == "thread" for s in rows)
 
 
-def entry_registers(warpgroups: int, target: Target) -> int:
-    """Registers that every thread has at entry, before setmaxnreg."""
-    return target.entry_registers(threads(warpgroups))
+def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
+    """One; two where threads bring scales beside a warp that copies them on: copies, products and that warp in one,
+    those threads in the other."""
+    return 1 + int(
+        bool(schedule.scale_copier) and any(threaded(problem, x, schedule) for x in (problem.lhs, problem.rhs))
+    )
 
 
-def register_file(registers: tuple[int, int], warpgroups: int) -> int:
-    """Registers of a CTA whose (producer, consumer) threads have `registers`."""
-    return WARPGROUP * (registers[0] + warpgroups * registers[1])
+def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """First and number of the warps, of their warpgroup, that bring scales where threads do."""
+    return (0, WARPS) if producer_warpgroups(problem, schedule) > 1 else SCALE_WARPS[problem.family.kernel]
+
+
+def threads(problem: Problem, schedule: Schedule) -> int:
+    """Threads of a CTA: those of its consumer and producer warpgroups."""
+    assert schedule.warpgroups is not None
+    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule))
+
+
+def register_file(problem: Problem, schedule: Schedule) -> int:
+    """Registers of a CTA after its threads have taken and given back some."""
+    assert schedule.warpgroups is not None
+    assert schedule.registers is not None
+    producer, consumer = schedule.registers
+    return WARPGROUP * (producer_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)

@@ -19,7 +19,8 @@ promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what
 
 SCALE_WARPS = {"shared": (1, 3), "registers": (1, 3), "tensor": (2, 2)}
 """First and number of the producer warpgroup's warps that bring scales, by MmaShape.kernel: all but the one that issues
-copies, and where sums are in tensor memory, the one that issues products."""
+copies, and where sums are in tensor memory, the one that issues products. Where one more warp copies scales on to
+tensor memory, those that bring them are a warpgroup of their own (resources.scale_warps)."""
 
 
 BYTEWISE = (88, 208)
@@ -28,6 +29,10 @@ BYTEWISE = (88, 208)
 TENSOR = (240, 240)
 """Those where sums are in tensor memory: two producer warps may bring the scale bytes of 384 rows, and a consumer
 thread holds a place for each column of a tile where N is not known."""
+
+TENSOR_COPIER = (128, 240)
+"""Likewise where a warp copies scales to tensor memory: there may be two producer warpgroups, and four warps bring the
+scale bytes."""
 
 TENSOR_PROMOTED = (240, 240)
 """Likewise where consumer threads add K blocks up: they hold all their sums."""
@@ -96,4 +101,5 @@ class WarpSpecialize:
         registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
         if family.sums_in == "tensor":
             registers = TENSOR_PROMOTED if schedule.promote else TENSOR
+            registers = TENSOR_COPIER if schedule.scale_copier else registers
         return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)

@@ -20,8 +20,15 @@ from scalec.passes.choose_scheduler import choice
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.recall_tuned import RecallTuned
-from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy
-from scalec.passes.warp_specialize import SCALE_WARPS
+from scalec.passes.resources import (
+    SharedPlan,
+    no_bulk,
+    no_bulk_scales,
+    scale_copies,
+    scale_copy,
+    scale_slots,
+    scale_warps,
+)
 from scalec.sizes import Size
 from scalec.targets import Target, get_target
 from scalec.tuning import scale_words
@@ -155,6 +162,7 @@ def _reasons(
         "warps": _warps(problem, chosen),
         "promote": _promote(problem, chosen),
         "scale_path": _scale_path(problem, chosen),
+        "scale_copier": _scale_copier(problem, chosen),
         "epilogue": _epilogue(problem, chosen),
         "scheduler": _scheduler(problem, chosen),
         "order": _order(problem, chosen),
@@ -232,7 +240,7 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
     told = scale_words.reasons(problem, chosen)
     counted = scale_words.instructions(problem, chosen)
     if counted:
-        _, count = SCALE_WARPS[problem.family.kernel]
+        _, count = scale_warps(problem, chosen)
         tensor = cycles_of_tile(problem, chosen, chosen.tile[2])["tensor issue"]
         told.append(
             f"{count} warps issue about {counted:.0f} instructions each for a K block, whose products take "
@@ -247,6 +255,17 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
         reason = no_bulk(problem, scale) or "scale_path=thread"
         told.append(f"tensor copies bring {scale.name}" if bulk else f"threads bring {scale.name}: {reason}")
     return "; ".join(told)
+
+
+def _scale_copier(problem: Problem, chosen: Schedule) -> str:
+    assert chosen.tile is not None
+    copies = scale_copies(problem, chosen)
+    if not copies:
+        return ""
+    told = f"{copies} copies to tensor memory for {chosen.tile[2] // problem.family.k} products of a K block"
+    if chosen.scale_copier:
+        return f"{told}: a warp of its own makes them, up to {scale_slots(problem, chosen)} K blocks ahead"
+    return f"{told}: the thread that issues these makes them too"
 
 
 def _epilogue(problem: Problem, chosen: Schedule) -> str:

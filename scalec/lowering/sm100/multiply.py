@@ -141,7 +141,8 @@ def mma_sums(s: State, op: ir.OpView) -> None:
         own = step % _OWN
         operands = [into]
         operands += [x.descriptor(s, step, made.constant(s, x.upper, own + i * _OWN)) for i, x in enumerate(sides)]
-        operands += [made.constant(s, instruction | transposed, own), *factors]
+        # beside the addresses of a slot's words registers are few: there, steps of one descriptor share one
+        operands += [made.constant(s, instruction | transposed, own if made.slot is None else 0), *factors]
         at = "".join(f", [${i}]" for i in range(4, 4 + len(factors)))
         flag = "1" if step else f"${len(operands)}"
         if not step:

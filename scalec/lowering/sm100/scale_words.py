@@ -87,6 +87,17 @@ def copy_words(s: State, op: ir.OpView) -> None:
         b.asm(f"@$2 tcgen05.cp.cta_group::{s.cta_group}.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
 
 
+@TABLE.lowers("tile.copied")
+def copied(s: State, op: ir.OpView) -> None:
+    """tcgen05.commit speaks of what was copied alone (9.7.16.12): that the thread has seen the stage full, it says
+    itself."""
+    b = s.b
+    barrier = b.add(s.get(op.ring).full, b.shl(s.get(op.cursor).at(), 3))
+    text = f"@$1 tcgen05.commit.cta_group::{s.cta_group}.mbarrier::arrive::one.shared::cluster.b64 [$0];"
+    b.asm(text, [], [barrier, issuer(s)])
+    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, issuer(s)])
+
+
 @TABLE.lowers("tile.ones")
 def ones(s: State, op: ir.OpView) -> None:
     b = s.b

@@ -335,3 +335,37 @@
 // PAIR: "tile.hand_over"(%[[DONE]], {{.*}}side = "full"
 // PAIR: "tile.sync"() {scope = "cluster"}
 // PAIR-NEXT: "tile.free_sums"(%[[SUMS]])
+
+// A warp copies scale words to tensor memory, of two K blocks: it waits for a stage and, as its ring has four, for the
+// products of the block that had its columns last. Warps of another role bring the words to shared memory.
+// RUN: scalec compile 'C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4' --target sm_100a --dim m=4096,n=7168,k=4096 --schedule tile=128x192x256,cluster=1x1,stages=4 --emit tile | filecheck %s --check-prefix=COPIER
+// COPIER: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 129 : i64
+// COPIER: %[[SUMS:.*]] = "tile.sums"() {beside = 96 : i64, ctas = 1 : i64
+// COPIER: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64
+// COPIER-NEXT: %[[COPIED:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 2 : i64
+// COPIER: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
+// COPIER: %[[AT:.*]] = "tile.cursor"() {depth = 4 : i64}
+// COPIER: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
+// COPIER: %[[WORDS:.*]] = "tile.cursor"() {depth = 2 : i64}
+// COPIER-NEXT: %[[OWN:.*]] = "tile.word_slot"(%[[SUMS]], %[[WORDS]]) {column = 0 : i64, columns = 48 : i64}
+// COPIER: "tile.steps"({{[^,]*}}, %[[AT]], %[[WORDS]])
+// COPIER: "tile.wait"(%[[COPIED]], %[[AT]])
+// COPIER-NOT: "tile.copy_words"
+// COPIER: "tile.mma_sums"(%[[OWN]]
+// COPIER-NEXT: "tile.hand_over"(%[[RING]], %[[AT]]) {side = "empty"}
+// COPIER: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}
+// COPIER: %[[STAGE:.*]] = "tile.cursor"() {depth = 4 : i64}
+// COPIER: %[[COLUMNS:.*]] = "tile.cursor"() {depth = 2 : i64}
+// COPIER-NEXT: %[[MINE:.*]] = "tile.word_slot"(%[[SUMS]], %[[COLUMNS]]) {column = 0 : i64, columns = 48 : i64}
+// COPIER-NEXT: %[[FREED:.*]] = "tile.cursor"() {depth = 4 : i64}
+// COPIER-NEXT: "tile.advance"(%[[FREED]])
+// COPIER-NEXT: "tile.advance"(%[[FREED]])
+// COPIER: "tile.wait"(%[[RING]], %[[STAGE]])
+// COPIER-NEXT: "tile.acquire"(%[[RING]], %[[FREED]])
+// COPIER-NEXT: "tile.copy_words"(%[[MINE]]
+// COPIER-NEXT: "tile.copy_words"(%[[MINE]]
+// COPIER-NEXT: "tile.copied"(%[[COPIED]], %[[STAGE]])
+// COPIER: }) {count = 1 : i64, elected = 0 : i64, index = 2 : i64}
+// COPIER-NEXT: }) {label = "producer", registers = 128 : i64, warps = array<i64: 4, 8>}
+// COPIER: "tile.byte_scales"() {rows = 128 : i64, warps = 4 : i64
+// COPIER: }) {label = "scales", registers = 128 : i64, warps = array<i64: 8, 12>}
