@@ -2,12 +2,14 @@
 
     SCALEC_PTXAS=.../13.0/bin/ptxas python benchmarks/sm100_loops.py [--target sm_103a] [--json results/DATE-...json]
 
-Goals: instructions of the issuing warp for each tcgen05.mma, and of an epilogue warp for 32 columns (README.md).
+Goals: instructions of the issuing warp for each tcgen05.mma, and of an epilogue warp for 32 columns, which it converts
+while the next 32 are on their way (README.md).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +20,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.sass_flow import Function, parse
+from benchmarks.sass_flow import Function, Instruction, parse
 from benchmarks.sass_loop import Quality, measure
 from scalec.bench import provenance
 from scalec.commands.output import plain_table, print_table, write_result
@@ -66,12 +68,15 @@ class Counts:
         per_product: instructions of the issuing loop for each tcgen05.mma.
         epilogue: instructions of a warp for 32 columns; None where they are not taken out of tensor memory just to be
             stored in bulk.
+        converted: of these, conversions while the next columns are on their way out of tensor memory, the fewest;
+            likewise None.
         loop: the issuing loop.
     """
 
     schedule: str
     per_product: float
     epilogue: int | None
+    converted: int | None
     loop: Quality
 
 
@@ -91,6 +96,41 @@ def epilogue(functions: Sequence[Function]) -> int | None:
     return max(found) if len(found) > 2 else None
 
 
+def converted(functions: Sequence[Function]) -> int | None:
+    """The fewest conversions from the loads of a part of a tile to where its registers are first used, None with too
+    few parts: those of the part before. The last part has no next one."""
+    found = []
+    for f in functions:
+        code, starts = f.instructions, list(taking(f))
+        for start, _ in pairwise(starts):
+            if start != starts[0] and _columns(code[start].operands):  # nothing is converted under a tile's first loads
+                found.append(_until_used(code, start))
+    return min(found) if len(found) > 1 else None
+
+
+def _columns(operands: str) -> bool:
+    """Whether a load's address is not that of an accumulator's first columns."""
+    return "+" in operands.partition("tmem[")[2]
+
+
+def _until_used(code: Sequence[Instruction], start: int) -> int:
+    """Conversions from the loads at `start` on to the first use of what they load."""
+    loaded: set[int] = set()
+    conversions = 0
+    for x in code[start:]:
+        if x.stem == "LDTM":
+            first, wide = re.search(r"R(\d+)", x.operands), re.search(r"\.x(\d+)", x.opcode)
+            if first is not None and not conversions:
+                # of .16dp256bit four registers for each of its columns by 8 (PTX ISA 9.7.16.8.1)
+                loaded |= {int(first[1]) + i for i in range(4 * int(wide[1] if wide else 1))}
+                continue
+            return conversions
+        if loaded & {int(r) for r in re.findall(r"\bR(\d+)", x.operands)}:
+            return conversions
+        conversions += x.kind == "convert"
+    return conversions
+
+
 def count(case: Case, target: str = "sm_100a") -> Counts:
     """Compiles a case and counts.
 
@@ -107,7 +147,8 @@ def count(case: Case, target: str = "sm_100a") -> Counts:
     loop = found[0]
     stored = made.schedule.epilogue == "bulk" and not made.schedule.promote
     per_product = round(loop.instructions / loop.tensor, 2)
-    return Counts(str(made.schedule), per_product, epilogue(parse(text)) if stored else None, loop)
+    functions = parse(text) if stored else []
+    return Counts(str(made.schedule), per_product, epilogue(functions), converted(functions), loop)
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
@@ -119,11 +160,13 @@ def main(target: str, output: str | None) -> None:
     except ScalecError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
-    numbers = ("stages", "tensor", "instr", "per tensor", "goal", "epilogue", "its goal")
+    numbers = ("stages", "tensor", "instr", "per tensor", "goal", "epilogue", "its goal", "converted")
     table = plain_table("program", "tile", *numbers, right=numbers)
     for case, c in rows:
         fields = dict(f.split("=") for f in c.schedule.split(", "))
-        wide = ("-", "-") if c.epilogue is None else (str(c.epilogue), str(EPILOGUE_GOAL))
+        wide = ("-", "-", "-")
+        if c.epilogue is not None:
+            wide = (str(c.epilogue), str(EPILOGUE_GOAL), str(c.converted))
         values = (c.loop.tensor, c.loop.instructions, f"{c.per_product:.2f}", f"{GOAL:g}", *wide)
         table.add_row(case.name, fields["tile"], fields["stages"], *map(str, values))
     print_table(table, stderr=output == "-")

@@ -291,6 +291,20 @@ class InputOp(Tile.Operation, name="input"):
         return at_least(op, 1, "row_block", "column_block") and flag(op, "pair")
 
 
+class HoldOp(Tile.Operation, name="hold"):
+    """An input of kind "scalar", read here once: what uses it has it in a register."""
+
+    result: ext.Result[InputType]
+    input: ext.Operand[InputType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made = maker(op.input, "tile.input")
+        if made is not None and str_of(made.kind) != "scalar":
+            return fail(op, f"holds an input of kind {made.kind}, expected scalar")
+        return True
+
+
 class EpilogueOp(Tile.Operation, name="epilogue"):
     """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`)."""
 

@@ -329,6 +329,19 @@ class TakeOp(Tile.Operation, name="take"):
         return at_least(op, 0, "column") and _in_slot(op)
 
 
+class HasRowsOp(Tile.Operation, name="has_rows"):
+    """Whether this warp has rows of the tile that begins at row `m0` below `m`; it has `rows` of the tile's."""
+
+    result: ext.Result[I1]
+    m0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    rows: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "rows")
+
+
 def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
     """Refuses a tile of [K, rows] that the tensor core cannot read so (PTX ISA 9.7.16.10.1, 9.7.16.10.3).
 

@@ -7,7 +7,8 @@ rounds to 16 bits or compares at 1e-6 does not need libm, and LLVM's NVPTX back 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from scalec.errors import UnsupportedError
 from scalec.ir.mlir import ir
@@ -92,8 +93,19 @@ OPS: dict[str, Callable[[Builder, list[ir.Value]], ir.Value]] = {
 }
 
 
-def evaluate(b: Builder, block: ir.Block, arguments: list[ir.Value]) -> ir.Value:
-    """Emits the body for one element; returns what it yields.
+def _apply(b: Builder, name: str, operands: list[Any]) -> Any:
+    return OPS[name](b, operands)
+
+
+def evaluate(
+    b: Builder,
+    block: ir.Block,
+    arguments: Sequence[Any],
+    constant: Callable[[float], Any] | None = None,
+    apply: Callable[[Builder, str, list[Any]], Any] = _apply,
+) -> Any:
+    """Emits the body for one element; returns what it yields. `constant` and `apply` make the values of others than
+    single elements.
 
     Raises:
         UnsupportedError: an op that OPS does not have.
@@ -105,9 +117,9 @@ def evaluate(b: Builder, block: ir.Block, arguments: list[ir.Value]) -> ir.Value
         if name.endswith(".yield"):
             return operands[0]
         if name == "arith.constant":
-            values[op.result] = b.constant(float(ir.FloatAttr(op.attributes["value"]).value))
+            values[op.result] = (constant or b.constant)(float(ir.FloatAttr(op.attributes["value"]).value))
         elif name in OPS:
-            values[op.result] = OPS[name](b, operands)
+            values[op.result] = apply(b, name, operands)
         else:
             raise UnsupportedError(
                 f"{name} in an elementwise expression", expected=", ".join(OPS), fix="build it from these"

@@ -356,8 +356,9 @@ def _scale_path(problem: Problem, schedule: Any) -> None:
 def _scale_copier(problem: Problem, schedule: Any) -> None:
     if not schedule.scale_copier:
         return
-    if not scale_copies(problem, schedule):
-        what = "no scales of this program" if problem.family.sums_in == "tensor" else "no scales"
+    tensor = problem.family.sums_in == "tensor"
+    if not tensor or not scale_copies(problem, schedule):
+        what = "no scales of this program" if tensor else "no scales"
         raise ScheduleError(
             f"scale_copier = 1, and {what} are copied to tensor memory on {problem.target.name}", fix="scale_copier=0"
         )
@@ -394,11 +395,11 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _scheduler,
     _promotion,
     _result_blocks,
+    _scale_copier,
     _registers,
     _staged_epilogue,
     _unroll,
     _early_wait,
     _scale_path,
-    _scale_copier,
     _shared_memory,
 )

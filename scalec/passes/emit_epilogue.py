@@ -47,7 +47,7 @@ class Epilogue(Frame):
         e, p, s = self.e, self.problem, self.schedule
         place = [m0, n0, h.m, h.n]
         if p.epilogue is not None and not self.is_conversion():
-            inputs = [self.input(x) for x in p.inputs]
+            inputs = self.inputs()
             segments = (1, 1, 1, 1, 1, len(inputs))
             f32 = ir.F32Type.get()
             operands = [accumulator, *place, *inputs]
@@ -122,6 +122,10 @@ class Epilogue(Frame):
         """Whether the map only converts the accumulator, which the store does anyway."""
         ops = list(self.problem.epilogue.body.blocks[0].operations)
         return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
+
+    def inputs(self) -> list[ir.Value]:
+        """What the body reads beside the accumulator."""
+        return [self.input(x) for x in self.problem.inputs]
 
     def input(self, x: EpilogueInput) -> ir.Value:
         e, i64 = self.e, ir.IntegerType.get_signless(64)

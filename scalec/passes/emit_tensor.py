@@ -28,6 +28,8 @@ from scalec.passes.resources import (
 class TensorConsumer(Producer, Consumer):
     """Empties the stages by way of tensor memory."""
 
+    held: list[ir.Value]
+
     @property
     def word_columns(self) -> dict[str, int]:
         """Columns of tensor memory of each side's scale words; they follow the accumulators, A's first."""
@@ -226,16 +228,35 @@ class TensorConsumer(Producer, Consumer):
         if s.promote:
             self.promoting(h, slot)
         else:
-            parts = self.parts()
+            parts, self.held = self.parts(), self.hold()
             with self.over_tiles(h) as w:
                 e.op("tile.wait", operands=[h.sums_ring, slot])
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
                 else:
+                    # ptxas would convert a part before it loads the next one, were it not for a branch between them
+                    rows, i1 = self.waves * self.wave, ir.IntegerType.get_signless(1)
+                    own = e.op("tile.has_rows", [i1], [w.m0, h.m], rows=rows).result
                     for column, taken in self.taking(h, slot, parts):
-                        self.epilogue(h, taken, w.m0, self.from_column(w, column))
+                        with e.region("tile.when", [own]):
+                            self.epilogue(h, taken, w.m0, self.from_column(w, column))
         if s.epilogue == "bulk":
             e.op("tile.drain")
+
+    def hold(self) -> list[ir.Value]:
+        """What the body reads, for all parts of all tiles: what is the same everywhere is read now, and no part waits
+        for it."""
+        if self.problem.epilogue is None or self.is_conversion():
+            return []
+        e, made = self.e, super().inputs()
+        return [
+            e.op("tile.hold", [e.type("operand")], [v]).result if x.kind == "scalar" else v
+            for x, v in zip(self.problem.inputs, made, strict=True)
+        ]
+
+    def inputs(self) -> list[ir.Value]:
+        """Those held, where parts of a tile are written as they come."""
+        return super().inputs() if self.schedule.promote else self.held
 
     def from_column(self, w: Work, column: int) -> ir.Value:
         """The result's column that is `column` of the tile."""

@@ -287,7 +287,7 @@ def scale_slots(problem: Problem, schedule: Schedule) -> int:
     up whole rounds of the stages; no more than there are stages."""
     if not schedule.scale_copier:
         return 1
-    most = most_scale_slots(problem, schedule)
+    most = max(1, most_scale_slots(problem, schedule))
     return whole_rounds(schedule.stages, min(most, schedule.stages or most))
 
 

@@ -24,7 +24,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator import sm100_faults, sm100_pair_faults, sm120_faults
+from tests.emulator import sm100_copier_faults, sm100_faults, sm100_pair_faults, sm120_faults
 from tests.emulator.faults import EARLY, WRONG, Fault
 
 SEEDS = range(3)
@@ -132,13 +132,15 @@ FAULTS_90 = [
           ("in-flight", "wgmma", "race")),
 ]  # fmt: skip
 
-FAULTS = [*FAULTS_90, *sm100_faults.FAULTS, *sm100_pair_faults.FAULTS, *sm120_faults.FAULTS]
-SIZES = {**SIZES_90, **sm100_faults.SIZES, **sm100_pair_faults.SIZES, **sm120_faults.SIZES}
+SM100 = (sm100_faults, sm100_pair_faults, sm100_copier_faults)
+FAULTS = [*FAULTS_90, *(f for made in SM100 for f in made.FAULTS), *sm120_faults.FAULTS]
+SIZES_100 = {program: sizes for made in SM100 for program, sizes in made.SIZES.items()}
+SIZES = {**SIZES_90, **SIZES_100, **sm120_faults.SIZES}
 # CTAs at once where fewer will do: with few tiles each of them still has a second one
 SMS = {FP8: 2, sm120_faults.MX: 2}
 TARGETS = {
     **dict.fromkeys(SIZES_90, "sm_90a"),
-    **dict.fromkeys({**sm100_faults.SIZES, **sm100_pair_faults.SIZES}, "sm_100a"),
+    **dict.fromkeys(SIZES_100, "sm_100a"),
     **dict.fromkeys(sm120_faults.SIZES, "sm_120a"),
 }
 
@@ -206,6 +208,7 @@ NAMES = [
     "pair promoted",
     "pair unscaled",
     "pairs",
+    "copier",
     "mxfp8",
     "nvfp4",
     "padded",

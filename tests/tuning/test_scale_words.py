@@ -33,7 +33,7 @@ def test_instructions_are_those_counted(case: Case, count: int) -> None:
 
 
 def test_many_loads_of_few_rows_are_overestimated() -> None:
-    """16 loads of each of two rows: ptxas shares more of their addresses than with four rows, where it was 557 to 496."""
+    """16 loads of each of two rows: ptxas shares more of their addresses than with four rows (557 to 496)."""
     assert 1 <= predicted(Case(FP4, "1x16:ue4m3@col", "128x64x256")) / 223 < 1.35
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -94,7 +94,7 @@ def _unpack(s: State, raw: ir.Value, element: str, half: int) -> ir.Value:
     return b.asm(text, [b.f32], [raw], volatile=False, memory=False)[0]
 
 
-class _Reader:
+class Reader:
     """Values of one input at a thread's places; loads what is invariant once."""
 
     def __init__(self, s: State, source: Input) -> None:
@@ -120,10 +120,7 @@ class _Reader:
         if source.value:
             return [source.source] * 4
         if source.kind == "scalar":
-            if self._once is None:
-                always = b.constant(1, b.i1)
-                self._once = _load(s, self._pointer(None, None), source.element, always, 1) * 4
-            return self._once
+            return self.scalar()
         below = b.add(place.row, 8)
         if source.kind == "row":
             if self._once is None:
@@ -141,6 +138,13 @@ class _Reader:
             for v in self._columns(r, inside, place)
         ]
 
+    def scalar(self) -> list[ir.Value]:
+        """Likewise of one that is the same everywhere."""
+        if self._once is None:
+            always = self._s.b.constant(1, self._s.b.i1)
+            self._once = _load(self._s, self._pointer(None, None), self._in.element, always, 1) * 4
+        return self._once
+
     def _columns(self, row: ir.Value | None, row_inside: ir.Value | None, place: Place) -> list[ir.Value]:
         s, b = self._s, self._s.b
         both = lambda c: c if row_inside is None else b.and_(row_inside, c)  # noqa: E731
@@ -156,10 +160,17 @@ def _mlir(s: State, element: str) -> ir.Type:
     return ir.Type.parse(element)
 
 
+@COMMON.lowers("tile.hold")
+def hold(s: State, op: ir.OpView) -> None:
+    source = s.get(op.input)
+    value = source.source if source.value else Reader(s, source).scalar()[0]
+    s.values[op.result] = replace(source, source=value, value=True)
+
+
 @COMMON.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
     fragment = s.get(op.accumulator)
-    readers = [_Reader(s, s.get(v)) for v in op.inputs]
+    readers = [Reader(s, s.get(v)) for v in op.inputs]
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
@@ -195,8 +206,8 @@ class Staging:
     waves: int
     staged: int
 
-    @staticmethod
-    def of(s: State, op: ir.OpView) -> Staging:
+    @classmethod
+    def of(cls, s: State, op: ir.OpView) -> Self:
         b, fragment, staging = s.b, s.get(op.accumulator), s.get(op.staging)
         element = str(tile.element_of(op.staging.type))
         bits = rounding.bits_of(element)
@@ -205,7 +216,7 @@ class Staging:
         staged = tile.shape_of(op.staging.type)[0] // (s.geometry.units[0] * rows)
         own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * bits // 8))
         at = _of_lane(s, own, width * bits // 8, bits)
-        return Staging(own, at, element, columns, width, tall, rows, waves, staged)
+        return cls(own, at, element, columns, width, tall, rows, waves, staged)
 
     @property
     def bits(self) -> int:
@@ -226,6 +237,10 @@ class Staging:
         box, within = divmod(wave * self.rows, self.tall)
         above = (box * self.tall * self.columns // self.width + within) * self.pitch
         (_stage if self.bits == 16 else _stage_narrow)(s, registers, self, above)
+
+    def place(self, s: State, across: int, above: int) -> ir.Value:
+        """Where this lane stages elements `across` bytes along a box's row and `above` bytes below its first."""
+        return s.b.add(s.b.xor(self.at, across), above)
 
     def first_column(self, s: State, op: ir.OpView) -> ir.Value:
         """Of the first box, as copies count columns: narrow elements in bytes."""
@@ -296,7 +311,7 @@ def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
             rounding.pair(s, to.element, registers[i].get(), registers[i + 1].get())
             for i in (4 * g, 4 * g + 2, 4 * g + 4, 4 * g + 6)
         ]
-        address = b.address(SHARED, b.add(b.xor(to.at, column << 1), above + box * to.tall * to.pitch))
+        address = b.address(SHARED, to.place(s, column << 1, above + box * to.tall * to.pitch))
         b.op(
             "nvvm.stmatrix",
             [],
@@ -313,7 +328,7 @@ def _stage_narrow(s: State, registers: list[Any], to: Staging, above: int) -> No
     for g in range(len(registers) // 4):
         box, column = divmod(8 * g, to.width)
         chunk, byte = divmod(column * bits // 8, 16)
-        address = b.add(b.xor(to.at, chunk << 4), above + box * to.tall * to.pitch + byte)
+        address = to.place(s, chunk << 4, above + box * to.tall * to.pitch + byte)
         for half in (0, 1):
             packed = rounding.pair(s, to.element, *(registers[4 * g + 2 * half + i].get() for i in (0, 1)))
             b.asm(f"st.shared.b{2 * bits} [$0 + {8 * half * to.pitch}], $1;", [], [address, packed])

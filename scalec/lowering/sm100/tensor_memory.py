@@ -143,6 +143,13 @@ def taken(s: State, op: ir.OpView) -> None:
     )
 
 
+@TABLE.lowers("tile.has_rows")
+def has_rows(s: State, op: ir.OpView) -> None:
+    b = s.b
+    first = b.add(s.get(op.m0), b.mul(s.unit(0), tile.int_of(op.rows)))
+    s.values[op.result] = b.compare("lt", first, s.get(op.m))
+
+
 def _fill(fragment: Fragment, values: list[ir.Value]) -> None:
     for v, x in zip((v for wave in fragment.waves for v in wave), values, strict=True):
         v.set(x)

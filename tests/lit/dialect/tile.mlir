@@ -94,6 +94,8 @@
       %in = "tile.input"(%T, %s, %s) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "scalar"{{.*}} : (f32, i64, i64) -> !tile.operand
       %scalar = "tile.input"(%alpha, %s, %s) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
+      // CHECK-NEXT: "tile.hold"({{.*}}) : (!tile.operand) -> !tile.operand
+      %held = "tile.hold"(%scalar) : (!tile.operand) -> !tile.operand
       // CHECK-NEXT: "tile.epilogue"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) ({
       // CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
       "tile.epilogue"(%sum, %m0, %n0, %m, %n, %in, %scalar) ({

@@ -281,6 +281,16 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 
 // -----
 
+// hold: more than one value
+// EXPECT: holds an input of kind "row", expected scalar
+func.func @p(%A: memref<?xf32>, %i: i64) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %h = "tile.hold"(%n) : (!tile.operand) -> !tile.operand
+  return
+}
+
+// -----
+
 // epilogue: body
 // EXPECT: body takes (f32), expected (f32, f32)
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {

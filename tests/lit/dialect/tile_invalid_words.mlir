@@ -79,3 +79,12 @@ func.func @p(%again: i1) {
 %r = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 2 : i64, offset = 0 : i64} : () -> !tile.stages
 %c = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 "tile.copied"(%r, %c) : (!tile.stages, !tile.position) -> ()
+
+// -----
+
+// has_rows: none
+// EXPECT: rows is 0, expected at least 1
+func.func @p(%m0: i32, %m: i32) {
+  %r = "tile.has_rows"(%m0, %m) {rows = 0 : i64} : (i32, i32) -> i1
+  return
+}

@@ -11,7 +11,7 @@
 !tiles = !tile.buffer<array<i64: 2, 256>, i64, 0 : i64, 3 : i64>
 !taken = !tile.accumulator<array<i64: 32, 32>, "warp">
 
-func.func @tensor(%again: i1) {
+func.func @tensor(%again: i1, %m0: i32, %m: i32) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !a
   %b = "tile.shared"() {offset = 49152 : i64} : () -> !b
   %ring = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64, offset = 73728 : i64} : () -> !tile.stages
@@ -35,6 +35,8 @@ func.func @tensor(%again: i1) {
   "tile.take"(%taken, %sums, %slot) {column = 32 : i64} : (!taken, !sums, !tile.position) -> ()
   // CHECK-NEXT: "tile.taken"(%[[TAKEN]]) : (!tile.accumulator<array<i64: 32, 32>, "warp">) -> ()
   "tile.taken"(%taken) : (!taken) -> ()
+  // CHECK-NEXT: "tile.has_rows"(%{{.*}}, %{{.*}}) {rows = 32 : i64} : (i32, i32) -> i1
+  %rows = "tile.has_rows"(%m0, %m) {rows = 32 : i64} : (i32, i32) -> i1
   // CHECK-NEXT: "tile.vacate"(%{{.*}}, %[[SLOT]]) : (!tile.stages, !tile.position) -> ()
   "tile.vacate"(%done, %slot) : (!tile.stages, !tile.position) -> ()
   // CHECK-NEXT: "tile.free_sums"(%[[SUMS]]) : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>) -> ()

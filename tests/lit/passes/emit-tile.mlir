@@ -219,13 +219,18 @@
 // TENSOR-NEXT: %[[NEXT:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
 // TENSOR-NEXT: "tile.tiles"
 // TENSOR: "tile.wait"(%[[DONE]], %[[SLOT]])
+// TENSOR-NEXT: %[[OWN:.*]] = "tile.has_rows"({{.*}}) {rows = 32 : i64}
 // TENSOR-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {column = 0 : i64}
 // TENSOR-NEXT: "tile.taken"(%[[TAKEN]])
 // TENSOR-NEXT: "tile.take"(%[[NEXT]], %[[SUMS]], %[[SLOT]]) {column = 32 : i64}
+// TENSOR-NEXT: "tile.when"(%[[OWN]])
 // TENSOR-NEXT: "tile.store"(%[[TAKEN]]
+// TENSOR-NEXT: })
 // TENSOR-NEXT: "tile.taken"(%[[NEXT]])
 // TENSOR-NEXT: "tile.vacate"(%[[DONE]], %[[SLOT]])
+// TENSOR-NEXT: "tile.when"(%[[OWN]])
 // TENSOR: "tile.store"(%[[NEXT]]
+// TENSOR-NEXT: })
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
 // TENSOR: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
 // TENSOR: "tile.warp"
@@ -343,6 +348,9 @@
 // COPIER: %[[SUMS:.*]] = "tile.sums"() {beside = 96 : i64, ctas = 1 : i64
 // COPIER: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64
 // COPIER-NEXT: %[[COPIED:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 2 : i64
+// COPIER: %[[SCALE:.*]] = "tile.input"({{.*}}kind = "scalar"
+// COPIER: "tile.hold"(%[[SCALE]])
+// COPIER: "tile.tiles"
 // COPIER: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
 // COPIER: %[[AT:.*]] = "tile.cursor"() {depth = 4 : i64}
 // COPIER: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
