@@ -98,12 +98,12 @@ def epilogue(functions: Sequence[Function]) -> int | None:
 
 def converted(functions: Sequence[Function]) -> int | None:
     """The fewest conversions from the loads of a part of a tile to where its registers are first used, None with too
-    few parts: those of the part before. The last part has no next one."""
+    few parts: those of the part before. Under a tile's last loads ptxas mixes those of both parts."""
     found = []
     for f in functions:
-        code, starts = f.instructions, list(taking(f))
-        for start, _ in pairwise(starts):
-            if start != starts[0] and _columns(code[start].operands):  # nothing is converted under a tile's first loads
+        code = f.instructions
+        for start in list(taking(f))[1:-1]:
+            if _columns(code[start].operands):  # nothing is converted under a tile's first loads
                 found.append(_until_used(code, start))
     return min(found) if len(found) > 1 else None
 

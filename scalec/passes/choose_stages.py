@@ -92,7 +92,8 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
 
     Where one thread issues products, a round of the stages, so that their addresses are constants; one block where K
     has no round. Instructions a product: 8.3 with one block, 6.5 with a round of five (BF16), 10.0 and 7.9 (MXFP8),
-    11.3 and 9.7 (FP8 1x128 by 128x128), 19.3 and 18.3 (NVFP4, of four; ptxas 13.0, 2026-11-21).
+    11.3 and 9.7 (FP8 1x128 by 128x128), 19.3 and 18.3 (NVFP4, of four, whose thread copied scales too; ptxas 13.0,
+    2026-11-21).
     """
     assert schedule.tile is not None
     assert schedule.warpgroups is not None
