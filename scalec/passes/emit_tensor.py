@@ -6,6 +6,7 @@ Accumulators are a ring of their own: while one tile's results are written, the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
@@ -234,11 +235,9 @@ class TensorConsumer(Producer, Consumer):
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
                 else:
-                    # ptxas would convert a part before it loads the next one, were it not for a branch between them
-                    rows, i1 = self.waves * self.wave, ir.IntegerType.get_signless(1)
-                    own = e.op("tile.has_rows", [i1], [w.m0, h.m], rows=rows).result
+                    own = self.has_rows(h, w) if len(parts) > 1 else None
                     for column, taken in self.taking(h, slot, parts):
-                        with e.region("tile.when", [own]):
+                        with nullcontext() if own is None else e.region("tile.when", [own]):
                             self.epilogue(h, taken, w.m0, self.from_column(w, column))
         if s.epilogue == "bulk":
             e.op("tile.drain")
@@ -257,6 +256,12 @@ class TensorConsumer(Producer, Consumer):
     def inputs(self) -> list[ir.Value]:
         """Those held, where parts of a tile are written as they come."""
         return super().inputs() if self.schedule.promote else self.held
+
+    def has_rows(self, h: Handles, w: Work) -> ir.Value:
+        """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for
+        a branch between them."""
+        rows, i1 = self.waves * self.wave, ir.IntegerType.get_signless(1)
+        return self.e.op("tile.has_rows", [i1], [w.m0, h.m], rows=rows).result
 
     def from_column(self, w: Work, column: int) -> ir.Value:
         """The result's column that is `column` of the tile."""
