@@ -6,12 +6,25 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.choose_swizzle import no_panels
 from scalec.passes.problem import Problem
-from scalec.passes.resources import Registers, free_registers, most_accumulators, staged_columns, stages_that_fit, units
+from scalec.passes.resources import (
+    Registers,
+    entry_registers,
+    free_registers,
+    most_accumulators,
+    staged_columns,
+    stages_that_fit,
+    units,
+)
 from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
+from scalec.targets import WARPGROUP
 
 PAIR = (2, 1)
 """The cluster of two CTAs that multiply together: they share the columns of a product (PTX ISA 9.7.16.5.1)."""
 
+
+INSTRUCTION = 26
+"""Registers that an instruction's thread needs beside its sums, of those it has at entry: what ptxas 13.0 asks for at
+256 columns and 128 registers (C7602), whatever setmaxnreg gives later."""
 
 TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
 """Fields that mean another dimension or operand in the transposed problem: who decided one meant the program's."""
@@ -84,6 +97,10 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     )
     if free_registers(problem, plan, schedule.unroll or 1) < spare:
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
+    if family.kernel == "shared":
+        sums, entry = tile[1] * family.m // WARPGROUP, entry_registers(warpgroups, problem.target)
+        if sums + INSTRUCTION > entry:
+            return f"sums of an instruction for more than the {entry} registers of a thread at entry"
     if Registers.of(problem, tile, warps, promote).accumulators > most_accumulators(problem):
         return "too few registers of a thread beside the sums for the elementwise expression"
     stages = schedule.stages or 2

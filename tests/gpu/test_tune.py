@@ -35,7 +35,8 @@ def test_a_small_shape(torch, tmp_path, monkeypatch) -> None:
     command.report(job, found, files, timer.facts())
     assert [one.m for one in found] == [Range(1, 16), Range(17, 32)]
     assert all(0.5 < one.us <= 1.003 * one.default_us < 1000 for one in found)
-    assert all(one.us > one.roofline_us and len(one.peers) == 1 for one in found)
+    assert all(one.us > one.roofline_us for one in found)
+    assert all(len(one.peers) >= 1 for one in found), found[0].peers
     assert [e.facts["gpu"] for e in database.read(files.database_path())] == [torch.cuda.get_device_name()] * 2
     assert command.run(job, files, timer, one_by_one, silent) == found  # out of the journal
     for one in found:

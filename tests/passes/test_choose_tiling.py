@@ -122,3 +122,10 @@ def test_a_decided_swizzle_of_the_result_limits_the_tiles(decide: Callable[..., 
     held = decide(text(300, 136, 640), swizzle_c=64)
     assert held.tile is not None
     assert held.tile[1] % 32 == 0
+
+
+def test_sums_of_an_instruction_have_registers_at_entry(decide: Callable[..., Schedule]) -> None:
+    """ptxas refuses 256 columns of three warpgroups (C7602): at entry their threads have 128 registers each."""
+    schedule = decide(text(4096, 24576, 1536, a_block=None, b_block=None, element="bf16", result="f32"), warpgroups=3)
+    assert schedule.tile is not None
+    assert schedule.tile[1] <= 192
