@@ -8,11 +8,11 @@ from scalec.passes.choose_swizzle import no_panels
 from scalec.passes.problem import Problem
 from scalec.passes.resources import (
     Registers,
-    entry_registers,
     free_registers,
     most_accumulators,
     staged_columns,
     stages_that_fit,
+    threads,
     units,
 )
 from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
@@ -98,7 +98,8 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     if free_registers(problem, plan, schedule.unroll or 1) < spare:
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
     if family.kernel == "shared":
-        sums, entry = tile[1] * family.m // WARPGROUP, entry_registers(warpgroups, problem.target)
+        sums = tile[1] * family.m // WARPGROUP
+        entry = problem.target.entry_registers(threads(problem, schedule.with_fields(tile=tile, warpgroups=warpgroups)))
         if sums + INSTRUCTION > entry:
             return f"sums of an instruction for more than the {entry} registers of a thread at entry"
     if Registers.of(problem, tile, warps, promote).accumulators > most_accumulators(problem):
