@@ -14,12 +14,11 @@ from scalec.passes.problem import Problem
 from scalec.passes.resources import (
     Registers,
     SharedPlan,
-    entry_registers,
     register_file,
     stages_that_fit,
     window_slots,
 )
-from scalec.targets import TARGETS, Target
+from scalec.targets import TARGETS, WARPGROUP, Target
 from tests.passes.scale_programs import text
 
 MMA_SYNC = next(f for f in TARGETS["sm_120a"].mma if "e4m3" in f.operands)
@@ -126,5 +125,7 @@ def test_registers(problem_of: Callable[[str], Problem], target: Target) -> None
     # two slices of 64 rows (16 registers) and of 32 columns (8)
     assert Registers.of(mma_sync, (128, 128, 128), (2, 4), 128) == Registers(64, 64, 48)
     assert Registers.of(mma_sync, (64, 16, 128), (4, 1), 0) == Registers(8, 0, 16)
-    assert [entry_registers(w, target) for w in (1, 2, 3)] == [248, 168, 128]
-    assert register_file((48, 232), 2) == register_file((32, 160), 3) == 65536
+    assert [target.entry_registers(WARPGROUP * (w + 1)) for w in (1, 2, 3)] == [248, 168, 128]
+    shares = ((2, (48, 232)), (3, (32, 160)))
+    two, three = (Schedule(tile=(192, 128, 128), warpgroups=w, registers=r) for w, r in shares)
+    assert register_file(wgmma, two) == register_file(wgmma, three) == 65536
