@@ -1,0 +1,75 @@
+"""Turns timed schedules into the tuning database's shipped defaults: what beat the compiler's own choice.
+
+    python benchmarks/defaults.py benchmarks/results/*-schedules-fp8*.json -o scalec/tuning/data/h200.json
+
+Of each shape that benchmarks/schedules.py timed, where the compiler's choice was among those timed and the fastest took
+less by more than the timing varies: an entry for the rows from the next smaller number that was timed up to it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.schedules import ROWS
+from scalec import compiler
+from scalec.sizes import Range
+from scalec.tuning import database
+from scalec.tuning.database import Entry
+
+GAIN = 0.03
+"""Share of the time that a schedule must save: medians of four rounds repeat within 1 to 2 %."""
+
+FIELDS = ("swap", "tile", "cluster", "split")
+"""What a timed schedule decided, in the order of its columns; the passes decide the others."""
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """Of each shape of a file at most one."""
+    data = json.loads(path.read_text())
+    source, target = data["expression"], "sm_90a"
+    for m, n, k, rows in data["points"]:
+        timed = {tuple(fields): us for *fields, us in rows}
+        chosen, _ = compiler.decide(source, target, {"m": m, "n": n, "k": k}, None, tuned=False)
+        texts = chosen.texts()
+        default = timed.get(tuple(texts[name] for name in FIELDS))
+        best = min(timed, key=lambda fields: timed[fields])
+        if default is None or timed[best] > (1 - GAIN) * default:
+            continue
+        yield Entry(
+            target=target,
+            program=compiler.program_key(source, target, {"m": m, "n": n, "k": k}),
+            n=n,
+            k=k,
+            m=Range(max((r for r in ROWS if r < m), default=0) + 1, m),
+            given={},
+            schedule=dict(zip(FIELDS, best, strict=True)),
+            facts=_facts(data, us=timed[best], default_us=default, at=m),
+        )
+
+
+def _facts(data: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**more, **{name: data[name] for name in ("gpu", "driver", "date", "commit")}}
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("-o", "output", required=True, metavar="FILE", help="The database; what it has of other shapes stays.")
+def main(files: tuple[Path, ...], output: str) -> None:
+    found: list[Entry] = []
+    for path in files:
+        some = list(entries(path))
+        click.echo(f"{path.name}: {len(some)} shapes where another schedule was faster", err=True)
+        found = database.merge(found, some)
+    database.write(output, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The database that ships: each entry is asked for, and can be."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec import compiler
+from scalec.passes.problem import ASSUMED
+from scalec.tuning import database
+
+FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+SHIPPED = [e for path in sorted(database.SHIPPED.glob("*.json")) for e in database.read(path)]
+
+
+def test_there_are_defaults_and_no_two_for_the_same_thing():
+    assert len(SHIPPED) > 100
+    assert len({e.identity for e in SHIPPED}) == len(SHIPPED)
+    assert all(e.facts["us"] < 0.975 * e.facts["default_us"] and e.facts["gpu"] for e in SHIPPED)
+    assert all(e.m.has(e.facts["at"]) for e in SHIPPED)
+
+
+@pytest.mark.parametrize("entry", SHIPPED[::9], ids=lambda e: f"{e.n}x{e.k}-{e.m.high}")
+def test_a_default_is_what_the_compiler_takes(entry, monkeypatch, tmp_path):
+    monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "none.json"))  # no file of a user's: what ships is asked
+    dims = {"m": entry.m.high, "n": entry.n, "k": entry.k}
+    assert compiler.program_key(FP8, entry.target, dims) == entry.program
+    chosen, _ = compiler.decide(FP8, entry.target, dims)  # check-schedule has seen it
+    assert {name: chosen.texts()[name] for name in entry.schedule} == entry.schedule
+    alone, _ = compiler.decide(FP8, entry.target, dims, tuned=False)
+    assert str(alone) != str(chosen)
+
+
+def test_rows_beyond_the_range_are_the_compilers_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "none.json"))
+    dims = {"n": 2112, "k": 7168}
+    assert not any(e.m.has(ASSUMED) for e in SHIPPED if (e.n, e.k) == (2112, 7168))
+    with_defaults, _ = compiler.decide(FP8, "sm_90a", dims)  # m is not known
+    assert str(with_defaults) == str(compiler.decide(FP8, "sm_90a", dims, tuned=False)[0])
