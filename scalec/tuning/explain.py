@@ -31,7 +31,7 @@ from scalec.passes.resources import (
 )
 from scalec.sizes import Size
 from scalec.targets import Target, get_target
-from scalec.tuning import scale_words
+from scalec.tuning import cost, scale_words, space
 from scalec.tuning.database import Entry
 from scalec.tuning.predict import Prediction, cycles_of_tile, dims_of, size_of
 
@@ -102,7 +102,8 @@ def explain(
         typical = {d.name: size_of(d, {}, d.most or ASSUMED) for d in every}
         reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical), entry)
         if given.tile is None and (entry is None or "tile" not in entry.schedule):
-            reasons["tile"] += "; " + _neighbours(module, row, given, chosen, typical)
+            others = _ranked(problem, given, chosen) or _neighbours(module, row, given, chosen, typical)
+            reasons["tile"] += "; " + others
         if rows:
             assumed.pop(m.name, None)
         predictions = tuple(Prediction.of(problem, chosen, s) for s in sizes)
@@ -127,6 +128,31 @@ def _decide(
     run_pipeline(copy, row, passes=passes)
     schedule = schedules.read(function)
     return problem_of(function, row, schedule), schedule
+
+
+NEXT = 3
+"""Tiles that come after the one that was chosen, where schedules are ranked."""
+
+
+def _ranked(problem: Problem, given: Schedule, chosen: Schedule) -> str:
+    """How the tiles that are ranked next compare, where launches of the kind of kernel were measured; else ""."""
+    costs = cost.costs_of(problem, chosen.promote or 0)
+    if costs is None:
+        return ""
+    assert chosen.tile is not None
+    stated = problem.transposed() if problem.swapped else problem
+    first, found = 0.0, {}
+    for seconds, plan, reason in space.ranked(stated, given, chosen.tile[2], chosen.promote or 0, costs):
+        if reason:
+            continue
+        first = first or seconds
+        way = f"{'x'.join(map(str, plan.tile or ()))}{' swapped' if plan.swap else ''}"
+        if (plan.tile, plan.swap) != (chosen.tile, chosen.swap):
+            found.setdefault(way, seconds / first)
+        if len(found) == NEXT:
+            break
+    told = ", ".join(f"{way} {ratio:.2f}" for way, ratio in found.items())
+    return f"next by the fitted model, in times as long: {told}" if told else "no other goes"
 
 
 def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, sizes: Mapping[str, int]) -> str:

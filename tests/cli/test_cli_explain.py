@@ -87,6 +87,17 @@ def test_who_deals_out_the_tiles(invoke, target, dims, schedule, reason):
     assert f"scheduler={reason}" in result.stdout
 
 
+def test_the_tiles_that_are_ranked_next(invoke):
+    result = invoke("explain", FP8, "--dim", "m=4096,n=7168,k=2048")
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("  tile="))
+    told = line.partition("next by the fitted model, in times as long: ")[2].split(", ")
+    assert len(told) == 3
+    assert line.split()[0].removeprefix("tile=") not in line.partition("; ")[2]
+    ratios = [float(one.split()[-1]) for one in told]
+    assert ratios == sorted(ratios)
+    assert ratios[0] >= 1
+
+
 def test_a_schedule_that_is_given(invoke):
     result = invoke("explain", FP8, "--dim", "m=4096,n=7168,k=2048", "--schedule", "tile=128x128x128")
     assert "tile=128x128x128  given; " in result.stdout
