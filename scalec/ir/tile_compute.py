@@ -384,13 +384,17 @@ class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
 
 
 class StoreOp(Tile.Operation, name="store"):
-    """Rounds the accumulator to the element type and stores it at (m0, n0) through shared memory, by bulk copies."""
+    """Rounds the accumulator to the element type and stores it at (m0, n0) through shared memory, by bulk copies.
+
+    `adds` 1: adds it to what is there, in f32: copies that reduce.
+    """
 
     accumulator: ext.Operand[FragmentType]
     staging: ext.Operand[SharedType]
     target: ext.Operand[DescriptorType]
     m0: ext.Operand[I32]
     n0: ext.Operand[I32]
+    adds: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -400,6 +404,8 @@ class StoreOp(Tile.Operation, name="store"):
             return fail(
                 op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
             )
+        if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
+            return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
         wave = wave_rows(op.accumulator.type)
         if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * swizzle:
             return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {swizzle} bytes (the swizzle)")

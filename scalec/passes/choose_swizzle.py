@@ -43,7 +43,8 @@ class ChooseSwizzle:
             plan = beside.with_fields(epilogue="bulk", staged=staged)
             most = stages_that_fit(problem, beside.with_fields(epilogue="direct"))
             fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
-            epilogue = "bulk" if fits and not no_bulk_epilogue(problem, schedule) else "direct"
+            able = fits and problem.result.element.bits <= STAGED_BITS and not no_bulk_epilogue(problem, schedule)
+            epilogue = "bulk" if able else "direct"
         return schedule.with_fields(
             staged=staged if epilogue == "bulk" else 0,
             swizzle_a=widest(problem.target, tile_row(problem.lhs, schedule.tile[0], schedule.tile[2])),
@@ -51,6 +52,10 @@ class ChooseSwizzle:
             swizzle_c=widest(problem.target, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )
+
+
+STAGED_BITS = 16
+"""Of elements that are staged unless decided: nobody has measured whether the room that wider ones take is worth it."""
 
 
 def staged_waves(problem: Problem, schedule: Schedule) -> int:
@@ -99,8 +104,6 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     result, n, target = problem.result, problem.n, problem.target
     if problem.swapped:
         return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
-    if result.element.bits > 16:
-        return f"{result.name} is {result.element.name}: staging stores elements of 16 bits and less"
     if n.size is None:
         return f"{n.name} is not known at compile time: a row of {result.name} may be misaligned"
     if result.element.bytes(n.size) % target.tma_align:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
@@ -64,7 +65,8 @@ class Epilogue(Frame):
             stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, self.stored_rows)
             source = Source("tensor_map", result.name, box=stored, swizzle=s.swizzle_c, align=16)
             target = e.parameter(self.body, e.descriptor(box, element, s.swizzle_c), source)
-            e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0])
+            adds = int(self.added is not None)
+            e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0], adds=adds)
         else:
             pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
             size = max(1, self.result_bits // 8)
@@ -119,13 +121,35 @@ class Epilogue(Frame):
         return int(self.problem.n.size is not None and self.problem.n.size % 2 == 0)
 
     def is_conversion(self) -> bool:
-        """Whether the map only converts the accumulator, which the store does anyway."""
+        """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""
         ops = list(self.problem.epilogue.body.blocks[0].operations)
+        if self.added is not None:
+            return len(ops) == 2
         return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
+
+    @cached_property
+    def added(self) -> EpilogueInput | None:
+        """The result itself, where the last thing that the body does is to add it, in f32, and copies do that in
+        memory: one rounding of the same sum, and nothing is read here."""
+        p = self.problem
+        if self.schedule.epilogue != "bulk" or not p.result.inout or p.result.element.name != "f32":
+            return None
+        body = p.epilogue.body.blocks[0]
+        last = body.operations[len(body.operations) - 1].operands[0]
+        mine = next((x for x in p.inputs if x.name == p.result.name), None)
+        if mine is None or last.owner.name != "arith.addf" or len(list(last.uses)) != 1:
+            return None
+        read = body.arguments[mine.view]
+        return mine if list(last.owner.operands).count(read) == 1 and len(list(read.uses)) == 1 else None
+
+    @property
+    def read(self) -> list[EpilogueInput]:
+        """The inputs that threads read."""
+        return [x for x in self.problem.inputs if x is not self.added]
 
     def inputs(self) -> list[ir.Value]:
         """What the body reads beside the accumulator."""
-        return [self.input(x) for x in self.problem.inputs]
+        return [self.input(x) for x in self.read]
 
     def input(self, x: EpilogueInput) -> ir.Value:
         e, i64 = self.e, ir.IntegerType.get_signless(64)
@@ -162,12 +186,15 @@ class Epilogue(Frame):
         p = self.problem
         source = p.epilogue.body.blocks[0]
         values = {source.arguments[i]: block.arguments[0] for i in p.accumulators}
-        for position, x in enumerate(p.inputs):
+        for position, x in enumerate(self.read):
             values[source.arguments[x.view]] = block.arguments[1 + position]
         last = source.operations[len(source.operations) - 1]
         for op in source.operations:
             name = op.operation.name
-            if name == "scale.yield":
+            if self.added is not None and name == "arith.addf" and op.result == last.operands[0]:
+                kept = next(v for v in op.operands if v != source.arguments[self.added.view])
+                values[op.result] = values[kept]
+            elif name == "scale.yield":
                 self.e.op("tile.yield", operands=[values[op.operands[0]]])
             elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
                 values[op.result] = values[op.operands[0]]

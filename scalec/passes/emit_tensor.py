@@ -250,7 +250,7 @@ class TensorConsumer(Producer, Consumer):
         e, made = self.e, super().inputs()
         return [
             e.op("tile.hold", [e.type("operand")], [v]).result if x.kind == "scalar" else v
-            for x, v in zip(self.problem.inputs, made, strict=True)
+            for x, v in zip(self.read, made, strict=True)
         ]
 
     def inputs(self) -> list[ir.Value]:

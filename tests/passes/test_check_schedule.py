@@ -56,11 +56,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"tile": (256, 128, 128), "registers": (40, 200)},
         "about 224 registers: 128 accumulators, 64 partial sums, 32 for the rest\n  got: registers=40x200",
     ),
-    "bulk f32": (
-        text(result="f32"),
-        {"tile": (128, 128, 128), "epilogue": "bulk"},
-        "epilogue=bulk is not possible\n  got: C is f32",
-    ),
     "bulk of unknown N": (text(n="?"), {"epilogue": "bulk"}, "n is not known at compile time"),
     "bulk of unaligned N": (text(n=7172), {"epilogue": "bulk"}, r"a row of C is 14344 bytes \(n = 7172\), not a multi"),
     "bulk of a narrow tile": (text(), {"tile": (64, 8, 128), "epilogue": "bulk"}, "tile is 16 bytes: no swizzle"),

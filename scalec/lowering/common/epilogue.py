@@ -236,7 +236,7 @@ class Staging:
         """Rounds a wave, the group's number `wave`, and stores it."""
         box, within = divmod(wave * self.rows, self.tall)
         above = (box * self.tall * self.columns // self.width + within) * self.pitch
-        (_stage if self.bits == 16 else _stage_narrow)(s, registers, self, above)
+        {16: _stage, 32: _stage_wide}.get(self.bits, _stage_narrow)(s, registers, self, above)
 
     def place(self, s: State, across: int, above: int) -> ir.Value:
         """Where this lane stages elements `across` bytes along a box's row and `above` bytes below its first."""
@@ -259,6 +259,13 @@ class Staging:
                 yield i * step, y, b.add(self.own, above + i * self.tall * self.pitch)
 
 
+def copy_of(op: ir.OpView) -> str:
+    """The instruction that stores a box, or adds it to what is there (PTX ISA 9.7.9.27.5.2 and 9.7.9.27.5.3)."""
+    if tile.int_of(op.adds):
+        return "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
+    return "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
+
+
 @COMMON.lowers("tile.store")
 def store(s: State, op: ir.OpView) -> None:
     """Registers to shared memory, then bulk stores, as many waves at once as are staged.
@@ -278,6 +285,10 @@ def store(s: State, op: ir.OpView) -> None:
         x = staging.first_column(s, op)
         with b.when(lead):
             for columns, y, source in staging.boxes(s, op, group):
+                if tile.int_of(op.adds):
+                    target = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+                    b.asm(f"{copy_of(op)} [$0, {{$1, $2}}], [$3];", [], [target, b.add(x, columns), y, source])
+                    continue
                 b.op(
                     "nvvm.cp.async.bulk.tensor.global.shared.cta",
                     [],
@@ -289,17 +300,21 @@ def store(s: State, op: ir.OpView) -> None:
 
 
 def _of_lane(s: State, own: ir.Value, pitch: int, bits: int) -> ir.Value:
-    """Where this lane stages its first elements: of `stmatrix`, a row of 16 bytes; of narrower ones, its own pair.
+    """Where this lane stages its first elements: of `stmatrix`, a row of 16 bytes; of others, its own pair.
 
     The swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines.
     """
     b = s.b
     row = b.and_(s.lane, 15) if bits == 16 else b.shr(s.lane, 2)
     period = {128: b.and_(row, 7), 64: b.and_(b.shr(row, 1), 3), 32: b.and_(b.shr(row, 2), 1)}[pitch]
-    chunk = b.xor(b.shr(s.lane, 4), period) if bits == 16 else period
+    # of the lane's first elements among those of its row: eight columns are two chunks of 32 bits, one of 16, or less
+    first = {16: lambda: b.shr(s.lane, 4), 32: lambda: b.shr(b.and_(s.lane, 3), 1)}.get(bits)
+    chunk = b.xor(first(), period) if first is not None else period
     at = b.add(own, b.mul(b.add(b.shl(s.warp_in_unit, 4), row), pitch))
     at = b.add(at, b.shl(chunk, 4))
-    return at if bits == 16 else b.add(at, b.mul(b.and_(s.lane, 3), 2 * bits // 8))
+    if bits == 16:
+        return at
+    return b.add(at, b.mul(b.and_(s.lane, 1 if bits == 32 else 3), 2 * bits // 8))
 
 
 def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
@@ -320,6 +335,17 @@ def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
             layout=ir.Attribute.parse("#nvvm.mma_layout<row>"),
             shape=ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
         )
+
+
+def _stage_wide(s: State, registers: list[Any], to: Staging, above: int) -> None:
+    """Likewise of 32 bits, pair by pair: eight columns are two chunks, and rows of a warp lie in different banks."""
+    b = s.b
+    for g in range(len(registers) // 4):
+        box, column = divmod(8 * g, to.width)
+        address = to.place(s, 4 * column, above + box * to.tall * to.pitch)
+        for half in (0, 1):
+            pair = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
+            b.asm(f"st.shared.v2.f32 [$0 + {8 * half * to.pitch}], {{$1, $2}};", [], [address, *pair])
 
 
 def _stage_narrow(s: State, registers: list[Any], to: Staging, above: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.lowering.common.epilogue import Staging
+from scalec.lowering.common.epilogue import Staging, copy_of
 from scalec.lowering.common.state import State
 from scalec.lowering.sm100.multiply import issuer
 from scalec.lowering.sm100.table import TABLE
@@ -36,7 +36,7 @@ def store(s: State, op: ir.OpView) -> None:
         b.asm("fence.proxy.async.shared::cta;")
         s.unit_barrier()
         for columns, y, source in staging.boxes(s, op, group):
-            text = "@$4 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];"
+            text = f"@$4 {copy_of(op)} [$0, {{$1, $2}}], [$3];"
             b.asm(text, [], [target, b.add(x, columns), y, source, issuer(s)])
         b.asm("cp.async.bulk.commit_group;")
 

@@ -105,8 +105,8 @@
         // CHECK: "tile.yield"(%{{.*}}) : (f32) -> ()
         "tile.yield"(%q) : (f32) -> ()
       }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2>} : (!sums, i32, i32, i32, i32, !tile.operand, !tile.operand) -> ()
-      // CHECK: "tile.store"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) :
-      "tile.store"(%sum, %c, %C, %m0, %n0) : (!sums, !c, !c_map, i32, i32) -> ()
+      // CHECK: "tile.store"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {adds = 0 : i64} :
+      "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64} : (!sums, !c, !c_map, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_direct"({{.*}}) {pair = 1 : i64}
       "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
     // CHECK-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()

@@ -352,7 +352,7 @@ func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
 func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f16, 128 : i64, 1 : i64>
-  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, f16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, f16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
   return
 }
 
@@ -363,7 +363,7 @@ func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32)
 func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 64 : i64, 1 : i64>
-  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 64 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 64 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
   return
 }
 
@@ -374,7 +374,7 @@ func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32)
 func.func @p(%C: !tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
-  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>, i32, i32) -> ()
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>, i32, i32) -> ()
   return
 }
 
@@ -385,7 +385,7 @@ func.func @p(%C: !tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>, %p: i32
 func.func @p(%C: !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
-  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, i32, i32) -> ()
   return
 }
 
@@ -396,7 +396,7 @@ func.func @p(%C: !tile.descriptor<array<i64: 32, 64>, bf16, 128 : i64>, %p: i32)
 func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>
-  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
   return
 }
 
@@ -407,7 +407,7 @@ func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32)
 func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 96>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>
-  "tile.store"(%t, %a, %C, %p, %p) : (!tile.accumulator<array<i64: 64, 96>, "registers">, !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64} : (!tile.accumulator<array<i64: 64, 96>, "registers">, !tile.buffer<array<i64: 128, 96>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
   return
 }
 
