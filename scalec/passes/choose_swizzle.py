@@ -59,8 +59,9 @@ STAGED_BITS = 16
 
 
 def staged_waves(problem: Problem, schedule: Schedule) -> int:
-    """Waves staged at once: all (0) where that costs no stage, else one, where units do not wait for each other."""
-    if problem.family.warps > 1:
+    """Waves staged at once: all (0) where that costs no stage, else one, where units do not wait for each other or
+    elements are wide."""
+    if problem.family.warps > 1 and problem.result.element.bits <= STAGED_BITS:
         return 0
     all_, one, none = (
         stages_that_fit(problem, schedule.with_fields(epilogue=epilogue, staged=staged))

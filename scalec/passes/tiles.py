@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
-from scalec.passes.choose_swizzle import no_panels
+from scalec.passes.choose_swizzle import no_panels, staged_waves
 from scalec.passes.problem import Problem
 from scalec.passes.resources import (
     Registers,
     free_registers,
     most_accumulators,
+    path_of_scales,
     staged_columns,
     stages_that_fit,
     threads,
@@ -95,6 +96,9 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
         promote=promote,
         epilogue=schedule.epilogue or "direct",
     )
+    if plan.epilogue == "bulk" and plan.staged is None:
+        path = plan.scale_path or path_of_scales(problem, plan)
+        plan = plan.with_fields(staged=staged_waves(problem, plan.with_fields(scale_path=path)), scale_path=path)
     if free_registers(problem, plan, schedule.unroll or 1) < spare:
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
     if family.kernel == "shared":
