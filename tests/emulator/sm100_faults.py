@@ -79,7 +79,7 @@ FAULTS = [
     Fault("the last tcgen05.fence::after_thread_sync dropped", TENSOR,
           r"\ttcgen05\.fence::after_thread_sync;\n", "", ("tensor-memory", *EARLY), at=1),
     Fault("tcgen05.fence::before_thread_sync dropped", TENSOR, r"\ttcgen05\.fence::before_thread_sync;\n", "",
-          ("tensor-memory", *EARLY)),
+          ("tensor-memory", *EARLY), at=1),
     Fault("tcgen05.wait::ld of the first columns dropped", TENSOR, r"\ttcgen05\.wait::ld[^\n]*\n", "",
           ("in-flight", "tensor-memory"), at=1),
     Fault("tcgen05.wait::ld of the last columns dropped", TENSOR, r"\ttcgen05\.wait::ld[^\n]*\n", "",
