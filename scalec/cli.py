@@ -369,6 +369,8 @@ def tune(
     from scalec.commands import tune as command
 
     files = command.Files(database, journal, output, plot)
+    if list_them and forget is not None:
+        raise click.UsageError("--list and --forget each do nothing else: choose one")
     if list_them:
         command.list_entries(files)
         return

@@ -33,6 +33,8 @@ FOUND = [found(1, 16, 8.0), found(17, 32, 10.0)]
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
+    """The user's file; nothing is shipped."""
+    monkeypatch.setattr(database, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "tuning.json"))
     return tmp_path / "tuning.json"
 
@@ -102,6 +104,8 @@ def test_list_and_forget(invoke, own) -> None:
     assert [e.m for e in database.read(own)] == [Range(17, 32)]
     wrong = invoke("tune", "--forget", "2")
     assert (wrong.exit_code, "all, or numbers from 1 to 1" in wrong.stderr) == (1, True)
+    both = invoke("tune", "--list", "--forget", "1")
+    assert (both.exit_code, "--list and --forget each do nothing else" in both.stderr) == (2, True)
     invoke("tune", "--forget", "all")
     assert database.read(own) == []
 
