@@ -236,9 +236,10 @@ def _check_invariant(name: str, kernels: Iterable[Kernel]) -> None:
     for k in kernels:
         if "invariant=1" not in k.spec.schedule.split(", "):
             continue
-        rows = k.spec.flops[0] if k.spec.flops else ""
-        others = tuple((d, size) for d, size in k.spec.dims.items() if d != rows)
+        m, n, *_ = k.spec.flops or ("", "")
         order = order_of_sums(k.spec)
+        rows = n if order["swap"] == "1" else m  # of the program: the kernel's are those of the transposed result
+        others = tuple((d, size) for d, size in k.spec.dims.items() if d != rows)
         first = seen.setdefault((k.spec.source, k.spec.target, others), order)
         if order != first:
             one, other = (

@@ -18,6 +18,7 @@ from scalec.runtime.device import Device, Place
 from scalec.runtime.plan import Form, Plan, Signature, packed
 from scalec.runtime.tensors import TensorView, adopt, is_torch, stream_handle, torch_stream
 from scalec.runtime.workspace import Workspaces
+from scalec.sizes import Range
 from scalec.targets import TARGETS
 
 _PLANS = 256  # shapes that one kernel keeps plans for
@@ -134,7 +135,8 @@ class Kernel:
     def __repr__(self) -> str:
         inputs = ", ".join(t.name if t.scalar else checks.written(t) for t in self.spec.operands)
         results = ", ".join(map(checks.written, self.spec.results))
-        fixed = ", ".join(f"{d}={s}" for d, s in self.spec.dims.items() if s is not None)
+        known = {**self.spec.dims, **{d: Range(*within) for d, within in self.spec.ranges.items()}}
+        fixed = ", ".join(f"{d}={s}" for d, s in known.items() if s is not None)
         return f"Kernel({results} <- {inputs}; {self.spec.target}{'; ' + fixed if fixed else ''})"
 
     def __call__(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:

@@ -119,6 +119,23 @@ def test_invariant_kernels_that_add_differently_are_refused() -> None:
         Program("C", [one, kernel(None, 17, 64, schedule=fields.format(4).replace("16x128", "16x64"))])
 
 
+def test_invariant_kernels_of_the_transposed_result_are_compared_whatever_m_is() -> None:
+    def transposed(m: int, n: int, split: int) -> Kernel:
+        fields = f"swap=1, tile=64x16x128, cta_group=1, split={split}, promote=128, invariant=1"
+        spec = replace(gemm_spec(n=n, k=1024), schedule=fields, flops=("n", "m", "k"))
+        return Kernel(replace(spec, dims={**spec.dims, "m": m}), b"")
+
+    Program("C", [transposed(16, 256, 1), transposed(16, 512, 2)])
+    with pytest.raises(ScalecError, match="split = 1; and split = 2"):
+        Program("C", [transposed(16, 256, 1), transposed(32, 256, 2)])
+
+
+def test_a_kernel_shows_its_range() -> None:
+    assert [repr(k).rpartition("; ")[2] for k in ladder(None).kernels] == [
+        "m=1:16, n=512, k=1024)", "m=17:64, n=512, k=1024)", "m=65:8192, n=512, k=1024)"
+    ]  # fmt: skip
+
+
 def test_sizes_as_they_are_written() -> None:
     assert (parse_size("4096"), parse_size("1:64"), str(Range(1, 64))) == (4096, Range(1, 64), "1:64")
     for text in ("", "0", "a", "1:", ":4", "9:8", "1:2:3", "-1:4", "4294967296"):
