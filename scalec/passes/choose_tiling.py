@@ -121,12 +121,18 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
 
 
 def _fastest(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int, costs: Costs) -> Schedule:
-    """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel."""
+    """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel.
+
+    Tiles larger than one that covers a dimension are looked at where what is decided needs them: 192 rows for three
+    warpgroups, whatever M is.
+    """
     refused: dict[str, list[str]] = {}
-    for _, plan, reason in ranked(problem, schedule, tile_k, promote, costs, spare):
-        if not reason:
-            return plan
-        refused.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
+    for larger in (False, True):
+        refused.clear()
+        for _, plan, reason in ranked(problem, schedule, tile_k, promote, costs, spare, larger):
+            if not reason:
+                return plan
+            refused.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
     raise _none_fits(problem, schedule, refused)
 
 

@@ -11,6 +11,7 @@ from scalec.passes.resources import (
     free_registers,
     most_accumulators,
     path_of_scales,
+    register_file,
     staged_columns,
     stages_that_fit,
     threads,
@@ -99,6 +100,10 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     if plan.epilogue == "bulk" and plan.staged is None:
         path = plan.scale_path or path_of_scales(problem, plan)
         plan = plan.with_fields(staged=staged_waves(problem, plan.with_fields(scale_path=path)), scale_path=path)
+    entering = threads(problem, plan)
+    pool = problem.target.entry_registers(entering) * entering
+    if schedule.registers and register_file(problem, plan) > pool:
+        return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
     if free_registers(problem, plan, schedule.unroll or 1) < spare:
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
     if family.kernel == "shared":

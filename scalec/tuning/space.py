@@ -32,7 +32,7 @@ OVERFULL = 2
 """Waves up to which K is split: the parts of more tiles would not begin together."""
 
 
-def plans(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Iterator[Schedule]:
+def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: bool = False) -> Iterator[Schedule]:
     """The schedules with swap, tile, cluster, cta_group, split and promote decided that agree with what is `given`.
 
     Args:
@@ -40,12 +40,13 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Itera
         given: what is decided; its tile is not.
         tile_k: K of a tile.
         promote: K elements that are promoted at a time.
+        larger: whether tiles come too that are larger than one that covers a dimension.
     """
     for swap in _ways(problem, given):
         seen = problem.transposed() if swap and not problem.swapped else problem
         m, n = (d.tiles(1, ASSUMED) for d in (seen.m, seen.n))
         for bm, bn in product(ROWS, COLUMNS):
-            if _too_large(bm, m, ROWS) or _too_large(bn, n, COLUMNS):
+            if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, COLUMNS)):
                 continue
             along = -(-m // bm), -(-n // bn)
             for cluster in [given.cluster] if given.cluster else CLUSTERS:
@@ -60,18 +61,24 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Itera
 
 
 def ranked(
-    problem: Problem, given: Schedule, tile_k: int, promote: int, costs: Costs, spare: int = 0
+    problem: Problem,
+    given: Schedule,
+    tile_k: int,
+    promote: int,
+    costs: Costs,
+    spare: int = 0,
+    larger: bool = False,
 ) -> Iterator[tuple[float, Schedule, str]]:
     """The plans, the fastest first: seconds of a launch, the schedule, and why it cannot be, "" where it can.
 
     Args:
-        problem, given, tile_k, promote: as `plans` takes them.
+        problem, given, tile_k, promote, larger: as `plans` takes them.
         costs: of the kind of kernel.
         spare: registers that a consumer thread must have beyond those that are estimated.
     """
     load = Load.of(problem.transposed() if problem.swapped else problem)
     seen = {problem.swapped: problem, not problem.swapped: problem}
-    found = list(plans(problem, given, tile_k, promote))
+    found = list(plans(problem, given, tile_k, promote, larger))
     if any(plan.swap != problem.swapped for plan in found):
         seen[not problem.swapped] = problem.transposed()
     timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), plan) for plan in found]

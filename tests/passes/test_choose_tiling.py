@@ -80,6 +80,26 @@ def test_a_decided_number_of_warpgroups_limits_the_tiles(decide: Callable[..., S
     assert decide(text(), warpgroups=3).tile == (192, 128, 128)
 
 
+@pytest.mark.parametrize(("shape", "fields"), [
+    ((100, 8, 640), {"warpgroups": 3, "swap": 0}),
+    ((8, 40, 640), {"warpgroups": 2, "swap": 0}),
+    ((8, 8, 640), {"swizzle_c": 64}),
+])  # fmt: skip
+def test_what_is_decided_may_need_a_tile_that_the_shape_does_not(
+    decide: Callable[..., Schedule], shape: tuple[int, int, int], fields: dict[str, int]
+) -> None:
+    schedule = decide(text(*shape), **fields)
+    assert {name: getattr(schedule, name) for name in fields} == fields
+
+
+def test_decided_registers_limit_the_tiles(decide: Callable[..., Schedule]) -> None:
+    """40 and 232 registers a thread are those of two warpgroups: three do not enter with as many."""
+    shape = (4096, 24576, 1536)
+    assert decide(text(*shape)).warpgroups == 3
+    held = decide(text(*shape), registers=(40, 232))
+    assert (held.registers, (held.warpgroups or 3) < 3) == ((40, 232), True)
+
+
 def test_nothing_fits(decide: Callable[..., Schedule]) -> None:
     with pytest.raises(ScheduleError) as refusal:
         decide(text(m=4096), stages=32, warpgroups=3)
