@@ -21,6 +21,7 @@ from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
+from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import free_registers, sums_of_thread
 from scalec.sizes import Size
@@ -251,12 +252,40 @@ def decide(
         module = frontend.build(source, dims)
         function = _function(module)
         given = schedules.read(function).with_fields(**schedules.from_mapping(schedule or {}).decided())
-        schedules.write(function, given)
-        passes = [RecallTuned(tuned) if isinstance(p, RecallTuned) else p for p in PIPELINE[:-1]]
-        run_pipeline(module, row, passes=passes)
-        chosen = schedules.read(function)
-        problem = problem_of(function, row, chosen.with_fields(swap=0))
+        problem, chosen = decisions(module, row, given, tuned)
+        problem = problem.transposed() if problem.swapped else problem
         return chosen, (problem.m.name, problem.n.name, problem.k.name)
+
+
+def decisions(
+    module: ir.Module,
+    row: Target,
+    given: Schedule,
+    tuned: bool = True,
+    found: Callable[[Entry], None] = lambda _: None,
+) -> tuple[Problem, Schedule]:
+    """What all passes but the one that emits decide, on a copy of the module, and the program as that sees it.
+
+    `found` is called with what the tuning database had and the passes could complete. As in `compile_source`, what they
+    cannot complete is left, and the compiler chooses.
+
+    Raises:
+        ScheduleError: the fields given cannot be completed.
+    """
+    taken: list[Entry] = []
+    copy = module.operation.clone()
+    schedules.write(_function(copy), given)
+    passes = [RecallTuned(tuned, taken.append) if isinstance(p, RecallTuned) else p for p in PIPELINE[:-1]]
+    try:
+        run_pipeline(copy, row, passes=passes)
+    except ScheduleError:
+        if not taken:
+            raise
+        return decisions(module, row, given, tuned=False)
+    for entry in taken:
+        found(entry)
+    schedule = schedules.read(_function(copy))
+    return problem_of(_function(copy), row, schedule), schedule
 
 
 def given_fields(

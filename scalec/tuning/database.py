@@ -97,12 +97,18 @@ def read(path: str | os.PathLike[str]) -> list[Entry]:
     """The entries of a file; none where there is no file.
 
     Raises:
-        ScalecError: it is no database, or one of another version.
+        ScalecError: it cannot be read, is no database, or one of another version.
     """
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise ScalecError(
+            f"{path} cannot be read as a tuning database",
+            got=error.strerror or repr(error),
+            fix="name another file in SCALEC_TUNING, or set SCALEC_TUNING=off",
+        ) from None
     try:
         document = json.loads(data)
         if document["version"] != VERSION:
@@ -161,8 +167,16 @@ def _platform_file() -> Path:
 
 
 def sources() -> list[Path]:
-    """The files that are asked, in this order: the user's, then those shipped. None where SCALEC_TUNING=off."""
-    return [] if env.TUNING.get() == "off" else [user_file(), *sorted(SHIPPED.glob("*.json"))]
+    """The files that are asked, in this order: the user's, then those shipped. None where SCALEC_TUNING=off.
+
+    A file in the user's data directory that this process may not read (the home of another user, in a container) costs
+    its schedules, never the kernel; one that SCALEC_TUNING names must be readable.
+    """
+    named = env.TUNING.get()
+    if named == "off":
+        return []
+    own = [user_file()] if named or os.access(user_file(), os.R_OK) else []
+    return [*own, *sorted(SHIPPED.glob("*.json"))]
 
 
 def entries() -> list[list[Entry]]:

@@ -6,20 +6,18 @@ What is explained are the passes' decisions. Where ptxas then spills, the compil
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scalec import frontend
+from scalec.compiler import decisions
 from scalec.errors import ScalecError, ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
-from scalec.passes.base import problem_of
 from scalec.passes.choose_scheduler import choice
-from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import (
     SharedPlan,
     no_bulk,
@@ -84,7 +82,7 @@ def explain(
         module = frontend.build(source, dims)
         given = schedules.read(_function(module)).with_fields(**schedules.from_mapping(schedule).decided())
         taken: list[Entry] = []
-        problem, chosen = _decide(module, row, given, taken.append)
+        problem, chosen = decisions(module, row, given, found=taken.append)
         entry = taken[0] if taken else None
         every = dims_of(problem)
         m = every[0]
@@ -112,22 +110,6 @@ def explain(
 
 def _function(module: Any) -> Any:
     return next(o for o in module.body.operations if o.operation.name == "func.func")
-
-
-def _decide(
-    module: Any, row: Target, given: Schedule, found: Callable[[Entry], None] | None = None
-) -> tuple[Problem, Schedule]:
-    """What all passes but the one that emits decide, on a copy of the module, and the program as that sees it.
-
-    `found` is called with what the tuning database had.
-    """
-    copy = module.operation.clone()
-    function = _function(copy)
-    schedules.write(function, given)
-    passes = [RecallTuned(found=found) if isinstance(p, RecallTuned) else p for p in PIPELINE[:-1]]
-    run_pipeline(copy, row, passes=passes)
-    schedule = schedules.read(function)
-    return problem_of(function, row, schedule), schedule
 
 
 NEXT = 3
@@ -159,11 +141,11 @@ def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, siz
     """The tiles twice and half as tall or wide: how their prediction compares, or why they cannot be."""
     assert chosen.tile is not None
     m, n, k = chosen.tile
-    here, found = Prediction.of(*_decide(module, row, given), sizes).seconds, []
+    here, found = Prediction.of(*decisions(module, row, given), sizes).seconds, []
     for tile in ((2 * m, n, k), (m, 2 * n, k), (m // 2, n, k), (m, n // 2, k)):
         name = "x".join(map(str, tile))
         try:
-            problem, schedule = _decide(module, row, given.with_fields(tile=tile, swap=chosen.swap))
+            problem, schedule = decisions(module, row, given.with_fields(tile=tile, swap=chosen.swap))
             found.append(
                 f"{name} is predicted to take {Prediction.of(problem, schedule, sizes).seconds / here:.2f} times"
             )

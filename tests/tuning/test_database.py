@@ -115,6 +115,16 @@ def test_off(own, monkeypatch) -> None:
     assert not taken(chosen(m=16))
 
 
+def test_a_file_that_cannot_be_read(own, tmp_path, monkeypatch) -> None:
+    own.mkdir(parents=True)
+    with pytest.raises(ScalecError, match=r"cannot be read as a tuning database\n  got: Is a directory"):
+        chosen(m=16)
+    monkeypatch.setenv("SCALEC_TUNING", "")  # nobody asked for that of the data directory
+    monkeypatch.setattr(database, "_platform_file", lambda: own)
+    monkeypatch.setattr("os.access", lambda path, mode: path != own)
+    assert "tile" in chosen(m=16)
+
+
 def test_the_users_wins_over_what_is_shipped_and_narrow_over_wide(own) -> None:
     database.write(database.SHIPPED / "h200.json", [entry({**TILE, "stages": "5"})])
     assert chosen(m=16)["stages"] == "5"
@@ -146,6 +156,17 @@ def test_one_that_does_not_compile_is_left_and_told(own) -> None:
     assert "tile" in chosen(m=16)
     with pytest.raises(ScheduleError):
         compiler.compile_source(FP8, "sm_90a", {"m": 16, "n": N, "k": K}, {"stages": "31", "tile": "256x128x128"})
+
+
+def test_one_that_does_not_compile_is_left_for_ranges_and_by_explain(own) -> None:
+    dims = {"m": Range(1, 64), "n": N, "k": K}
+    before = rungs(FP8, "sm_90a", dims)
+    database.write(own, [entry({**TILE, "stages": "31"})])
+    assert rungs(FP8, "sm_90a", dims) == before
+    told = explain(FP8, "sm_90a", {**dims, "m": 16}, {})
+    assert (told.tuned, told.schedule.texts()) == (None, chosen(m=16))
+    with pytest.raises(ScheduleError, match="stages"):
+        rungs(FP8, "sm_90a", dims, {"stages": "31", "tile": "256x128x128"})
 
 
 def test_the_disk_cache_knows_what_the_database_says(own, tmp_path, monkeypatch) -> None:
