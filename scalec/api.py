@@ -141,7 +141,7 @@ def _items(name: str, mapping: Any, example: str) -> list[tuple[str, Any]]:
 
 def _given(dim: str, size: Any) -> Size:
     """A size, or a range of them: "1:64", or a pair."""
-    text = ":".join(map(str, size)) if isinstance(size, tuple) else size
+    text = ":".join(map(str, size)) if isinstance(size, (tuple, list)) else size
     if not isinstance(text, str) or ":" not in text:
         return _size(dim, size)
     try:
