@@ -60,7 +60,7 @@ def compile(
         source: the program, e.g. "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)".
         target: a row of scalec.targets, e.g. "sm_90a"; see `default_target` if None.
         dims: sizes to fix, e.g. {"n": 7168, "k": 2048}; the others may differ from call to call. One may have a range,
-            e.g. {"m": "1:8192"} or {"m": (1, 8192)}.
+            e.g. {"m": "1:8192"}, {"m": (1, 8192)} or {"m": [1, 8192]}.
         schedule: decisions over those of the compiler and of `with`, e.g. {"tile": "128x128x128", "stages": 5}.
         cache: whether the disk cache is read and written (SCALEC_CACHE=0 turns it off for all).
         tuning: whether measured schedules are used (scalec.tuning.database; SCALEC_TUNING=off turns it off for all).

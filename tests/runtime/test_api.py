@@ -76,6 +76,12 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("given", ["1:64", (1, 64), [1, 64]])
+def test_a_range_as_text_or_pair(given):
+    program = scalec.compile(PROGRAM, "sm_90a", {"m": given, "n": 64, "k": 64}, {"tile": "64x16x64"})
+    assert [k.spec.ranges for k in program.kernels] == [{"m": (1, 64)}]
+
+
 @pytest.mark.parametrize(("changed", "message"), KINDS)
 def test_arguments_of_another_kind(compilations, changed, message):
     with pytest.raises(ArgumentError) as caught:

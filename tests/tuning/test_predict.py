@@ -164,8 +164,7 @@ def test_reasons():
     assert [p.sizes["m"] for p in found.predictions] == [1, 4096]
     assert found.assumed == {}
     assert found.reasons["stages"].startswith("given; ")
-    assert "is predicted to take" in found.reasons["tile"]
-    assert "does not go (tile M = 512" in found.reasons["tile"]
+    assert "; next by the fitted model, in times as long: " in found.reasons["tile"]
     assert explain(FP8, "sm_90a", {"n": 7168, "k": 2048}, {}).assumed == {"m": 4096}
     assert "predicted" not in explain(FP8, "sm_90a", {"n": 7168}, {"tile": "128x128x128"}).reasons["tile"]
 
