@@ -15,7 +15,7 @@ from scalec.ir.schedule import Schedule
 from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.parts import parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem, Scale
-from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, warpgroups_for, warps_for
+from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, given_warpgroups, warpgroups_for, warps_for
 from scalec.passes.words import WordPlan, no_bulk_words
 from scalec.targets import WARPGROUP, WAVES, MmaShape
 
@@ -457,7 +457,7 @@ def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
     assert schedule.tile is not None
     family = problem.family
-    warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
+    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile)
     if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
         return WARPGROUP // 32 * warpgroups, 1
     return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(problem, schedule.tile, warpgroups)

@@ -17,7 +17,7 @@ from scalec.passes.resources import (
     threads,
     units,
 )
-from scalec.passes.warp_specialize import REGISTERS, shared_out, warpgroups_for, warps_for
+from scalec.passes.warp_specialize import REGISTERS, given_warpgroups, shared_out, warpgroups_for, warps_for
 from scalec.targets import WARPGROUP
 
 PAIR = (2, 1)
@@ -74,7 +74,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     """Why a tile cannot be chosen, "" where it can: registers, two stages (without a staged epilogue, unless decided)
     and scales of the result that are cut evenly."""
     family = problem.family
-    warpgroups = schedule.warpgroups or warpgroups_for(family, tile)
+    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile)
     warps = schedule.warps or warps_for(problem, tile, warpgroups)
     reason = shared_out(family, tile, warpgroups, warps)
     if reason:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
@@ -45,6 +47,14 @@ def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
         two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]
         return 2 if any(not shared_out(family, tile, 2, warps) for warps in two) else 1
     return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
+
+
+def given_warpgroups(schedule: Schedule) -> int | None:
+    """The warpgroups that are decided, by their number or by that of their warps; None where neither says it."""
+    if schedule.warpgroups or schedule.warps is None:
+        return schedule.warpgroups
+    count, rest = divmod(prod(schedule.warps), WARPS)
+    return count if not rest and 1 <= count <= MAX_WARPGROUPS else None
 
 
 def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
@@ -95,7 +105,7 @@ class WarpSpecialize:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
         family = problem.family
-        warpgroups = schedule.warpgroups or warpgroups_for(family, schedule.tile)
+        warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile)
         warps = schedule.warps or warps_for(problem, schedule.tile, warpgroups)
         bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
         registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]

@@ -33,7 +33,11 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "cluster in two directions": (PLAIN, {"cluster": (2, 2)}, "a cluster of 2x2 shares tiles in two directions"),
     "cluster of three": (PLAIN, {"cluster": (1, 3)}, "a cluster of 1x3 .* no power of two"),
     "box": (PLAIN, {"tile": (320, 64, 128)}, "tile M = 320 is more rows than one bulk copy brings\n.*256"),
-    "register pool": (text(), {"registers": (48, 232)}, "48 and 2 x 232 registers a thread are 65536 a CTA\n.*64512"),
+    "register pool": (
+        text(),
+        {"tile": (256, 128, 128), "registers": (48, 232)},
+        "48 and 2 x 232 registers a thread are 65536 a CTA\n.*64512",
+    ),
     "huge cluster": (PLAIN, {"cluster": (200, 1)}, "a cluster of 200x1 is 200 CTAs"),
     "unroll": (text(k="?"), {"unroll": 2}, "unroll = 2 and k is not known\n.*unroll = 1"),
     "split of unknown K": (
@@ -50,7 +54,11 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
     "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),
     "register count": (text(), {"registers": (44, 232)}, "44 registers for a producer thread\n.*multiple of 8 from 24"),
-    "register file": (text(), {"registers": (40, 240)}, "40 and 2 x 240 registers a thread are 66560 a CTA\n.*64512"),
+    "register file": (
+        text(),
+        {"tile": (256, 128, 128), "registers": (40, 240)},
+        "40 and 2 x 240 registers a thread are 66560 a CTA\n.*64512",
+    ),
     "registers": (
         text(),
         {"tile": (256, 128, 128), "registers": (40, 200)},

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from scalec import compiler
 from scalec.errors import ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
@@ -98,6 +99,15 @@ def test_decided_registers_limit_the_tiles(decide: Callable[..., Schedule]) -> N
     assert decide(text(*shape)).warpgroups == 3
     held = decide(text(*shape), registers=(40, 232))
     assert (held.registers, (held.warpgroups or 3) < 3) == ((40, 232), True)
+
+
+@pytest.mark.parametrize(("target", "warps", "warpgroups"), [
+    ("sm_120a", "1x4", 1), ("sm_120a", "2x2", 1), ("sm_120a", "2x4", 2), ("sm_90a", "4x1", 1), ("sm_90a", "12x1", 3),
+])  # fmt: skip
+def test_decided_warps_say_how_many_warpgroups_there_are(target: str, warps: str, warpgroups: int) -> None:
+    source = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+    chosen, _ = compiler.decide(source, target, {"m": 4096, "n": 512, "k": 512}, {"warps": warps})
+    assert (chosen.texts()["warps"], chosen.warpgroups) == (warps, warpgroups)
 
 
 def test_nothing_fits(decide: Callable[..., Schedule]) -> None:
