@@ -27,7 +27,7 @@ from scalec.passes.resources import (
     scale_slots,
     scale_warps,
 )
-from scalec.sizes import Size
+from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
 from scalec.tuning import cost, scale_words, space
 from scalec.tuning.database import Entry
@@ -75,7 +75,7 @@ def explain(
         rows: sizes of M to predict for, where M stays dynamic.
 
     Raises:
-        ScalecError: a refusal of the front end or of a pass; `rows` for an M that is fixed.
+        ScalecError: a refusal of the front end or of a pass; `rows` for an M that is fixed, or outside its range.
     """
     row = get_target(target)
     with contexts.context():
@@ -91,6 +91,13 @@ def explain(
                 f"{m.name} is fixed",
                 got=f"{m.name} = {m.size} and sizes to predict for",
                 fix=f"leave {m.name} out of --dim",
+            )
+        within = dims.get(m.name)
+        beyond = [size for size in rows if isinstance(within, Range) and not within.has(size)]
+        if beyond:
+            raise ScalecError(
+                f"{m.name} = {beyond[0]} lies outside {within}, for which the kernel is compiled",
+                fix=f"predict for sizes from {within}, or give another range of {m.name}",
             )
         assumed = {d.name: d.most or ASSUMED for d in every if d.size is None}
         sizes = [

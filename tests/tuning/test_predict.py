@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from scalec import frontend
-from scalec.errors import ScheduleError
+from scalec.errors import ScalecError, ScheduleError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.passes.pipeline import PIPELINE, run_pipeline
 from scalec.passes.problem import Problem
+from scalec.sizes import Range
 from scalec.targets import TARGETS
 from scalec.tuning.explain import explain
 from scalec.tuning.predict import Prediction, cycles_of_tile, memory_bytes, shared_bytes
@@ -166,6 +167,8 @@ def test_reasons():
     assert found.reasons["stages"].startswith("given; ")
     assert "; next by the fitted model, in times as long: " in found.reasons["tile"]
     assert explain(FP8, "sm_90a", {"n": 7168, "k": 2048}, {}).assumed == {"m": 4096}
+    with pytest.raises(ScalecError, match="m = 100 lies outside 1:64"):
+        explain(FP8, "sm_90a", {"n": 7168, "k": 2048, "m": Range(1, 64)}, {}, [64, 100])
     assert "predicted" not in explain(FP8, "sm_90a", {"n": 7168}, {"tile": "128x128x128"}).reasons["tile"]
 
 
