@@ -191,7 +191,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("mxfp8", "tile=64x64x128, swizzle_a=32", "tile of A is 128 bytes and swizzle_a = 32"),
     ("padded", "tile=64x64x64", r"tile K = 64, and copies that pad e2m1 \(B\) to a byte bring 128 elements of a row"),
     ("mxfp8", "swap=1, epilogue=bulk", "epilogue=bulk is not possible\n  got: swap=1 computes C by columns"),
-    ("bulk scales", "epilogue=bulk", "epilogue=bulk is not possible\n  got: C is f32"),
+    ("bulk scales", "epilogue=bulk, swap=1", "epilogue=bulk is not possible\n  got: swap=1 computes C by columns"),
     ("mxfp8", "promote=64", "promote = 64 with tile K = 128"),
     ("1x128", "promote=0", "promote = 0 with tile K = 128"),
     ("1x128", "tile=64x64x64", "promote = 128 with tile K = 64"),

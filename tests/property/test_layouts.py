@@ -108,7 +108,7 @@ def stored(
     target = Value(type=tile.DescriptorType.get(box, bf16, i64(pitch)), lowered="map")
     register = Value(get=lambda: 0)
     fragment = SimpleNamespace(waves=[[register] * (columns // 2)] * waves, columns=columns)
-    op = Value(accumulator=Value(lowered=fragment), staging=staging, target=target, **zeros("m0", "n0"))
+    op = Value(accumulator=Value(lowered=fragment), staging=staging, target=target, adds=i64(0), **zeros("m0", "n0"))
     thread = Thread.of(geometry, warp, lane)
     epilogue.store(thread, op)
     made = thread.b.ops
