@@ -241,9 +241,8 @@ def bench(
     """Measure EXPR against torch's own kernels, interleaved.
 
     CUDA graphs of launches that rotate over inputs larger than L2, contenders in shuffled rounds: first with a pause
-    before each, then sustained, without any. Prints the median with its quartiles in microseconds, TFLOP/s, GB/s, how
-    many times as fast scalec is (ratio), and how many times as fast each is as the first contender (over base); -o
-    writes JSON. Without EXPR: block-scaled FP8, C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128).
+    before each, then without any. Prints medians and quartiles in microseconds, TFLOP/s, GB/s, how many times as fast
+    scalec is (ratio), and each is as the first contender (over base). Without EXPR: block-scaled FP8, the README's.
 
     \b
     Examples:

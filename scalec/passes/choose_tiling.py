@@ -12,7 +12,7 @@ from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.tiles import PAIR, TURNED, misfit, no_halves, no_swap
 from scalec.targets import WAVES, Target
-from scalec.tuning.cost import Costs, costs_of
+from scalec.tuning.cost import Costs, Load, costs_of
 from scalec.tuning.space import ranked
 
 TILE_K_BYTES = 128
@@ -68,13 +68,13 @@ CANDIDATES = {"registers": _REGISTERS, "tensor": _TENSOR}
 
 @dataclass(frozen=True)
 class ChooseTiling:
-    """Decides `swap`, `tile`, `cluster`, `cta_group` and `promote`: the candidate that keeps the tensor cores busy the
-    shortest.
+    """Decides `swap`, `tile`, `cluster`, `cta_group` and `promote`, and with them `split` where launches of the kind of
+    kernel were measured: of the schedules in scalec.tuning.space the first that fits, ranked by scalec.tuning.cost.
 
-    A launch takes ceil(clusters of tiles / clusters that run at once) waves, each as long as one tile takes; the
-    candidates must fit registers and shared memory. Two CTAs along N share their A tile where N has two tiles; two that
-    multiply together lie along M. FP8 sums leave the tensor core every 128 of K (its accumulator keeps fewer bits than
-    FP32), 16-bit ones at the end.
+    Of other kinds the candidate that keeps the tensor cores busy the shortest. A launch takes ceil(clusters of tiles /
+    clusters that run at once) waves, each as long as one tile takes; the candidates must fit registers and shared
+    memory. Two CTAs along N share their A tile where N has two tiles; two that multiply together lie along M. FP8 sums
+    leave the tensor core every 128 of K (its accumulator keeps fewer bits than FP32), 16-bit ones at the end.
 
     Attributes:
         spare: registers that a consumer thread must have beyond those that are estimated: where ptxas spilled, the
@@ -100,18 +100,17 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
     Raises:
         ScheduleError: the fields decided leave no candidate.
     """
-    stated = problem
+    promote = promotion(problem) if schedule.promote is None else schedule.promote
+    costs = costs_of(problem, promote)
+    if schedule.tile is None and costs is not None:
+        return _fastest(problem, schedule, deepest(problem), promote, spare, costs)
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
     if swap and not problem.swapped:
         problem = problem.transposed()
-    promote = promotion(problem) if schedule.promote is None else schedule.promote
     if schedule.tile is not None:
         tile, ctas = schedule.tile, _ctas_of(problem, schedule, schedule.tile)
     else:
         tile_k = deepest(problem)
-        costs = costs_of(problem, promote)
-        if costs is not None:
-            return _fastest(stated, schedule, tile_k, promote, spare, costs)
         fitting = _fitting(problem, schedule, tile_k, promote, spare)
         best = min(fitting, key=lambda c: cost(problem, schedule, c))
         tile, ctas = (best.m, best.n, tile_k), best.ctas
@@ -193,19 +192,14 @@ def _memory_bound(problem: Problem) -> bool:
     """Whether operands and result, moved once, take longer than the products, all SMs busy, by the documented rates."""
     target, (m, n, k) = problem.target, (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
     rate = target.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
-    return _moved(problem) / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
-
-
-def _moved(problem: Problem) -> int:
-    """Bytes of operands and result, each moved once."""
-    m, n, k = (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
-    return m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k) + m * problem.result.element.bytes(n)
+    return Load.of(problem).bytes / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
 
 
 SWAP = 32
 """Rows up to which they are columns of the transposed result: a tile may be 16 columns wide, but is 64 rows high at the
-least. H200, 2026-11-21, FP8 1x128 by 128x128, 7168x2048, times as fast as cuBLASLt: 1.51 against 0.94 at one row, 1.40
-against 1.05 at 16; at 64 rows 1.20 against 1.22, and 1.31 against 1.69 at 2112x7168."""
+least. From sm_90a, where the fitted model decides by now: H200, 2026-11-21, FP8 1x128 by 128x128, 7168x2048, times as
+fast as cuBLASLt: 1.51 against 0.94 at one row, 1.40 against 1.05 at 16; at 64 rows 1.20 against 1.22, and 1.31 against
+1.69 at 2112x7168."""
 
 
 def _swaps(problem: Problem, schedule: Schedule) -> bool:

@@ -108,7 +108,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
     if family.kernel == "shared":
         sums = tile[1] * family.m // WARPGROUP
-        entry = problem.target.entry_registers(threads(problem, schedule.with_fields(tile=tile, warpgroups=warpgroups)))
+        entry = problem.target.entry_registers(entering)
         if sums + INSTRUCTION > entry:
             return f"sums of an instruction for more than the {entry} registers of a thread at entry"
     if Registers.of(problem, tile, warps, promote).accumulators > most_accumulators(problem):

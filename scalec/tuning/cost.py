@@ -117,7 +117,7 @@ class Load:
 
     Attributes:
         sizes: of M, N and K of the program.
-        bytes: that cross device memory if every tensor does once.
+        bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
     """
 
     sizes: tuple[int, int, int]

@@ -17,11 +17,11 @@ from scalec.passes.fix_order import FixOrder
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
-from scalec.passes.tiles import misfit, no_swap
+from scalec.passes.tiles import no_swap
 from scalec.targets import Target, get_target
-from scalec.tuning.cost import Costs, Load, costs_of, seconds
+from scalec.tuning import space
+from scalec.tuning.cost import Costs, costs_of
 from scalec.tuning.predict import Prediction, memory_bytes
-from scalec.tuning.space import plans
 
 SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
@@ -70,12 +70,10 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
 
 
 def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> Iterator[Ranked]:
-    load, seen = Load.of(problem), (problem, problem.transposed())
-    for plan in plans(seen[given.swap or 0], given, deepest(problem), promote):
-        assert plan.tile is not None
-        own = seen[plan.swap or 0]
-        if not misfit(own, plan, plan.tile, promote, 0):
-            yield Ranked(_fields(plan), seconds(own, plan, load, costs))
+    seen = problem.transposed() if given.swap else problem
+    for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs):
+        if not reason:
+            yield Ranked(_fields(plan), seconds)
 
 
 def _by_rates(

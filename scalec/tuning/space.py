@@ -16,14 +16,14 @@ ROWS = (64, 128, 192, 256)
 """Of tiles: one to three warpgroups of one wave, or two of two waves."""
 
 COLUMNS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
-"""Of tiles: multiples of 16, so that results are staged whole swizzle atoms wide; 144 and 176 have nine and eleven
-factors where a block of B's scales is 128 columns, and ptxas spills."""
+"""Of tiles: multiples of 16, so that results are staged whole swizzle atoms wide. 144 was the fastest at 2 of 737
+shapes, 176 at none: with eleven factors, ptxas 13.0 spilled it wherever K was split (H200, 2026-11-21)."""
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
-"""Parts of K: beyond 16 none was the fastest of its shape."""
+"""Parts of K: of 737 shapes one was the fastest with 8, none with 12 or 16."""
 
 CLUSTERS = ((1, 1), (1, 2), (2, 1))
-"""CTAs that share copies: in none of 477 shapes was a pair of pairs considered, which leaves SMs idle (hopper.md)."""
+"""CTAs that share copies, in pairs: larger clusters leave more of the 132 SMs idle."""
 
 SWAP = 192
 """Rows up to which the transposed result is considered."""
@@ -77,10 +77,8 @@ def ranked(
         spare: registers that a consumer thread must have beyond those that are estimated.
     """
     load = Load.of(problem.transposed() if problem.swapped else problem)
-    seen = {problem.swapped: problem, not problem.swapped: problem}
-    found = list(plans(problem, given, tile_k, promote, larger))
-    if any(plan.swap != problem.swapped for plan in found):
-        seen[not problem.swapped] = problem.transposed()
+    seen = {problem.swapped: problem, not problem.swapped: problem.transposed()}
+    found = plans(problem, given, tile_k, promote, larger)
     timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), plan) for plan in found]
     for time, plan in sorted(timed, key=lambda x: x[0]):
         assert plan.tile is not None
