@@ -114,6 +114,8 @@ class Schedule:
         epilogue: how results reach memory: "bulk" (through shared memory and a tensor copy) or "direct" (registers
             to global memory).
         staged: waves of each warpgroup, or warp, that go through shared memory at once; 0: all of them.
+        panels: of a staged wave, each as wide as `swizzle_c`, that have room in shared memory: each leaves by a copy of
+            its own, and takes the place of the one that many before it. 0: all have room.
         scheduler: who deals out the tiles, or their parts: "static" launches as many clusters as run at once, and each
             takes every so many-th; "dynamic" launches one for each, and those that run take over the others' while
             these have not begun (cluster launch control).
@@ -145,6 +147,7 @@ class Schedule:
     unroll: int | None = _decided("1", _int(1, 16))
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))
     staged: int | None = _decided("0", _int(0, 16))
+    panels: int | None = _decided("0", _int(0, 16))
     scheduler: str | None = _decided("static", _choice("static", "dynamic"))
     dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))

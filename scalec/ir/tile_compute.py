@@ -386,6 +386,9 @@ class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
 class StoreOp(Tile.Operation, name="store"):
     """Rounds the accumulator to the element type and stores it at (m0, n0) through shared memory, by bulk copies.
 
+    Where `staging` has fewer columns than the accumulator, they are the room of some of its boxes, one wave of each:
+    the next take the place of those that copies have read.
+
     `adds` 1: adds it to what is there, in f32: copies that reduce.
     """
 
@@ -410,7 +413,7 @@ class StoreOp(Tile.Operation, name="store"):
         if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * swizzle:
             return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {swizzle} bytes (the swizzle)")
         tall, wide = shape_of(staging)
-        if tall % box[1] or wide % columns or columns % box[0]:
+        if tall % box[1] or columns % box[0] or wide % box[0] or (wide % columns and box[1] != wave):
             return fail(
                 op, f"stages [{rows}, {columns}] by boxes of {box[0]} columns in tiles of {list(shape_of(staging))}"
             )

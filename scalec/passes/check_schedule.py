@@ -288,14 +288,15 @@ def _registers(problem: Problem, schedule: Any) -> None:
 
 def _staged_epilogue(problem: Problem, schedule: Any) -> None:
     if schedule.epilogue != "bulk":
-        if schedule.staged:
-            reason = no_bulk_epilogue(problem, schedule)
-            raise ScheduleError(
-                f"staged = {schedule.staged}, and epilogue=direct takes no result through shared memory",
-                got=reason,
-                expected="0",
-                fix="leave staged out" if reason else "epilogue=bulk, or leave staged out",
-            )
+        for name in ("staged", "panels"):
+            if getattr(schedule, name):
+                reason = no_bulk_epilogue(problem, schedule)
+                raise ScheduleError(
+                    f"{name} = {getattr(schedule, name)}, and epilogue=direct takes no result through shared memory",
+                    got=reason,
+                    expected="0",
+                    fix=f"leave {name} out" if reason else f"epilogue=bulk, or leave {name} out",
+                )
         return
     reason = no_bulk_epilogue(problem, schedule)
     if reason:
@@ -307,11 +308,27 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
             f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
             expected="0 for all of them, or a divisor",
         )
+    _room_for_panels(problem, schedule)
     row = staged_row(problem, schedule)
     if schedule.swizzle_c == 0 or row % schedule.swizzle_c:
         raise ScheduleError(
             f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
             fix=f"swizzle_c={widest(problem.target, row)}",
+        )
+
+
+def _room_for_panels(problem: Problem, schedule: Any) -> None:
+    if not schedule.panels:
+        return
+    row, what = staged_row(problem, schedule), f"panels = {schedule.panels}"
+    if problem.family.sums_in == "tensor":
+        raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", expected="0")
+    if schedule.staged != 1:
+        raise ScheduleError(f"{what} are a wave's, and staged = {schedule.staged}", fix="staged=1, or panels=0")
+    if schedule.swizzle_c and schedule.panels * schedule.swizzle_c >= row:
+        raise ScheduleError(
+            f"{what} of {schedule.swizzle_c} bytes, and a row of a staged wave is {row} bytes",
+            expected="fewer panels than make up the row, or 0 for all",
         )
 
 

@@ -233,7 +233,15 @@ def staged_rows(problem: Problem, schedule: Schedule) -> int:
 
 
 def staged_columns(problem: Problem, schedule: Schedule) -> int:
-    """Columns of a tile that are staged at once: all, or those that a warp takes out of tensor memory at a time."""
+    """Columns of a tile that have room in shared memory at once: those that are converted together, or `panels`."""
+    if not schedule.panels:
+        return converted_columns(problem, schedule)
+    swizzle = schedule.swizzle_c or max(problem.target.swizzles)
+    return units(problem, schedule)[1] * schedule.panels * swizzle * 8 // problem.result.element.bits
+
+
+def converted_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of a tile that are converted together: all, or those that a warp takes out of tensor memory at a time."""
     assert schedule.tile is not None
     by_parts = problem.family.sums_in == "tensor" and not schedule.promote
     return taken_columns(problem, schedule.tile[1], 0) if by_parts else schedule.tile[1]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
-from scalec.passes.choose_swizzle import no_panels, staged_waves
+from scalec.passes.choose_swizzle import no_panels, staging
 from scalec.passes.problem import Problem
 from scalec.passes.resources import (
     Registers,
+    converted_columns,
     free_registers,
     most_accumulators,
     path_of_scales,
     register_file,
-    staged_columns,
     stages_that_fit,
     threads,
     units,
@@ -64,7 +64,7 @@ def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
         return f"{tile[1]} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
     if along_n > 1 and scale.block % own == 0:  # warps find a scale together
         return ""
-    together = staged_columns(problem, schedule.with_fields(tile=tile)) // along_n
+    together = converted_columns(problem, schedule.with_fields(tile=tile)) // along_n
     if together % scale.block:
         return f"columns converted {together} at a time: {scale.name} has one for each {scale.block}"
     return ""
@@ -82,7 +82,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     reason = cuts_result(problem, schedule.with_fields(warpgroups=warpgroups, warps=warps, promote=promote), tile)
     if reason:
         return reason
-    row = problem.result.element.bytes(staged_columns(problem, schedule.with_fields(tile=tile)))
+    row = problem.result.element.bytes(converted_columns(problem, schedule.with_fields(tile=tile)))
     if schedule.swizzle_c and row % schedule.swizzle_c:
         return f"rows of {row} bytes of results, which a swizzle of {schedule.swizzle_c} does not divide"
     reason = no_panels(problem.target, problem.lhs, tile[0]) if problem.lhs.mn_major else ""
@@ -97,9 +97,9 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
         promote=promote,
         epilogue=schedule.epilogue or "direct",
     )
-    if plan.epilogue == "bulk" and plan.staged is None:
+    if plan.epilogue == "bulk" and (plan.staged is None or plan.panels is None):
         path = plan.scale_path or path_of_scales(problem, plan)
-        plan = plan.with_fields(staged=staged_waves(problem, plan.with_fields(scale_path=path)), scale_path=path)
+        plan = staging(problem, plan.with_fields(scale_path=path))
     entering = threads(problem, plan)
     pool = problem.target.entry_registers(entering) * entering
     if schedule.registers and register_file(problem, plan) > pool:

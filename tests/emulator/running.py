@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,11 +52,13 @@ def run_on(
     *,
     target: str = "sm_90a",
     times: int = 1,
+    change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
 ) -> Ran:
     """Runs a program: clean, within `limit` of the reference in `diff` and MAX_ERROR of its largest value, all bytes of
     the result and no others written, no argument changed; `times` 2: bit-equal, whatever the order that two seeds give.
+    `change` puts a fault into the kernel.
     """
-    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
+    kernel = change(scalec.compile(source, target=target, dims={d: dims[d] for d in fixed}))
     device = emulated.EmulatedDevice(target)
     kernel.load(device)
     kernel.fixed = device

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scalec.compiler import compile_source
+from scalec.errors import DeviceError, ScheduleError
+from scalec.runtime.kernel import Kernel
 from tests.emulator.running import run_on
 
 FP8 = "A[m,k]@B[n,k] scale(1x128,1x128)"
@@ -15,6 +17,16 @@ PROGRAMS = {
     "parts of K, added": "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128) with split=2",
 }
 SCHEDULES = ["", "tile=64x64x{k}", "swizzle_c=64", "staged=1", "tile=128x32x{k}, swizzle_c=32"]
+PANELS = {
+    "sm_90a": [
+        "tile=256x128x{k}, panels=2",
+        "tile=128x96x{k}, panels=2",
+        "tile=128x128x{k}, panels=3",
+        "tile=64x64x{k}, panels=1",
+        "tile=128x64x{k}, panels=3, swizzle_c=64",
+    ],
+    "sm_120a": ["tile=128x64x{k}, warps=8x1, panels=1", "tile=64x128x{k}, warps=4x2, panels=1, swizzle_c=64"],
+}
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 REDUCE = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
 
@@ -58,3 +70,59 @@ def test_bf16_is_added_before_it_is_rounded(target: str) -> None:
     run_on(
         "C[m,n] += A[m,k]@B[n,k] with epilogue=bulk", {"m": 70, "n": 136, "k": 256}, ("n", "k"), 1, 3e-6, target=target
     )
+
+
+@pytest.mark.parametrize(("target", "schedule"), [(t, s) for t, found in PANELS.items() for s in found])
+@pytest.mark.parametrize("name", ["added", "stored"])
+def test_panels(name: str, schedule: str, target: str) -> None:
+    """Two or three tiles for each CTA: what the one before left in a panel has been read."""
+    m, n = (int(x) for x in schedule.removeprefix("tile=").split("x")[:2])
+    dims = {"m": 2 * m + 24, "n": 3 * n + 8, "k": 256}
+    run_on(text(name, schedule + ", staged=1"), dims, ("n", "k"), 2, 1e-6, target=target)
+
+
+def test_wide_results_go_by_panels() -> None:
+    dims = {"n": 7168, "k": 2048}
+
+    def chosen(source: str, target: str = "sm_90a") -> str:
+        return compile_source(source, target, dims).spec.schedule
+
+    added = PROGRAMS["added"]
+    assert "stages=4" in chosen(f"{added} with tile=192x128x128")
+    assert "epilogue=bulk, staged=1, panels=1" in chosen(f"{added} with tile=192x128x128")
+    assert "epilogue=direct, staged=0, panels=0" in chosen(f"{added} with tile=192x32x128")  # one panel is the wave
+    assert "epilogue=direct" in chosen(f"{added} with tile=192x128x128, stages=5")
+    assert "epilogue=bulk, staged=0, panels=0" in chosen("C[m,n] = A[m,k]@B[n,k]")
+    assert "epilogue=direct" in chosen(added, "sm_120a")
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ("panels=2, staged=2", "panels = 2 are a wave's, and staged = 2"),
+        ("panels=4, staged=1", "a row of a staged wave is 512 bytes"),
+        ("panels=1, epilogue=direct", "panels = 1, and epilogue=direct takes no result"),
+    ],
+)
+def test_refused(fields: str, what: str) -> None:
+    path = "" if "direct" in fields else ", epilogue=bulk"
+    with pytest.raises(ScheduleError, match=what):
+        compile_source(f"C[m,n]:f32 = {FP8} with tile=256x128x128, {fields}{path}", "sm_90a", {"n": 512, "k": 512})
+
+
+def test_parts_of_tensor_memory_are_no_panels() -> None:
+    with pytest.raises(ScheduleError, match="out of tensor memory by parts anyway"):
+        compile_source(f"C[m,n]:f32 = {FP8} with panels=1, staged=1, epilogue=bulk", "sm_100a", {"n": 512, "k": 512})
+
+
+@pytest.mark.parametrize(("old", "new"), [("read \t1;", "read \t2;"), ("fence.proxy.async", "// ")])
+def test_panels_are_read_before_they_are_filled_again(old: str, new: str) -> None:
+    source = text("stored", "tile=64x128x128, panels=2, staged=1, cluster=1x1")
+    dims = {"m": 150, "n": 264, "k": 256}
+
+    def change(kernel: Kernel) -> Kernel:
+        assert old in kernel.ptx
+        return Kernel(kernel.spec, b"", ptx=kernel.ptx.replace(old, new))
+
+    with pytest.raises((DeviceError, AssertionError)):
+        run_on(source, dims, ("n", "k"), 3, 1e-6, change=change)

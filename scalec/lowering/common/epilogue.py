@@ -182,6 +182,22 @@ def epilogue(s: State, op: ir.OpView) -> None:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What goes through shared memory at once.
+
+    Attributes:
+        waves, boxes: which, of the unit's waves and of the boxes beside each other.
+        above: bytes in front of it in the unit's part.
+        pending: bulk copies issued since those that read what was there, which need not be waited for.
+    """
+
+    waves: range
+    boxes: range
+    above: int
+    pending: int
+
+
+@dataclass(frozen=True)
 class Staging:
     """Where this thread's unit keeps results in shared memory until bulk copies have read them.
 
@@ -194,6 +210,7 @@ class Staging:
         width, tall: columns and rows of a box; its rows are a wave, or several.
         rows: of a wave.
         waves, staged: the unit's, and how many of them are staged at once.
+        panels: boxes of a wave that have room, to be filled in turn; 0 where all have.
     """
 
     own: ir.Value
@@ -205,6 +222,7 @@ class Staging:
     rows: int
     waves: int
     staged: int
+    panels: int
 
     @classmethod
     def of(cls, s: State, op: ir.OpView) -> Self:
@@ -213,10 +231,12 @@ class Staging:
         bits = rounding.bits_of(element)
         width, tall = tile.shape_of(op.target.type)
         waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
-        staged = tile.shape_of(op.staging.type)[0] // (s.geometry.units[0] * rows)
-        own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * bits // 8))
+        height, across = tile.shape_of(op.staging.type)
+        staged, room = height // (s.geometry.units[0] * rows), across // s.geometry.units[1]
+        own = b.add(staging.base, b.mul(s.unit_index, staged * rows * room * bits // 8))
         at = _of_lane(s, own, width * bits // 8, bits)
-        return cls(own, at, element, columns, width, tall, rows, waves, staged)
+        panels = room // width if room < columns else 0
+        return cls(own, at, element, columns, width, tall, rows, waves, staged, panels)
 
     @property
     def bits(self) -> int:
@@ -228,15 +248,29 @@ class Staging:
         """Bytes of a box's row: its swizzle."""
         return self.width * self.bits // 8
 
-    def groups(self) -> Iterator[range]:
-        """The waves that are staged at once, in turn."""
-        return (range(i, min(i + self.staged, self.waves)) for i in range(0, self.waves, self.staged))
+    def loads(self) -> Iterator[Load]:
+        """What goes through shared memory at once, in turn: waves, or a panel of one."""
+        if not self.panels:
+            for i in range(0, self.waves, self.staged):
+                waves = range(i, min(i + self.staged, self.waves))
+                yield Load(waves, range(self.columns // self.width), 0, 0)
+            return
+        across = self.columns // self.width
+        slots = [i % self.panels for i in range(self.waves * across)]
+        for i, slot in enumerate(slots):
+            # the tile before left in the same order
+            since = next(d for d in range(1, len(slots) + 1) if slots[(i - d) % len(slots)] == slot)
+            wave, box = divmod(i, across)
+            yield Load(range(wave, wave + 1), range(box, box + 1), slot * self.tall * self.pitch, since - 1)
 
-    def put(self, s: State, registers: list[Any], wave: int) -> None:
-        """Rounds a wave, the group's number `wave`, and stores it."""
-        box, within = divmod(wave * self.rows, self.tall)
-        above = (box * self.tall * self.columns // self.width + within) * self.pitch
-        {16: _stage, 32: _stage_wide}.get(self.bits, _stage_narrow)(s, registers, self, above)
+    def put(self, s: State, fragment: Any, load: Load) -> None:
+        """Rounds what is loaded, and stores it."""
+        quarter = self.width // 2  # registers of a thread for a box's rows
+        for i, wave in enumerate(load.waves):
+            box, within = divmod(i * self.rows, self.tall)
+            above = (box * self.tall * self.columns // self.width + within) * self.pitch + load.above
+            registers = fragment.waves[wave][load.boxes.start * quarter : load.boxes.stop * quarter]
+            {16: _stage, 32: _stage_wide}.get(self.bits, _stage_narrow)(s, registers, self, above)
 
     def place(self, s: State, across: int, above: int) -> ir.Value:
         """Where this lane stages elements `across` bytes along a box's row and `above` bytes below its first."""
@@ -248,15 +282,15 @@ class Staging:
         x = b.add(s.get(op.n0), b.mul(s.unit(1), self.columns))
         return b.div(x, 8 // self.bits) if self.bits < 8 else x
 
-    def boxes(self, s: State, op: ir.OpView, group: range) -> Iterator[tuple[int, ir.Value, ir.Value]]:
-        """The boxes of a group: (columns behind the first, first row, shared address)."""
+    def boxes(self, s: State, op: ir.OpView, load: Load) -> Iterator[tuple[int, ir.Value, ir.Value]]:
+        """The boxes of a load: (columns behind the first, first row, shared address)."""
         b = s.b
-        for wave in group[:: self.tall // self.rows]:
+        for wave in load.waves[:: self.tall // self.rows]:
             y = b.add(s.get(op.m0), b.add(b.mul(s.unit(0), self.waves * self.rows), wave * self.rows))
-            for i in range(self.columns // self.width):
-                above = (wave - group[0]) * self.rows * self.columns * self.bits // 8
+            above = (wave - load.waves[0]) * self.rows * self.columns * self.bits // 8 + load.above
+            for i, box in enumerate(load.boxes):
                 step = self.pitch if self.bits < 8 else self.width
-                yield i * step, y, b.add(self.own, above + i * self.tall * self.pitch)
+                yield box * step, y, b.add(self.own, above + i * self.tall * self.pitch)
 
 
 def copy_of(op: ir.OpView) -> str:
@@ -268,23 +302,23 @@ def copy_of(op: ir.OpView) -> str:
 
 @COMMON.lowers("tile.store")
 def store(s: State, op: ir.OpView) -> None:
-    """Registers to shared memory, then bulk stores, as many waves at once as are staged.
+    """Registers to shared memory, then bulk stores, as much at once as is staged.
 
     Before what is staged is overwritten, the bulk stores before must have read it.
     """
     b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op), s.lead
-    for group in staging.groups():
+    for load in staging.loads():
+        pending = ir.IntegerAttr.get(b.i32, load.pending)
         with b.when(lead):
-            b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0), read=ir.UnitAttr.get())
+            b.op("nvvm.cp.async.bulk.wait_group", [], [], group=pending, read=ir.UnitAttr.get())
         s.unit_barrier()
-        for i, wave in enumerate(group):
-            staging.put(s, fragment.waves[wave], i)
+        staging.put(s, fragment, load)
         kind, space = (ir.Attribute.parse(f"#nvvm.{t}") for t in ("proxy_kind<async.shared>", "shared_space<cta>"))
         b.op("nvvm.fence.proxy", [], [], kind=kind, space=space)
         s.unit_barrier()
         x = staging.first_column(s, op)
         with b.when(lead):
-            for columns, y, source in staging.boxes(s, op, group):
+            for columns, y, source in staging.boxes(s, op, load):
                 if tile.int_of(op.adds):
                     target = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
                     b.asm(f"{copy_of(op)} [$0, {{$1, $2}}], [$3];", [], [target, b.add(x, columns), y, source])

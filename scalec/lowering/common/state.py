@@ -257,4 +257,5 @@ class State:
         if warps == 1:
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
         else:
-            b.asm(f"bar.sync $0, {32 * warps};", [], [b.add(self.unit(0), 1)])
+            operands = [b.add(self.unit(0), 1), b.constant(32 * warps)]
+            b.op("nvvm.barrier", [], operands, operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1]))

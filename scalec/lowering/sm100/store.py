@@ -28,14 +28,13 @@ def store(s: State, op: ir.OpView) -> None:
     groups and wait for their own, which but for that thread's are empty (PTX ISA 9.7.9.25.3)."""
     b, fragment, staging = s.b, s.get(op.accumulator), Staged.once(s, op)
     target, x = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)]), staging.first_column(s, op)
-    for group in staging.groups():
-        b.asm("cp.async.bulk.wait_group.read 0;")
+    for load in staging.loads():
+        b.asm(f"cp.async.bulk.wait_group.read {load.pending};")
         s.unit_barrier()
-        for i, wave in enumerate(group):
-            staging.put(s, fragment.waves[wave], i)
+        staging.put(s, fragment, load)
         b.asm("fence.proxy.async.shared::cta;")
         s.unit_barrier()
-        for columns, y, source in staging.boxes(s, op, group):
+        for columns, y, source in staging.boxes(s, op, load):
             text = f"@$4 {copy_of(op)} [$0, {{$1, $2}}], [$3];"
             b.asm(text, [], [target, b.add(x, columns), y, source, issuer(s)])
         b.asm("cp.async.bulk.commit_group;")
