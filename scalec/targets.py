@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,6 +157,8 @@ class Target:
         no_kernel: element types that the tensor core multiplies, each with itself, and that have no kernel yet.
         sms: SMs of the part the schedules are tuned for (the launch reads the real count).
         max_cluster: CTAs of one portable cluster.
+        clusters: by size, clusters that run at once, where these are fewer than the SMs have room for: the CTAs of a
+            cluster lie in one GPC.
         rates: peak rates of that part; passes decide without them.
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
@@ -183,6 +185,11 @@ class Target:
     no_kernel: frozenset[str] = frozenset()
     converts: frozenset[str] = frozenset({"e4m3", "e5m2"})
     launch_control: bool = False
+    clusters: Mapping[int, int] = field(default_factory=dict)
+
+    def at_once(self, ctas: int) -> int:
+        """Clusters of so many CTAs, one to an SM, that run at once."""
+        return self.clusters.get(ctas, max(1, self.sms // ctas))
 
     def entry_registers(self, threads: int) -> int:
         """Registers of a thread at entry, before setmaxnreg: the register file shared out, in steps of 8."""

@@ -51,7 +51,7 @@ def choice(problem: Problem, schedule: Schedule) -> tuple[str, str]:
         return "static", f"{' and '.join(unknown)} not known: how many tiles there are shows at the launch"
     pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
     units = (schedule.split or 1) * prod(-(-d.tiles(extent, 0) // along) for d, extent, along in pairs)
-    at_once = max(1, target.sms // prod(schedule.cluster))
+    at_once = target.at_once(prod(schedule.cluster))
     waves = f"{units / at_once:.1f} waves"
     if units < FEWEST_WAVES * at_once:
         return "static", f"in {waves} SMs drift apart by less than a tile (a guess, nothing measured)"

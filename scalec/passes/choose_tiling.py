@@ -258,7 +258,7 @@ def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: in
     """Rounds in which the SMs work on all tiles."""
     along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
     clusters = -(-problem.m.tiles(tile[0], ASSUMED) // along_m) * -(-problem.n.tiles(tile[1], ASSUMED) // along_n)
-    return -(-clusters // (max(1, problem.target.sms // (along_m * along_n))))
+    return -(-clusters // problem.target.at_once(along_m * along_n))
 
 
 def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:

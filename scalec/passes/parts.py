@@ -49,7 +49,7 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
         return 1
     (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
     clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)
-    most = min(MAX_SPLIT, problem.target.sms // (along_m * along_n) // clusters)
+    most = min(MAX_SPLIT, problem.target.at_once(along_m * along_n) // clusters)
     splits = [2**i for i in range(1, most.bit_length()) if _fits(problem, schedule, 2**i)] if most > 1 else []
     return min([1, *splits], key=lambda split: moved(problem, schedule, split))
 

@@ -29,7 +29,7 @@ class Costs:
     Attributes:
         launch: of a launch, whatever its size.
         warpgroup: that each consumer warpgroup adds to it.
-        cluster: that a cluster of several CTAs adds to it.
+        cluster: that a cluster adds to it, for each time that it is doubled.
         tensor: times the documented time of the products.
         chain: after each product of a warpgroup's wave, until it can issue the next.
         step: for each factor of a row of the tile, where there are more than STEPS.
@@ -153,7 +153,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         m, n = n, m
     tiles = -(-m // bm) * -(-n // bn)
     clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * parts
-    at_once = max(1, target.sms // (along_m * along_n))
+    at_once = target.at_once(along_m * along_n)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once
     blocks = math.ceil(math.ceil(k / bk) / parts)
@@ -176,8 +176,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     size = along_m * along_n
     total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * warpgroups
-    if size > 1:
-        total += c.cluster
+    total += c.cluster * math.log2(size)
     if parts > 1:
         total += c.split + c.exchange * parts * bm * bn
     return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)

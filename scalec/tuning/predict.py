@@ -90,7 +90,7 @@ class Prediction:
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
         split = schedule.split or 1
-        waves = _ceil(clusters * split, max(1, sms // prod(schedule.cluster)))
+        waves = _ceil(clusters * split, problem.target.at_once(prod(schedule.cluster)))
         tiles = along_m * along_n * split
         longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
         result = problem.result.element.bytes(m * n)

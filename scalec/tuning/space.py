@@ -23,7 +23,10 @@ SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Parts of K: of 737 shapes one was the fastest with 8, none with 12 or 16."""
 
 CLUSTERS = ((1, 1), (1, 2), (2, 1))
-"""CTAs that share copies, in pairs: larger clusters leave more of the 132 SMs idle."""
+"""CTAs that share copies, in pairs."""
+
+LARGER = ((1, 4), (4, 1))
+"""Where all tiles run at once: else they leave more SMs idle than they save copies."""
 
 SWAP = 192
 """Rows up to which the transposed result is considered."""
@@ -49,11 +52,13 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
             if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, COLUMNS)):
                 continue
             along = -(-m // bm), -(-n // bn)
-            for cluster in [given.cluster] if given.cluster else CLUSTERS:
+            for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
                 if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
                     continue
                 for split in [given.split] if given.split else SPLITS:
                     if not given.split and split > 1 and not _splits(seen, prod(along), split, tile_k):
+                        continue
+                    if not given.cluster and cluster in LARGER and not _one_wave(seen, along, cluster, split):
                         continue
                     yield given.with_fields(
                         swap=swap, tile=(bm, bn, tile_k), cluster=cluster, cta_group=1, split=split, promote=promote
@@ -98,6 +103,12 @@ def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:
 def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
     """Whether a smaller extent covers the dimension too."""
     return any(size <= e < extent for e in extents)
+
+
+def _one_wave(problem: Problem, along: tuple[int, int], cluster: tuple[int, int], split: int) -> bool:
+    """Whether all clusters run at once."""
+    clusters = prod(-(-tiles // c) for tiles, c in zip(along, cluster, strict=True))
+    return clusters * split <= problem.target.at_once(prod(cluster))
 
 
 def _splits(problem: Problem, tiles: int, split: int, tile_k: int) -> bool:
