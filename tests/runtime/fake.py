@@ -45,6 +45,7 @@ class FakeDevice:
     released: list[int] = field(default_factory=list)
     places: dict[int, Place] = field(default_factory=dict)
     run: Callable[[Recorded], None] | None = None
+    trampoline: Callable[..., Any] | None = None
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
         self.loads.append(entry)
