@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scalec.runtime import torch_calls
 from scalec.runtime.tensors import stream_handle
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Bound:
             DeviceError: the driver refused the launch.
         """
         ready = self._ready
-        if torch_calls.tracing() or ready is None or not ready.alike(*self._tensors):
+        if ready is None or ready.tracing() or not ready.alike(*self._tensors):
             return self._call(*self._operands, out=self._outs, stream=self._stream)
         handle = self._handle
         if handle is None:

@@ -14,8 +14,8 @@ from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, DeviceError
 from scalec.runtime import checks, devices, dlpack, torch_calls
 from scalec.runtime.array import DeviceArray
-from scalec.runtime.device import Device, Place
 from scalec.runtime.bound import Bound
+from scalec.runtime.device import Device, Place
 from scalec.runtime.plan import Form, Plan, Signature, packed
 from scalec.runtime.ready import Ready
 from scalec.runtime.tensors import TensorView, adopt, is_torch, stream_handle, torch_stream

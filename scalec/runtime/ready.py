@@ -23,17 +23,30 @@ class Ready:
         address: torch's data_ptr.
         allocate: makes the results on torch's current stream.
         stream: torch's current stream on the GPU `ordinal`.
+        tracing: whether torch.compile is reading the code that asks.
         wrote: tells autograd that the results given were written.
         trampoline: launches in one call, where there is one by now.
     """
 
-    __slots__ = ("_launches", "address", "alike", "allocate", "ordinal", "plan", "stream", "trampoline", "wrote")
+    __slots__ = (
+        "_launches",
+        "address",
+        "alike",
+        "allocate",
+        "ordinal",
+        "plan",
+        "stream",
+        "tracing",
+        "trampoline",
+        "wrote",
+    )
 
     def __init__(self, torch: Any, plan: Plan, tensors: Sequence[Any]) -> None:
         device = tensors[0].device
         self.plan = plan
         self.alike, self.address = torch_calls.alike(torch, tensors), torch.Tensor.data_ptr
         self.stream, self.ordinal = torch_calls.stream_of(torch, device), device.index or 0
+        self.tracing = torch.compiler.is_dynamo_compiling
         self.wrote = torch_calls.writer(torch)
         forms = [(form.shape, form.strides, form.spec.dtype) for form in plan.results]
         self.allocate = torch_calls.allocator(torch, forms, device)

@@ -171,6 +171,33 @@ declare ptr @PyTuple_GetItem(ptr, i64)
 declare void @Py_DecRef(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
+define internal i1 @unlike.u64(ptr %object, ptr %to) {  ; *to = object; whether that failed, an error being set
+  %number = call i64 @PyLong_AsUnsignedLongLong(ptr %object)
+  store i64 %number, ptr %to
+  %maybe = icmp eq i64 %number, -1
+  br i1 %maybe, label %ask, label %fine
+ask:
+  %error = call ptr @PyErr_Occurred()
+  %failed = icmp ne ptr %error, null
+  ret i1 %failed
+fine:
+  ret i1 false
+}
+
+define internal i1 @unlike.f32(ptr %object, ptr %to) {  ; *to = (float)object; whether that failed
+  %number = call double @PyFloat_AsDouble(ptr %object)
+  %single = fptrunc double %number to float
+  store float %single, ptr %to
+  %maybe = fcmp oeq double %number, -1.0
+  br i1 %maybe, label %ask, label %fine
+ask:
+  %error = call ptr @PyErr_Occurred()
+  %failed = icmp ne ptr %error, null
+  ret i1 %failed
+fine:
+  ret i1 false
+}
+
 define ptr @launch(ptr %self, ptr %args, i64 %count) {
 entry:  ; if (count != 3) return OTHERWISE
   %three = icmp eq i64 %count, 3
@@ -199,18 +226,21 @@ begin:  ; b = self[0], address_of = self[1]; uint64_t at[b->tensors]; void *tabl
   %room = alloca i8, i64 %bytes, align 64
   %config = alloca [56 x i8], align 8
   %context = alloca ptr
-  ; stream = args[0], given = args[1], numbers = args[2]
+  ; config = b->config; config.hStream = args[0]; given = args[1], numbers = args[2]
+  %config.from = getelementptr %Block, ptr %b, i64 0, i32 13
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %config, ptr align 8 %config.from, i64 56, i1 false)
+  %stream.at = getelementptr i8, ptr %config, i64 32
   %stream.object = load ptr, ptr %args
-  %stream = call i64 @PyLong_AsUnsignedLongLong(ptr %stream.object)
+  %no.stream = call i1 @unlike.u64(ptr %stream.object, ptr %stream.at)
   %given.at = getelementptr ptr, ptr %args, i64 1
   %given = load ptr, ptr %given.at
   %numbers.at = getelementptr ptr, ptr %args, i64 2
   %numbers = load ptr, ptr %numbers.at
-  br label %gather
+  br i1 %no.stream, label %raise, label %gather
 
 gather:  ; for (i = 0, fits = 1; i < b->tensors; i++)
-  %i = phi i64 [0, %begin], [%i.next, %called]
-  %fits = phi i1 [true, %begin], [%fits.next, %called]
+  %i = phi i64 [0, %begin], [%i.next, %taken]
+  %fits = phi i1 [true, %begin], [%fits.next, %taken]
   %more = icmp ult i64 %i, %tensors
   br i1 %more, label %item, label %gathered
 
@@ -224,10 +254,12 @@ ask:
   br i1 %no.number, label %raise, label %called
 
 called:  ; at[i] = number; fits &= at[i] && !(at[i] & forms[i].mask)
-  %address = call i64 @PyLong_AsUnsignedLongLong(ptr %number)
-  call void @Py_DecRef(ptr %number)
   %here = getelementptr i64, ptr %at, i64 %i
-  store i64 %address, ptr %here
+  %no.address = call i1 @unlike.u64(ptr %number, ptr %here)
+  call void @Py_DecRef(ptr %number)
+  br i1 %no.address, label %raise, label %taken
+taken:
+  %address = load i64, ptr %here
   %mask.at = getelementptr %Tensor, ptr %forms, i64 %i, i32 1
   %mask = load i64, ptr %mask.at
   %low = and i64 %address, %mask
@@ -238,15 +270,11 @@ called:  ; at[i] = number; fits &= at[i] && !(at[i] & forms[i].mask)
   %i.next = add i64 %i, 1
   br label %gather
 
-gathered:  ; if (PyErr_Occurred()) return NULL; if (!fits) return OTHERWISE
-  %error = call ptr @PyErr_Occurred()
-  %failed = icmp ne ptr %error, null
-  br i1 %failed, label %raise, label %checked
-checked:
+gathered:  ; if (!fits) return OTHERWISE
   br i1 %fits, label %results, label %otherwise
 
 results:  ; for (r = b->operands; r < b->tensors; r++)
-  %r = phi i64 [%operands, %checked], [%r.next, %passed]
+  %r = phi i64 [%operands, %gathered], [%r.next, %passed]
   %r.more = icmp ult i64 %r, %tensors
   br i1 %r.more, label %result, label %contexts
 result:
@@ -299,7 +327,7 @@ copy:  ; memcpy(room, parameters, b->bytes)
 fill:  ; for (s = 0; s < b->slots; s++) { p = table[s] = room + plan[s].offset; switch (plan[s].kind) ... }
   %s = phi i64 [0, %copy], [%s.next, %filled]
   %s.more = icmp ult i64 %s, %slots
-  br i1 %s.more, label %slot, label %ready
+  br i1 %s.more, label %slot, label %go
 slot:
   %kind.at = getelementptr %Slot, ptr %plan, i64 %s, i32 0
   %kind = load i64, ptr %kind.at
@@ -332,34 +360,22 @@ f32:  ; if (!(number = numbers[index])) return NULL; *p = (float)number
   %no.float = icmp eq ptr %float.object, null
   br i1 %no.float, label %raise, label %store.f32
 store.f32:
-  %float = call double @PyFloat_AsDouble(ptr %float.object)
-  %single = fptrunc double %float to float
-  store float %single, ptr %p
-  br label %filled
+  %not.float = call i1 @unlike.f32(ptr %float.object, ptr %p)
+  br i1 %not.float, label %raise, label %filled
 
 u64:  ; if (!(number = numbers[index])) return NULL; *p = number
   %whole.object = call ptr @PyTuple_GetItem(ptr %numbers, i64 %index)
   %no.whole = icmp eq ptr %whole.object, null
   br i1 %no.whole, label %raise, label %store.u64
 store.u64:
-  %whole = call i64 @PyLong_AsUnsignedLongLong(ptr %whole.object)
-  store i64 %whole, ptr %p
-  br label %filled
+  %not.whole = call i1 @unlike.u64(ptr %whole.object, ptr %p)
+  br i1 %not.whole, label %raise, label %filled
 
 filled:
   %s.next = add i64 %s, 1
   br label %fill
 
-ready:  ; if (PyErr_Occurred()) return NULL
-  %late.error = call ptr @PyErr_Occurred()
-  %late.failed = icmp ne ptr %late.error, null
-  br i1 %late.failed, label %raise, label %go
-
-go:  ; config = b->config; config.hStream = stream; config.attrs = attributes; b->launch(...) without the GIL
-  %config.from = getelementptr %Block, ptr %b, i64 0, i32 13
-  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %config, ptr align 8 %config.from, i64 56, i1 false)
-  %stream.at = getelementptr i8, ptr %config, i64 32
-  store i64 %stream, ptr %stream.at
+go:  ; config.attrs = attributes; b->launch(...) without the GIL
   %attributes.from = getelementptr %Block, ptr %b, i64 0, i32 12
   %attributes.offset = load i64, ptr %attributes.from
   %attributes = getelementptr i8, ptr %b, i64 %attributes.offset
