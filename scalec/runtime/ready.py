@@ -76,6 +76,10 @@ class Ready:
         if self._launches == OFTEN:
             self.hasten()
 
+    def forgo(self) -> None:
+        """Never makes a trampoline, and uses none."""
+        self.trampoline, self._launches = None, OFTEN
+
     def hasten(self) -> None:
         """Makes the trampoline now, where there can be one."""
         if self.trampoline is None:

@@ -77,7 +77,7 @@ def make(
     """
     table, parameters = b"", b""
     for slot in slots:
-        step = _MAP_ALIGN if slot.kind == TENSOR_MAP else 8
+        step = 8 if len(slot.data) <= 8 else _MAP_ALIGN
         parameters += bytes(-len(parameters) % step)
         table += struct.pack("3q", slot.kind, slot.index, len(parameters))
         parameters += slot.data
