@@ -42,7 +42,7 @@ class Slot(NamedTuple):
 
     data: bytes
     kind: int = CONSTANT
-    index: int = 0
+    place: int = 0
 
 
 class Driver(NamedTuple):
@@ -79,7 +79,7 @@ def make(
     for slot in slots:
         step = 8 if len(slot.data) <= 8 else _MAP_ALIGN
         parameters += bytes(-len(parameters) % step)
-        table += struct.pack("3q", slot.kind, slot.index, len(parameters))
+        table += struct.pack("3q", slot.kind, slot.place, len(parameters))
         parameters += slot.data
     usual = min(spans, default=1) > 0 and all(a > 0 and not a & (a - 1) for a in aligns) and len(parameters) <= _MOST
     if not usual or len(config) != CONFIG or len(attributes) % ATTRIBUTE:
@@ -153,7 +153,7 @@ _API = (
 )
 
 # Each block of the code begins with what it does, in C. b is the block of bytes: 13 words, the config, an array of
-# {span, align - 1} for the tensors, one of {kind, index, offset} for the parameters, the parameters, the attributes.
+# {span, align - 1} for the tensors, one of {kind, place, offset} for the parameters, the parameters, the attributes.
 _CODE = """
 %Block = type { ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, [56 x i8] }
 %Tensor = type { i64, i64 }

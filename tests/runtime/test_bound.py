@@ -265,6 +265,22 @@ def test_torch_compile_sees_one_op(emulated):
     assert [len([t for t in graph if t.startswith("scalec.")]) for graph in seen] == [1]
 
 
+def test_torch_compile_sees_it_where_it_is_quick(device, kernel):
+    """A call that would launch by itself outside: inside it is an op all the same."""
+    given, out = operands(), result()
+    bound = kernel.bind(2.5, *given, out=out)
+    bound()
+    torch._dynamo.reset()
+
+    def run(x):
+        return bound() + x
+
+    assert torch.equal(torch.compile(run, fullgraph=True, backend="eager")(out), out)
+    assert len(device.launches) == 2
+    assert launched(device) == fresh(simple_spec(), (2.5, *given), out=out)
+    assert not device.launches[-1].native
+
+
 def test_a_dispatch_mode_sees_it(emulated):
     from torch.utils._python_dispatch import TorchDispatchMode
 

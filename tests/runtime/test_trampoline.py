@@ -156,6 +156,7 @@ def test_what_the_driver_refuses(driver):
         ((-1, PLACES, (1.0, 1)), OverflowError),
         ((0, PLACES[:2], (1.0, 1)), IndexError),
         ((0, (1, 2, "x"), (1.0, 1)), ValueError),
+        ((0, (0x1000, 0x2000, -4), (1.0, 1)), OverflowError),
         ((0, PLACES, ()), IndexError),
         ((0, PLACES, ("x", 1)), TypeError),
         ((0, PLACES, (1.0, 1.0)), TypeError),
@@ -188,7 +189,7 @@ def test_nothing_leaks(driver):
 
     number, tensors, scalars = Number(), tuple(map(Held, PLACES)), (0.1, 1 << 40)
     launch, gone = made(driver, address_of=number), weakref.ref(number)
-    every = (number, *tensors, tensors, *scalars, scalars)
+    every = (number, *tensors, tensors, *scalars, scalars, *PLACES)
     launch(0, tensors, scalars)
     before = [sys.getrefcount(x) for x in every]
     for _ in range(1000):
@@ -211,7 +212,7 @@ def test_other_threads_run_during_a_launch(driver):
     turns = []
 
     def turn() -> None:
-        end = time.monotonic() + 0.1
+        end = time.monotonic() + 0.19
         while time.monotonic() < end:
             turns.append(time.monotonic())
 
@@ -219,10 +220,9 @@ def test_other_threads_run_during_a_launch(driver):
     start = time.monotonic()
     thread.start()
     assert launch(0, (1,), ()) == 0
-    took = time.monotonic() - start
+    assert time.monotonic() - start >= 0.2
     thread.join()
-    assert took >= 0.2
-    assert max(turns) - start < took
+    assert any(0.03 < t - start < 0.17 for t in turns)
 
 
 def operands(at: int = 0) -> list[Any]:
@@ -272,7 +272,7 @@ def test_a_kernel_in_parts_has_its_streams_workspace(monkeypatch):
         for stream in (0, 7):
             for _ in range(4):
                 kernel(*given, stream=stream)
-    used = {(x.stream, x.native, *x.parameters[-2:]) for x in device.launches[4:]}
+    used = {(x.stream, x.native, *x.parameters[-2:]) for x in device.launches}
     (zero,), (seven,) = ({u for u in used if u[0] == stream and u[1]} for stream in (0, 7))
     assert zero[2:] != seven[2:]
     assert {u[2:] for u in used if u[0] == 0} == {zero[2:]}
