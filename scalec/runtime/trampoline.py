@@ -17,6 +17,7 @@ the ordinary way, which pushes the context or says what is wrong.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -104,6 +105,7 @@ def _factory() -> Callable[[Any], Trampoline] | None:
     if sys.implementation.name != "cpython":
         return None
     try:
+        _ask_for_executable_memory()
         import llvmlite.binding as llvm
 
         api = ctypes.pythonapi
@@ -126,6 +128,14 @@ def _factory() -> Callable[[Any], Trampoline] | None:
     )
     where = ctypes.addressof(definition)
     return lambda block: new(where, block, None)
+
+
+def _ask_for_executable_memory() -> None:
+    """Raises OSError where the system gives none (SELinux's execmem, systemd's MemoryDenyWriteExecute): LLVM would end
+    the process."""
+    if hasattr(mmap, "PROT_EXEC"):
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        mmap.mmap(-1, mmap.PAGESIZE, private, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
 
 
 class _Definition(ctypes.Structure):

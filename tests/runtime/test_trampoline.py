@@ -305,8 +305,16 @@ def test_columns_of_one_buffer_are_no_overlap():
         kernel.bind(*given, out=buffer[:, 255:383])
 
 
-def test_without_llvmlite_calls_are_prepared(monkeypatch):
-    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+def refused(*_: Any) -> None:
+    raise PermissionError("no memory that is executed")
+
+
+@pytest.mark.parametrize("lacks", ["llvmlite", "executable memory"])
+def test_without_trampolines_calls_are_prepared(monkeypatch, lacks):
+    if lacks == "llvmlite":
+        monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    else:
+        monkeypatch.setattr(trampoline.mmap, "mmap", refused)
     trampoline._factory.cache_clear()
     try:
         device = FakeDevice(place=("cpu", 0), native=True)
