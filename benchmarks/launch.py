@@ -10,6 +10,7 @@ contenders are interleaved in shuffled rounds. Needs torch. Runs from a checkout
 
 from __future__ import annotations
 
+import copy
 import gc
 import itertools
 import json
@@ -26,6 +27,9 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scalec.runtime.slots import tensor_map
+from scalec.runtime.trampoline import Slot
 
 PROGRAMS = {
     "fp8": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)",
@@ -65,23 +69,78 @@ def of_kernel(torch: Any, kernel: Any, dims: Mapping[str, int], device: str, set
     def fresh() -> None:
         kernel(*next(others)[0])
 
+    bound = kernel.bind(*operands, out=out)
     made = {
+        "bound": bound,
         "repeated, out=": lambda: kernel(*operands, out=out),
         "repeated": lambda: kernel(*operands),
         "fresh tensors, out=": fresh_out,
         "fresh tensors": fresh,
         "as torch's op": lambda: op.default(*operands),
     }
-    made["repeated, out="]()
-    made["repeated, out="]()
-    (launch,) = [found for plan in _plans(kernel) for found in plan.launchers.values()][-1:]
-    stream = torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
-    made["the driver alone"] = lambda: launch(stream)
+    slow = copy.copy(kernel)  # loaded anew, and without what is known of calls
+    for one in (kernel, slow):
+        one(*operands, out=out)
+        one(*operands)
+        for ready in one._ready.values():
+            ready.hasten() if one is kernel else ready.forgo()
+
+    def slow_fresh_out() -> None:
+        given, result = next(slow_turns)
+        slow(*given, out=result)
+
+    slow_turns = itertools.cycle(every)
+    made["repeated, out=, no trampoline"] = lambda: slow(*operands, out=out)
+    made["fresh tensors, out=, no trampoline"] = slow_fresh_out
+    return made | parts(torch, kernel, bound, device)
+
+
+def parts(torch: Any, kernel: Any, bound: Any, device: str) -> dict[str, Call]:
+    """What a call with out= is made of, each by itself, and the driver's launch by several ways.
+
+    "the driver alone" is a launch through cuda-bindings; "natively" is a trampoline that has nothing to fill in: the
+    driver's cuLaunchKernelEx, the check of the context and some 0.1 µs.
+    """
+    ready, tensors, outs = bound._ready, bound._tensors, bound._outs
+    plan, stream = ready.plan, torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
+    (launch,) = list(plan.launchers.values())[-1:]
+    name = next(iter(plan.maps), None)
+    made = {
+        "the driver alone": lambda: launch(stream),
+        "part: guards": lambda: ready.alike(*tensors),
+        "part: addresses": lambda: tuple(map(ready.address, tensors)),
+        "part: autograd": lambda: ready.wrote(outs),
+        "part: stream": lambda: ready.stream(ready.ordinal),
+        "part: arguments": lambda: _nothing(*tensors[:-1], out=outs),
+    }
+    if name is not None:
+        room = plan.device.encode(plan_map(plan, name))
+        move, where = plan.device.mover(room), name[1]
+        made["part: a tensor map's address, cuda-bindings"] = lambda: move(where)
+    if ready.trampoline is not None:
+        trampoline, spec = ready.trampoline, plan.signature.spec.launch
+        made["part: trampoline"] = lambda: trampoline(stream, tensors, ())
+        for words, dependent in (("natively", plan.small), ("natively, not dependent", False)):
+            slots = [Slot(data) for data in plan.template]
+            shape = (plan.function, plan.grid, spec.threads, spec.shared_bytes)
+            bare = plan.device.trampoline(*shape, slots, (), (), 0, ready.address, dependent)
+            made[f"the driver alone, {words}"] = lambda bare=bare: bare(stream, (), ())
     return made
 
 
-def _plans(kernel: Any) -> list[Any]:
-    return [plan for loaded in kernel._loaded.values() for plan in loaded.plans.values()]
+def plan_map(plan: Any, name: tuple[int, int]) -> Any:
+    """The tensor map of one parameter of a plan, at one address, to be encoded anew."""
+    argument = plan.signature.spec.arguments[name[0]]
+    form = next(f for f in (*plan.operands, *plan.results) if f.spec.name == argument.tensor)
+    return tensor_map(argument, form, name[1])
+
+
+class _Nothing:
+    def __call__(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> None:
+        pass
+
+
+_nothing = _Nothing()
 
 
 def of_torch(torch: Any, dims: Mapping[str, int], device: str) -> dict[str, Call]:
@@ -172,11 +231,13 @@ def main(written: str | None, bundle: str | None, rounds: int, output: str | Non
         rows = measure(contenders, rounds, CALLS, torch.cuda.synchronize)
     for name, row in rows.items():
         click.echo(f"{name:40s} {row['us']:8.2f} us   decile {row['decile']:8.2f}   least {row['least']:8.2f}")
+    trampolines = any(name.endswith("part: trampoline") for name in rows)
+    click.echo(f"launches by trampolines: {'yes' if trampolines else 'no (see scalec/runtime/trampoline.py)'}")
     if output:
         compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
         data = {**provenance.of_machine(), **of_host(), **compiler, "programs": PROGRAMS, "schedules": schedules}
         method = f"bursts of {CALLS} calls on an idle GPU, interleaved in {rounds} shuffled rounds; host time of a call"
-        data |= {"dims": DIMS, "method": method, "rows": rows}
+        data |= {"dims": DIMS, "method": method, "trampolines": trampolines, "rows": rows}
         Path(output).write_text(json.dumps(data, indent=1) + "\n")
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from scalec.runtime.trampoline import Trampoline
+
 Place = tuple[str, int]
 Launcher = Callable[[int], None]
 
@@ -77,6 +79,15 @@ class Device(Protocol):
     def mover(self) -> Callable[[ctypes.Array], Callable[[int], None]] | None:
         """Of a tensor map that `encode` made, what points it at another address, in place; None where each launch is
         prepared anew."""
+        ...
+
+    @property
+    def trampoline(self) -> Callable[..., Trampoline | None] | None:
+        """What makes a launch in one call of native code; None where each launch is made by `prepare`.
+
+        Its arguments are those of `prepare`, with `slots` (scalec.runtime.trampoline.Slot) for parameters, and for
+        tensors what trampoline.make takes of them. It gives None where there can be none.
+        """
         ...
 
     def prepare(

@@ -12,6 +12,7 @@ from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, ScalecError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import checks, torch_calls
+from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.stored import contiguous_axis, stored_shape
@@ -103,10 +104,16 @@ class Program:
             ArgumentError: none fits, or an argument fits no kernel.
             DeviceError: no usable GPU, or no kernel for it.
         """
-        kernel = self._ladder.find(operands) if self._ladder is not None and not torch_calls.tracing() else None
-        if kernel is None:
-            kernel = self.kernels[0] if len(self.kernels) == 1 else self._choice(operands, out, named)
-        return kernel(*operands, out=out, stream=stream, **named)
+        return self._kernel(operands, out, named)(*operands, out=out, stream=stream, **named)
+
+    def bind(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Bound:
+        """A call that will be made again and again with these very arguments: see Kernel.bind.
+
+        Raises:
+            ArgumentError: none fits, an argument fits no kernel, or no result is given to write.
+            DeviceError: no usable GPU, or no kernel for it.
+        """
+        return self._kernel(operands, out, named)._bound(self, operands, out, stream, named)
 
     def __repr__(self) -> str:
         return f"Program({self.name}: {', '.join(map(repr, self.kernels))})"
@@ -137,6 +144,12 @@ class Program:
 
     def _known(self) -> str:
         return "; ".join(_dims(k.spec) for k in self.kernels)
+
+    def _kernel(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
+        kernel = self._ladder.find(operands) if self._ladder is not None and not torch_calls.tracing() else None
+        if kernel is None:
+            kernel = self.kernels[0] if len(self.kernels) == 1 else self._choice(operands, out, named)
+        return kernel
 
     def _choice(self, operands: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Kernel:
         """The kernel for these arguments, as found for other tensors of torch's with their shapes on their GPU."""

@@ -7,6 +7,7 @@ GPU's primary context, which is torch's; a launch leaves the thread's current co
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -14,10 +15,14 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from scalec.errors import DeviceError
+from scalec.runtime import trampoline
 from scalec.runtime.device import Launcher, Parameter, Place, TensorMap
 from scalec.targets import TARGETS
 
 _MAP_BYTES, _MAP_ALIGN = 128, 64  # of a CUtensorMap (CUDA driver API, CUtensorMap_st)
+_VERSION = 12000  # of the driver API, the first to have tensor maps
+_LEGACY_STREAM = 1  # CU_GET_PROC_ADDRESS_LEGACY_STREAM: stream 0 is that one (scalec.runtime.device)
+_ATTRS = 40  # offset of CUlaunchConfig.attrs (cuda.h, 64-bit)
 _PORTABLE_CLUSTER = 8  # CUDA programming guide, "Thread Block Clusters": 8 CTAs are portable
 
 
@@ -146,6 +151,18 @@ def locate(address: int) -> Place:
     which = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     status, ordinal = cu.cuPointerGetAttribute(which, address)
     return ("cpu", 0) if int(status) else ("cuda", int(ordinal))
+
+
+@cache
+def _entries(cu: Any) -> trampoline.Driver | None:
+    """Addresses of the driver's functions that a trampoline calls; None where it has not got them."""
+    found = []
+    for name in ("cuLaunchKernelEx", "cuTensorMapReplaceAddress", "cuCtxGetCurrent"):
+        status, address, *_ = cu.cuGetProcAddress(name.encode(), _VERSION, _LEGACY_STREAM)
+        if int(status) or not address:
+            return None
+        found.append(int(address))
+    return trampoline.Driver(*found)
 
 
 _SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
@@ -323,6 +340,30 @@ class CudaDevice:
                 _check(cu, result, f"cuLaunchKernelEx of {grid} CTAs of {threads} threads, {shared_bytes} bytes shared")
 
         return launch
+
+    def trampoline(
+        self,
+        function: Any,
+        grid: int,
+        threads: int,
+        shared_bytes: int,
+        slots: Sequence[trampoline.Slot],
+        spans: Sequence[int],
+        aligns: Sequence[int],
+        operands: int,
+        address_of: Callable[[Any], int],
+        dependent: bool = False,
+    ) -> trampoline.Trampoline | None:
+        entries = _entries(self._cu)
+        if entries is None:
+            return None
+        made = self._config(grid, threads, shared_bytes, 0, dependent)
+        config = ctypes.string_at(int(made.getPtr()), trampoline.CONFIG)
+        (at,) = struct.unpack_from("Q", config, _ATTRS)
+        attributes = ctypes.string_at(at, trampoline.ATTRIBUTE) if dependent else b""
+        return trampoline.make(
+            entries, self._handle, int(function), config, attributes, slots, spans, aligns, operands, address_of
+        )
 
     # -------------------------------------------------------------------------------------------------------- memory
 

@@ -39,7 +39,7 @@ class EmulatedDevice:
     """
 
     image = "ptx"
-    mover = None  # a launch is told which memory it may touch
+    mover = trampoline = None  # a launch is told which memory it may touch
     place: Place = ("cpu", 0)
 
     def __init__(self, target: str) -> None:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, DeviceError
 from scalec.runtime import checks, devices, dlpack, torch_calls
 from scalec.runtime.array import DeviceArray
+from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device, Place
 from scalec.runtime.plan import Form, Plan, Signature, packed
+from scalec.runtime.ready import Ready
 from scalec.runtime.tensors import TensorView, adopt, is_torch, stream_handle, torch_stream
 from scalec.runtime.workspace import Workspaces
 from scalec.sizes import Range
@@ -38,31 +40,6 @@ class Loaded:
     clusters: int
     workspaces: Workspaces
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
-
-
-class Ready:
-    """What a call with nothing but torch's tensors needs, where they are as those of an earlier call.
-
-    Attributes:
-        plan: theirs.
-        alike: says whether tensors are so.
-        launchers: the plan's.
-        address: torch's data_ptr.
-        allocate: makes the results on torch's current stream.
-        stream: torch's current stream on the GPU `ordinal`.
-        wrote: tells autograd that the results given were written.
-    """
-
-    __slots__ = ("address", "alike", "allocate", "launchers", "ordinal", "plan", "stream", "wrote")
-
-    def __init__(self, torch: Any, plan: Plan, tensors: Sequence[Any]) -> None:
-        device = tensors[0].device
-        self.plan, self.launchers = plan, plan.launchers
-        self.alike, self.address = torch_calls.alike(torch, tensors), torch.Tensor.data_ptr
-        self.stream, self.ordinal = torch_calls.stream_of(torch, device), device.index or 0
-        self.wrote = torch_calls.writer(torch)
-        forms = [(form.shape, form.strides, form.spec.dtype) for form in plan.results]
-        self.allocate = torch_calls.allocator(torch, forms, device)
 
 
 class Kernel:
@@ -170,9 +147,8 @@ class Kernel:
             checks.bind(self.spec, operands, out, named)  # refuses it
         if self._scalars:
             tensors, scalars = self._tensors(operands), self._numbers(operands)
-            extra = packed(scalars)
         else:
-            tensors, scalars, extra = operands, (), ()
+            tensors, scalars = operands, ()
         # the usual call, written out: each function called would cost a twentieth of it
         if outs is None:
             ready = self._last[0]
@@ -187,13 +163,42 @@ class Kernel:
                 return self._otherwise(operands, tensors, scalars, outs, stream, 1)
             ready.wrote(outs)
         handle = ready.stream(ready.ordinal)
-        key = (handle, *map(ready.address, tensors), *extra)
-        launcher = ready.launchers.get(key)
-        if launcher is not None:
-            launcher(handle)
-        else:
-            ready.plan.launch(key, scalars)
+        trampoline = ready.trampoline
+        if trampoline is None or trampoline(handle, tensors, scalars):
+            ready.launch_otherwise(handle, tensors, scalars)
         return outs[0] if self._single else outs
+
+    def bind(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Bound:
+        """A call that will be made again and again with these very arguments, those of a call: `bound = kernel.bind(A,
+        B, out=C)`, then `bound()`. Nothing is launched yet. See Bound for what it keeps and follows.
+
+        Raises:
+            ArgumentError: an argument does not fit, or no result is given to write.
+            DeviceError: no usable GPU.
+        """
+        return self._bound(self, operands, out, stream, named)
+
+    def _bound(
+        self, call: Callable[..., Any], operands: tuple[Any, ...], out: Any, stream: Any, named: dict[str, Any]
+    ) -> Bound:
+        """As `bind`; `call` is whom to ask once a tensor is no longer what it was."""
+        operands, outs = checks.bind(self.spec, operands, out, named)
+        if outs is None:
+            raise ArgumentError(
+                f"no result is given to bind: each call would write {self.spec.results[0].name} elsewhere",
+                expected="memory that each call writes anew",
+                fix=f"out={self.spec.results[0].name}",
+            )
+        tensors, scalars = self._tensors(operands) + outs, self._numbers(operands)
+        torch, ready = _notice_torch(), None
+        if torch is None or not torch_calls.dispatched(torch, tensors):
+            found = self._look(tensors, True, stream)
+            if found.plan.grid:
+                found.plan.keep((found.handle, *found.addresses, *packed(scalars)), scalars)
+            if found.plain:
+                ready = Ready(torch, found.plan, tensors)
+                ready.hasten()
+        return Bound(call, operands, outs, stream, tensors, scalars, ready)
 
     def run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> Any:
         """The call behind torch's dispatcher, with operands, and results (None: allocates them), in order."""
@@ -273,8 +278,7 @@ class Kernel:
         else:
             outs = tuple([_allocate(f, tensors[0], stream_handle(stream), True) for f in ready.plan.results])
             tensors += outs
-        handle = ready.stream(ready.ordinal) if stream is None else stream_handle(stream)
-        ready.plan.launch((handle, *map(ready.address, tensors), *packed(scalars)), scalars)
+        ready.launch(ready.stream(ready.ordinal) if stream is None else stream_handle(stream), tensors, scalars)
         return outs[0] if self._single else outs
 
     def _found(self, tensors: tuple[Any, ...], form: int) -> Ready | None:
@@ -302,11 +306,32 @@ class Kernel:
     ) -> Any:
         """A call with tensors that are not torch's, or like none of an earlier call."""
         torch = _notice_torch()
-        if torch is not None and form < 2:
-            if torch_calls.dispatched(torch, tensors):
-                from scalec.runtime import custom_op
+        if torch is not None and form < 2 and torch_calls.dispatched(torch, tensors):
+            from scalec.runtime import custom_op
 
-                return custom_op.call(self, operands, outs, stream)
+            return custom_op.call(self, operands, outs, stream)
+        plan, device, handle, addresses, views, torch_at, plain = self._look(tensors, outs is not None, stream, form)
+        if plain:
+            self._keep(Ready(torch, plan, tensors), tensors, form)
+        if outs is None and torch_at is not None:
+            outs = tuple([_allocate(form, torch_at, handle, stream is not None) for form in plan.results])
+            addresses += [o.data_ptr() for o in outs]
+        elif outs is None:
+            outs = tuple([_array(device, form, handle) for form in plan.results])
+            addresses += [o.pointer for o in outs]
+        elif torch is not None:
+            torch_calls.writer(torch)([o for o in outs if is_torch(o)])
+        if plan.grid:
+            for view in views.values():
+                if view.ready >= 0:
+                    device.order(view.ready, handle)
+            plan.launch((handle, *addresses, *packed(scalars)), scalars)
+        return outs[0] if self._single else outs
+
+    def _look(self, tensors: tuple[Any, ...], given: bool, stream: Any, form: int = 1) -> _Found:
+        """Checks the tensors of a call (with the results if those are given), and finds or makes their plan."""
+        torch = sys.modules.get("torch")
+        if torch is not None and form < 2:
             torch_calls.refuse_gradients(torch, [t.name for t in self.signature.tensors], tensors)
         torch_at = next((t for t in tensors if is_torch(t)), None)
         loaded = self._loaded_for(tensors, torch_at)
@@ -314,24 +339,10 @@ class Kernel:
         key, addresses, views = _adopted(self.signature, tensors, handle, loaded.device)
         plan = loaded.plans.get(key)
         if plan is None:
-            plan = self._planned(loaded, key, tensors, views, outs is not None, handle)
+            plan = self._planned(loaded, key, tensors, views, given, handle)
         decided = self.fixed is not None or loaded.device.place[0] == "cuda"  # not by what SCALEC_DEVICE is now
-        if plan.grid and decided and torch is not None and torch_calls.plain(torch, tensors):
-            self._keep(Ready(torch, plan, tensors), tensors, form)
-        if outs is None and torch_at is not None:
-            outs = tuple([_allocate(form, torch_at, handle, stream is not None) for form in plan.results])
-            addresses += [o.data_ptr() for o in outs]
-        elif outs is None:
-            outs = tuple([_array(loaded.device, form, handle) for form in plan.results])
-            addresses += [o.pointer for o in outs]
-        elif torch is not None:
-            torch_calls.writer(torch)([o for o in outs if is_torch(o)])
-        if plan.grid:
-            for view in views.values():
-                if view.ready >= 0:
-                    loaded.device.order(view.ready, handle)
-            plan.launch((handle, *addresses, *packed(scalars)), scalars)
-        return outs[0] if self._single else outs
+        plain = bool(plan.grid) and decided and torch is not None and torch_calls.plain(torch, tensors)
+        return _Found(plan, loaded.device, handle, addresses, views, torch_at, plain)
 
     def _keep(self, ready: Ready, tensors: tuple[Any, ...], form: int) -> None:
         while len(self._ready) >= _PLANS:
@@ -382,6 +393,19 @@ class Kernel:
 
 
 _SEVERAL = (tuple, list)
+
+
+class _Found(NamedTuple):
+    """A call's plan, device, stream, addresses, views of tensors that are not torch's, and its first that is; `plain`
+    says that later calls may know it by torch's guards (Ready)."""
+
+    plan: Plan
+    device: Device
+    handle: int
+    addresses: list[int]
+    views: dict[int, TensorView]
+    torch_at: Any
+    plain: bool
 
 
 def _notice_torch() -> Any:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -22,35 +21,21 @@ from scalec.abi import (
     PADDED_ALIGN,
     PADDED_BOX,
     PADDED_SWIZZLES,
-    TILE_WORDS,
     TILES,
     Argument,
     KernelSpec,
     TensorSpec,
 )
 from scalec.errors import ArgumentError, UnsupportedError
-from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import checks, stored
-from scalec.runtime.device import Device, Launcher, Parameter, TensorMap
+from scalec.runtime.device import Device, Launcher, Parameter
 from scalec.runtime.moved import Moved, Mover
+from scalec.runtime.slots import NEWER, PADDED_ELEMENTS, SLOTS, Given, number, tensor_map, written
 from scalec.runtime.tensors import TensorView
+from scalec.runtime.trampoline import Slot, Trampoline
 from scalec.runtime.workspace import PER_THREAD, Workspace, Workspaces
 
-_NEWER = "load it with the scalec that compiled it"
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
-
-# element type -> element of its tensor maps: copies move bits, so every 8-bit and packed type is bytes
-MAP_ELEMENTS: dict[str, str] = {
-    **{t.name: "u8" for t in ELEMENT_TYPES.values() if t.bits <= 8},
-    "f16": "f16",
-    "bf16": "bf16",
-    "f32": "f32",
-    "tf32": "f32",
-    "i32": "i32",
-}
-# and where the copy pads sixteen of them to 16 bytes (abi.PADDED)
-PADDED_ELEMENTS = {"e2m1": "b4x16_p64", "e3m2": "b6x16_p32", "e2m3": "b6x16_p32"}
-_TILE_ELEMENT = "u64"  # of abi.TILES
 
 
 @dataclass(frozen=True)
@@ -87,10 +72,10 @@ class Signature:
         for t in (*spec.operands, *spec.results):
             if t.layout not in stored.LAYOUTS:
                 expected = ", ".join(stored.LAYOUTS)
-                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected=expected, fix=_NEWER)
+                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected=expected, fix=NEWER)
         for a in spec.arguments:
-            if a.kind not in _SLOTS:
-                raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(_SLOTS), fix=_NEWER)
+            if a.kind not in SLOTS:
+                raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(SLOTS), fix=NEWER)
             if a.kind == "tensor_map":
                 _check_map(spec, a)
         tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
@@ -110,9 +95,7 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
         raise UnsupportedError(f"a tensor map over {a.tensor!r}, which is no tensor of the kernel")
     what = f"the tensor map of {t.name}"
     if a.element not in ("", PADDED, TILES):
-        raise UnsupportedError(
-            f"{what} has elements {a.element!r}", expected=f"'', {PADDED!r} or {TILES!r}", fix=_NEWER
-        )
+        raise UnsupportedError(f"{what} has elements {a.element!r}", expected=f"'', {PADDED!r} or {TILES!r}", fix=NEWER)
     if (t.layout == "blocked") != (a.element == TILES):
         raise UnsupportedError(
             f"{what} has elements {a.element!r} and layout {t.layout}",
@@ -176,6 +159,7 @@ class Plan:
         workspaces: where that comes from.
         launchers: made so far, by stream, addresses and scalars (`launch`).
         maps: tensor maps made so far, by parameter and address.
+        template: the parameters of a launch, as bytes; None before the first launch.
         moved: parameters for what comes once; None before the first launch, and where the device moves none.
         seen: what came once.
     """
@@ -191,6 +175,7 @@ class Plan:
     workspace: tuple[int, int] = (0, 0)
     launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
     maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
+    template: list[bytes] | None = None
     moved: Moved | None = None
     seen: set[tuple[Any, ...]] = field(default_factory=set)
 
@@ -268,24 +253,82 @@ class Plan:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
             DeviceError: the driver refused the launch.
         """
-        stream, addresses, workspace = key[0], key[1 : 1 + self.count], None
-        if self.workspace[0] and self.workspaces is not None:
-            workspace = self.workspaces.of(stream, self.workspace)
-            if stream == PER_THREAD:
-                key = (*key, threading.get_ident())
+        stream, addresses = key[0], key[1 : 1 + self.count]
+        key, workspace = self._whole(key)
+        if self.moved is not None and key not in self.seen and key not in self.launchers:
+            if len(self.seen) >= _KEPT:
+                self.seen.clear()
+            self.seen.add(key)
+            self.moved.launch(addresses, scalars, workspace, stream)
+            return
+        self._kept(key, addresses, scalars, workspace)(stream)
+
+    def keep(self, key: tuple[Any, ...], scalars: tuple[float, ...]) -> None:
+        """Checks the addresses of a launch, and makes its launcher, without launching; arguments are those of `launch`.
+
+        Raises:
+            ArgumentError: NULL, alignment, or a result that overlaps another tensor.
+        """
+        key, workspace = self._whole(key)
+        self._kept(key, key[1 : 1 + self.count], scalars, workspace)
+
+    def _whole(self, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], Workspace | None]:
+        """A launch's key, with the thread where that decides the stream, and its workspace."""
+        if not self.workspace[0] or self.workspaces is None:
+            return key, None
+        workspace = self.workspaces.of(key[0], self.workspace)
+        return (*key, threading.get_ident()) if key[0] == PER_THREAD else key, workspace
+
+    def _kept(
+        self, key: tuple[Any, ...], addresses: tuple[int, ...], scalars: tuple[float, ...], workspace: Workspace | None
+    ) -> Launcher:
         found = self.launchers.get(key)
         if found is None:
-            if self.moved is not None and key not in self.seen:
-                if len(self.seen) >= _KEPT:
-                    self.seen.clear()
-                self.seen.add(key)
-                self.moved.launch(addresses, scalars, workspace, stream)
-                return
             found = self.launcher(addresses, scalars, workspace)
             while len(self.launchers) >= _KEPT:
                 self.launchers.pop(next(iter(self.launchers)), None)
             self.launchers[key] = found
-        found(stream)
+        return found
+
+    def trampoline(self, address_of: Callable[[Any], int]) -> Trampoline | None:
+        """What launches tensors that are as the plan's, wherever they are, given (stream, tensors, scalars); None
+        where there can be none, and before the first launch. See scalec.runtime.trampoline.
+
+        Args:
+            address_of: the address of a tensor.
+        """
+        make, launch, template = self.device.trampoline, self.signature.spec.launch, self.template
+        if make is None or template is None:
+            return None
+        forms = (*self.operands, *self.results)
+        names = [f.spec.name for f in forms]
+        arguments = self.signature.spec.arguments
+        made = make(
+            self.function,
+            self.grid,
+            launch.threads,
+            launch.shared_bytes,
+            [Slot(d, *written(self.signature, names, a)) for d, a in zip(template, arguments, strict=True)],
+            [f.span for f in forms],
+            [f.spec.align for f in forms],
+            len(self.operands),
+            address_of,
+            self.small,
+        )
+        if made is None or not self.workspace[0] or self.workspaces is None:
+            return made
+        of, needed = self.workspaces.of, self.workspace
+
+        def with_workspace(stream: int, tensors: tuple[Any, ...], scalars: tuple[float, ...]) -> int:
+            workspace = of(stream, needed)
+            return made(stream, tensors, (*scalars, workspace.parts, workspace.counters))
+
+        return with_workspace
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether its launch may begin before the one before it has ended (abi.Launch.dependent)."""
+        return prod(self.dims[d] for d in self.signature.spec.flops) <= self.signature.spec.launch.dependent
 
     @cached_property
     def count(self) -> int:
@@ -309,19 +352,22 @@ class Plan:
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
         given = Given(where, values, workspace)
-        slots = [_SLOTS[a.kind](self, i, a, given) for i, a in enumerate(spec.arguments)]
+        slots = [SLOTS[a.kind](self, i, a, given) for i, a in enumerate(spec.arguments)]
         memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
         if workspace is not None:
             memory.append(("the sums of the parts", workspace.parts, workspace.part_bytes))
             memory.append(("the counters of the tiles", workspace.counters, workspace.counter_bytes))
+        if self.template is None:
+            self.template = [bytes(memoryview(slot).cast("B")) for slot in slots]
         if self.moved is None and self.device.mover is not None:
             self.moved = self._moving(self.device.mover, given, [f.spec.name for f in forms])
         return self._prepared(slots, memory)
 
     def _prepared(self, slots: Sequence[Parameter], memory: Sequence[tuple[str, int, int]] = ()) -> Launcher:
-        spec, launch = self.signature.spec, self.signature.spec.launch
-        small = prod(self.dims[d] for d in spec.flops) <= launch.dependent
-        return self.device.prepare(self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory, small)
+        launch = self.signature.spec.launch
+        return self.device.prepare(
+            self.function, self.grid, launch.threads, launch.shared_bytes, slots, memory, self.small
+        )
 
     def _moving(self, mover: Mover, given: Given, names: Sequence[str]) -> Moved:
         """Parameters of their own, bound as `given`, that later launches move."""
@@ -329,11 +375,11 @@ class Plan:
         slots = [
             self.device.encode(tensor_map(a, *given.where[a.tensor]))
             if a.kind == "tensor_map"
-            else _SLOTS[a.kind](self, i, a, given)
+            else SLOTS[a.kind](self, i, a, given)
             for i, a in enumerate(spec.arguments)
         ]
         tensors = [names.index(a.tensor) if a.kind in ("tensor_map", "pointer") else -1 for a in spec.arguments]
-        numbers = [_number(self.signature, a) for a in spec.arguments]
+        numbers = [number(self.signature, a) for a in spec.arguments]
         launcher = self._prepared(slots)
         forms = (*self.operands, *self.results)
         return Moved(mover, forms, len(self.operands), slots, tensors, numbers, launcher)
@@ -375,91 +421,7 @@ def allocated(
     return shape, tuple(padded if walks else gapless)
 
 
-def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
-    """What the tensor map of an argument over a tensor at `address` is made of."""
-    t, padded = form.spec, argument.element == PADDED
-    if argument.element == TILES:
-        rows, columns = stored.TILE
-        across, down = form.shape[1] // columns, form.shape[0] // rows
-        extents, step = (TILE_WORDS * across, down), rows * columns * across
-        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle)
-    item, order = stored.itemsize(t.dtype), stored.memory_order(t)
-    strides, reach = [], item
-    for inner, axis in pairwise(order):
-        reach = stored.align_up(reach * form.shape[inner], PADDED_ALIGN if padded else 16)
-        # the stride of an index that takes one value is never used, but the driver checks it
-        reach = form.strides[axis] * item if form.shape[axis] > 1 else reach
-        strides.append(reach)
-    extents = [form.shape[axis] for axis in order]
-    if padded:  # checks.check_padded saw that these are whole bytes
-        extents[0] = extents[0] * 8 // ELEMENT_TYPES[t.dtype].bits
-    element = (PADDED_ELEMENTS if padded else MAP_ELEMENTS)[t.dtype]
-    return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle)
-
-
 def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: int) -> None:
     for i in range(operands, len(forms)):
         for j in range(i):
             checks.check_overlap(forms[j], addresses[j], forms[i], addresses[i])
-
-
-# ---------------------------------------------------------------------------------------- arguments: kind -> parameter
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a launch is bound to: forms and addresses of tensors, and scalars, by name; a workspace."""
-
-    where: dict[str, tuple[Form, int]]
-    values: dict[str, float]
-    workspace: Workspace | None
-
-
-def _tensor_map(plan: Plan, index: int, a: Argument, given: Given) -> Parameter:
-    return plan.tensor_map(index, a, *given.where[a.tensor])
-
-
-def _pointer(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
-    return ctypes.c_uint64(given.where[a.tensor][1])
-
-
-def _dim(plan: Plan, _index: int, a: Argument, _given: Given) -> Parameter:
-    return ctypes.c_int32(plan.dims[a.dim])
-
-
-def _stride(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
-    form, _ = given.where[a.tensor]
-    if form.shape[a.axis] > 1:
-        return ctypes.c_int64(form.strides[a.axis])
-    return ctypes.c_int64(stored.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
-
-
-def _scalar(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
-    return ctypes.c_float(given.values[a.tensor])
-
-
-def _workspace(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
-    if given.workspace is None:
-        raise UnsupportedError(f"a kernel argument of kind {a.kind!r}, and no split of K", fix=_NEWER)
-    return ctypes.c_uint64(given.workspace.parts if a.kind == "parts" else given.workspace.counters)
-
-
-def _number(signature: Signature, a: Argument) -> Callable[[Any, Any], Any] | None:
-    """What sets an argument from the scalars and the workspace of a launch; None where it is neither's."""
-    if a.kind == "scalar":
-        index = signature.scalars.index(a.tensor)
-        return lambda scalars, _workspace: scalars[index]
-    if a.kind in ("parts", "counters"):
-        return lambda _scalars, workspace: getattr(workspace, a.kind)
-    return None
-
-
-_SLOTS = {
-    "tensor_map": _tensor_map,
-    "pointer": _pointer,
-    "dim": _dim,
-    "stride": _stride,
-    "scalar": _scalar,
-    "parts": _workspace,
-    "counters": _workspace,
-}

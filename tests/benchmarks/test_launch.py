@@ -15,7 +15,7 @@ DIMS = {"m": 4, "n": 256, "k": 256}
 
 def test_contenders_call_what_they_say():
     torch = pytest.importorskip("torch")
-    device = FakeDevice(place=("cpu", 0))
+    device = FakeDevice(place=("cpu", 0), native=True)
     kernel = Kernel(gemm_spec(n=256, k=256), b"", device=device)
     contenders = launch.of_kernel(torch, kernel, DIMS, "cpu", sets=5)
 
@@ -27,13 +27,22 @@ def test_contenders_call_what_they_say():
         # of A, B, A's scales, B's scales, the result
         return [[p[0].address, p[1].address, p[2], p[4], p[6]] for p in (x.parameters for x in device.launches)]
 
-    for name in ("repeated, out=", "the driver alone"):
+    alone = [f"the driver alone{how}" for how in ("", ", natively", ", natively, not dependent")]
+    for name in ("bound", "repeated, out=", "repeated, out=, no trampoline", "part: trampoline", *alone):
         assert len(set(map(tuple, addresses(name)))) == 1
-    for name, result in (("fresh tensors, out=", 5), ("fresh tensors", 1), ("repeated", 1), ("as torch's op", 1)):
+        assert {x.native for x in device.launches} == {name not in ("repeated, out=, no trampoline", alone[0])}
+    called = {"fresh tensors, out=": 5, "fresh tensors, out=, no trampoline": 5, "fresh tensors": 1, "repeated": 1}
+    for name, result in (*called.items(), ("as torch's op", 1)):
         found = [len(set(column)) for column in zip(*addresses(name), strict=True)]
         fresh = 5 if name.startswith("fresh") else 1
         assert found[:4] == [fresh, 1, fresh, 1]
         assert found[4] >= result
+        assert {x.native for x in device.launches} == {"no trampoline" not in name and "op" not in name}
+    launches = len(device.launches)
+    for name in contenders:
+        if name.startswith("part: ") and name != "part: trampoline":
+            contenders[name]()
+    assert len(device.launches) == launches
 
 
 def test_torchs_contenders_run():

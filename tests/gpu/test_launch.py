@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 
 import pytest
 
@@ -143,6 +144,80 @@ def test_another_gpu_than_the_current_one(torch, quick) -> None:
         assert torch.cuda.current_device() == 0
         assert torch.equal(got.cpu(), wanted.cpu())
         assert torch.equal(kernel(*given), wanted)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_bound_calls(torch, quick, schedule: str) -> None:
+    """On torch's current stream, or a given one; the inputs and the result are static buffers."""
+    kernel, every = compiled(schedule), sets(torch, 6)
+    wanted = [kernel(*given).clone() for given in every]
+    static, out = [t.clone() for t in every[0]], torch.zeros_like(wanted[0])
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    for stream in (None, side):
+        bound = kernel.bind(*static, out=out, stream=stream)
+        quick(kernel)
+        for given, expected in zip(every, wanted, strict=True):
+            with torch.cuda.stream(side):
+                for to, value in zip(static, given, strict=True):
+                    to.copy_(value)
+                assert bound() is out
+                assert torch.equal(out, expected)
+        assert bound._ready.trampoline is not None  # needs llvmlite
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_graph_of_bound_calls(torch, schedule: str) -> None:
+    """Two of them, never launched before the capture; both follow what their buffers hold."""
+    kernel, (one, other) = compiled(schedule), sets(torch, 2)
+    outs = [torch.zeros(M, N, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
+    calls = [kernel.bind(*given, out=out) for given, out in zip((one, other), outs, strict=True)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for bound in calls:
+            bound()
+    for _ in range(3):
+        one[2].mul_(2)
+        graph.replay()
+        for given, out in zip((one, other), outs, strict=True):
+            assert torch.equal(out, kernel(*given))
+
+
+def test_a_bound_call_follows_its_tensors(torch) -> None:
+    kernel, (one, other) = compiled(), sets(torch, 2)
+    out = torch.zeros(M, N, device="cuda", dtype=torch.bfloat16)
+    bound = kernel.bind(*one, out=out)
+    bound()
+    wanted = kernel(other[0], *one[1:])
+    one[0].set_(other[0])
+    assert torch.equal(bound(), wanted)
+    one[0].resize_(M // 2, K)
+    with pytest.raises(scalec.ArgumentError, match="extent"):
+        bound()
+
+
+def test_trampolines_from_many_threads(torch) -> None:
+    """Each on a stream of its own, with tensors elsewhere each time."""
+    kernel, every = compiled(), sets(torch, 16)
+    wanted = [kernel(*given) for given in every]
+    for _ in range(20):
+        kernel(*every[0])
+    torch.cuda.synchronize()
+    wrong: list[int] = []
+
+    def run(first: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()), torch.no_grad():
+            for i in range(200):
+                at = (first + i) % len(every)
+                if not torch.equal(kernel(*every[at]), wanted[at]):
+                    wrong.append(at)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 PROGRAMS = {

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
+from scalec.runtime import trampoline
 from scalec.runtime.device import Parameter, Place, TensorMap
+
+CONTEXT = 0x100  # the driver's handle of the device's context
 
 
 @dataclass
@@ -22,6 +25,7 @@ class Recorded:
     stream: int
     parameters: list[Any]
     dependent: bool = False
+    native: bool = False
 
 
 @dataclass
@@ -44,7 +48,11 @@ class FakeDevice:
     reserved: dict[int, int] = field(default_factory=dict)
     released: list[int] = field(default_factory=list)
     places: dict[int, Place] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
     run: Callable[[Recorded], None] | None = None
+    native: bool = False  # launches by scalec.runtime.trampoline where it can, into a driver of Python functions
+    current: int = CONTEXT
+    status: int = 0  # that the driver of trampolines gives a launch
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
         self.loads.append(entry)
@@ -84,6 +92,63 @@ class FakeDevice:
                 self.run(self.launches[-1])
 
         return launch
+
+    @property
+    def trampoline(self) -> Callable[..., Any] | None:
+        return self._trampoline if self.native else None
+
+    def _trampoline(
+        self,
+        function: Any,
+        grid: int,
+        threads: int,
+        shared_bytes: int,
+        slots: Sequence[trampoline.Slot],
+        spans: Sequence[int],
+        aligns: Sequence[int],
+        operands: int,
+        address_of: Callable[[Any], int],
+        dependent: bool = False,
+    ) -> Any:
+        """A real one, whose driver records what it is given."""
+        kinds = {4: ctypes.c_int32, 8: ctypes.c_uint64}
+
+        def launch(config: int, _function: int, table: int, extra: int | None) -> int:
+            assert extra is None
+            pointers = (ctypes.c_void_p * len(slots)).from_address(table)
+            values = []
+            for slot, pointer in zip(slots, pointers, strict=True):
+                kind = ctypes.c_float if slot.kind == trampoline.F32 else kinds.get(len(slot.data))
+                assert pointer is not None
+                assert pointer % (64 if kind is None else len(slot.data)) == 0
+                value = (kind or ctypes.c_char * 128).from_address(pointer).value
+                values.append(self.encoded[int(value.split()[1])] if kind is None else value)
+            if not self.status:
+                stream = ctypes.c_uint64.from_address(config + 32).value
+                made = Recorded(function, grid, threads, shared_bytes, stream, values, dependent, native=True)
+                self.launches.append(made)
+                if self.run is not None:
+                    self.run(made)
+            return self.status
+
+        def move(tensor_map: int, address: int) -> int:
+            self.mover((ctypes.c_char * 128).from_address(tensor_map))(address)
+            return 0
+
+        def current(context: Any) -> int:
+            context[0] = self.current
+            return 0
+
+        number, pointer = ctypes.c_int, ctypes.c_void_p
+        functions = [
+            ctypes.CFUNCTYPE(number, *[pointer] * 4)(launch),
+            ctypes.CFUNCTYPE(number, *[pointer] * 2)(move),
+            ctypes.CFUNCTYPE(number, ctypes.POINTER(ctypes.c_uint64))(current),
+        ]
+        self.kept += functions
+        driver = trampoline.Driver(*[ctypes.cast(f, pointer).value or 0 for f in functions])
+        config = bytes(trampoline.CONFIG)
+        return trampoline.make(driver, CONTEXT, 1, config, b"", slots, spans, aligns, operands, address_of)
 
     def _value(self, parameter: Parameter) -> Any:
         if isinstance(parameter, ctypes.Array):

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from scalec.errors import DeviceError
+from scalec.runtime import driver as driver_module
 from scalec.runtime.driver import CudaDevice, GpuFacts
+from scalec.runtime.trampoline import Slot
 
 bindings = pytest.importorskip("cuda.bindings.driver")
 
@@ -98,3 +100,48 @@ def test_a_refused_launch_says_why(driver, device):
         assert str(caught.value).startswith("cuLaunchKernelEx of 132 CTAs of 384 threads, 200000 bytes shared failed")
         assert "CUDA_ERROR_OF_TEST made up (1)" in caught.value.got
         assert driver.current == current
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_a_trampoline_is_given_the_same_launch(driver, device, monkeypatch, dependent):
+    """Grid, threads, bytes and attributes are those of cuda-bindings' own structure; the addresses, the driver's."""
+    seen, asked = [], []
+
+    def launch(config: int, function: int, table: int, extra: Any) -> int:
+        made = bindings.CUlaunchConfig(_ptr=config)
+        shape = (made.gridDimX, made.gridDimY, made.gridDimZ, made.blockDimX, made.blockDimY, made.blockDimZ)
+        seen.append((*shape, made.sharedMemBytes, int(made.hStream), function))
+        count, at = ctypes.c_uint32.from_address(config + 48).value, ctypes.c_uint64.from_address(config + 40).value
+        seen.append([bindings.CUlaunchAttribute(_ptr=at + 72 * i) for i in range(count)])
+        for attribute in seen[-1]:
+            seen.append((attribute.id, int(attribute.value.programmaticStreamSerializationAllowed)))
+        return 0
+
+    def current(context: Any) -> int:
+        context[0] = OURS
+        return 0
+
+    functions = {
+        b"cuLaunchKernelEx": ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(launch),
+        b"cuTensorMapReplaceAddress": ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0),
+        b"cuCtxGetCurrent": ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))(current),
+    }
+
+    def address(name: bytes, version: int, flags: int) -> Any:
+        asked.append((name, version, flags))
+        status = bindings.CUresult.CUDA_SUCCESS
+        return status, ctypes.cast(functions[name], ctypes.c_void_p).value, status
+
+    monkeypatch.setattr(driver, "cuGetProcAddress", address, raising=False)
+    monkeypatch.setattr(driver_module, "_entries", driver_module._entries.__wrapped__)
+    function = bindings.CUfunction(0x400)
+    made = device.trampoline(function, 132, 384, 200000, [Slot(bytes(4))], (), (), 0, int, dependent)
+    assert made(7, (), ()) == 0
+    assert seen[0] == (132, 1, 1, 384, 1, 1, 200000, 7, 0x400)
+    wanted = bindings.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    assert seen[2:] == ([(wanted, 1)] if dependent else [])
+    assert {x[1:] for x in asked} == {(12000, 1)}
+    monkeypatch.setattr(
+        driver, "cuGetProcAddress", lambda *_: (bindings.CUresult.CUDA_ERROR_NOT_FOUND, 0, None), raising=False
+    )
+    assert device.trampoline(function, 132, 384, 200000, [Slot(bytes(4))], (), (), 0, int) is None

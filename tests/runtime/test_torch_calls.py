@@ -13,7 +13,7 @@ import pytest
 
 from scalec.abi import TensorSpec
 from scalec.errors import ArgumentError
-from scalec.runtime import torch_calls
+from scalec.runtime import ready, torch_calls
 from scalec.runtime.bundle import Program
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
@@ -21,9 +21,11 @@ from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture
-def device():
-    return FakeDevice(place=("cpu", 0))
+@pytest.fixture(params=["prepared", "native"])
+def device(request, monkeypatch):
+    """Launched as prepared, and by trampolines from the second launch on."""
+    monkeypatch.setattr(ready, "OFTEN", 1)
+    return FakeDevice(place=("cpu", 0), native=request.param == "native")
 
 
 @pytest.fixture(params=["guards", "attributes"])

@@ -1,0 +1,129 @@
+"""The parameters of a launch: what each kind of kernel argument becomes, and what of it changes between launches."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from scalec.abi import PADDED, PADDED_ALIGN, TILE_WORDS, TILES, Argument
+from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime import stored
+from scalec.runtime.device import Parameter, TensorMap
+from scalec.runtime.trampoline import CONSTANT, F32, POINTER, TENSOR_MAP, U64
+from scalec.runtime.workspace import Workspace
+
+if TYPE_CHECKING:
+    from scalec.runtime.plan import Form, Plan, Signature
+
+NEWER = "load it with the scalec that compiled it"
+
+# element type -> element of its tensor maps: copies move bits, so every 8-bit and packed type is bytes
+MAP_ELEMENTS: dict[str, str] = {
+    **{t.name: "u8" for t in ELEMENT_TYPES.values() if t.bits <= 8},
+    "f16": "f16",
+    "bf16": "bf16",
+    "f32": "f32",
+    "tf32": "f32",
+    "i32": "i32",
+}
+# and where the copy pads sixteen of them to 16 bytes (abi.PADDED)
+PADDED_ELEMENTS = {"e2m1": "b4x16_p64", "e3m2": "b6x16_p32", "e2m3": "b6x16_p32"}
+_TILE_ELEMENT = "u64"  # of abi.TILES
+
+
+def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
+    """What the tensor map of an argument over a tensor at `address` is made of."""
+    t, padded = form.spec, argument.element == PADDED
+    if argument.element == TILES:
+        rows, columns = stored.TILE
+        across, down = form.shape[1] // columns, form.shape[0] // rows
+        extents, step = (TILE_WORDS * across, down), rows * columns * across
+        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle)
+    item, order = stored.itemsize(t.dtype), stored.memory_order(t)
+    strides, reach = [], item
+    for inner, axis in pairwise(order):
+        reach = stored.align_up(reach * form.shape[inner], PADDED_ALIGN if padded else 16)
+        # the stride of an index that takes one value is never used, but the driver checks it
+        reach = form.strides[axis] * item if form.shape[axis] > 1 else reach
+        strides.append(reach)
+    extents = [form.shape[axis] for axis in order]
+    if padded:  # checks.check_padded saw that these are whole bytes
+        extents[0] = extents[0] * 8 // ELEMENT_TYPES[t.dtype].bits
+    element = (PADDED_ELEMENTS if padded else MAP_ELEMENTS)[t.dtype]
+    return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a launch is bound to: forms and addresses of tensors, and scalars, by name; a workspace."""
+
+    where: dict[str, tuple[Form, int]]
+    values: dict[str, float]
+    workspace: Workspace | None
+
+
+def _tensor_map(plan: Plan, index: int, a: Argument, given: Given) -> Parameter:
+    return plan.tensor_map(index, a, *given.where[a.tensor])
+
+
+def _pointer(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    return ctypes.c_uint64(given.where[a.tensor][1])
+
+
+def _dim(plan: Plan, _index: int, a: Argument, _given: Given) -> Parameter:
+    return ctypes.c_int32(plan.dims[a.dim])
+
+
+def _stride(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    form, _ = given.where[a.tensor]
+    if form.shape[a.axis] > 1:
+        return ctypes.c_int64(form.strides[a.axis])
+    return ctypes.c_int64(stored.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
+
+
+def _scalar(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    return ctypes.c_float(given.values[a.tensor])
+
+
+def _workspace(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+    if given.workspace is None:
+        raise UnsupportedError(f"a kernel argument of kind {a.kind!r}, and no split of K", fix=NEWER)
+    return ctypes.c_uint64(given.workspace.parts if a.kind == "parts" else given.workspace.counters)
+
+
+def number(signature: Signature, a: Argument) -> Callable[[Any, Any], Any] | None:
+    """What sets an argument from the scalars and the workspace of a launch; None where it is neither's."""
+    if a.kind == "scalar":
+        index = signature.scalars.index(a.tensor)
+        return lambda scalars, _workspace: scalars[index]
+    if a.kind in ("parts", "counters"):
+        return lambda _scalars, workspace: getattr(workspace, a.kind)
+    return None
+
+
+def written(signature: Signature, names: Sequence[str], a: Argument) -> tuple[int, int]:
+    """What a trampoline writes into an argument's slot: its kind, and its place among the tensors or the numbers,
+    which are the scalars and then the workspace's two addresses."""
+    if a.kind in ("tensor_map", "pointer"):
+        return TENSOR_MAP if a.kind == "tensor_map" else POINTER, names.index(a.tensor)
+    if a.kind == "scalar":
+        return F32, signature.scalars.index(a.tensor)
+    if a.kind in ("parts", "counters"):
+        return U64, len(signature.scalars) + ("parts", "counters").index(a.kind)
+    return CONSTANT, 0
+
+
+SLOTS = {
+    "tensor_map": _tensor_map,
+    "pointer": _pointer,
+    "dim": _dim,
+    "stride": _stride,
+    "scalar": _scalar,
+    "parts": _workspace,
+    "counters": _workspace,
+}
+"""Kind of argument -> what makes its parameter."""
