@@ -25,6 +25,7 @@ from scalec.bench import method, projections, provenance
 
 PROGRAMS = {
     "fp8": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", 128, 128),
+    "f32": ("C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", 128, 128),
     "bf16": ("C[m,n] = A[m,k]@B[n,k]", 64, 0),
 }
 """Source, K of a tile, and K that is promoted at a time."""
@@ -47,10 +48,10 @@ class Point:
     schedule: tuple[tuple[str, str], ...]
 
 
-def shapes_of(count: int, seed: int) -> list[tuple[int, int, int]]:
+def shapes_of(count: int, seed: int, rows: range) -> list[tuple[int, int, int]]:
     """Some (m, n, k)."""
     layers = {(p.n, p.k) for name in MODELS for p in getattr(projections, name).values()}
-    every = [(m, n, k) for n, k in sorted(layers) for m in ROWS if m * n * k <= MOST]
+    every = [(m, n, k) for n, k in sorted(layers) for m in ROWS if m in rows and m * n * k <= MOST]
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
@@ -139,6 +140,7 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
 @click.option("--program", type=click.Choice(list(PROGRAMS)), default="fp8", show_default=True)
 @click.option("--shapes", default=240, show_default=True, help="How many shapes.")
+@click.option("--rows", type=(int, int), default=(1, 8192), show_default=True, help="Fewest and most rows of a shape.")
 @click.option("--seed", default=1, show_default=True, help="Which.")
 @click.option("--first", default=16, show_default=True, help="Schedules that the model ranks first.")
 @click.option("--others", default=8, show_default=True, help="Others, at random.")
@@ -146,13 +148,13 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.option("--limit", default=400.0, show_default=True, help="Seconds after which no further shape is measured.")
 @click.option("--workers", default=16, show_default=True, help="Processes that compile.")
 @click.option("-o", "output", required=True, metavar="PATH", help="Write JSON there.")
-def main(program: str, shapes: int, seed: int, first: int, others: int, rounds: int, limit: float, workers: int,
-         output: str) -> None:  # fmt: skip
+def main(program: str, shapes: int, rows: tuple[int, int], seed: int, first: int, others: int, rounds: int,
+         limit: float, workers: int, output: str) -> None:  # fmt: skip
     from scalec.bench import graphs
 
     # many contenders a shape: a millisecond each, and a pause that keeps the clocks high
     graphs.PAUSE_SECONDS, graphs.GRAPH_SECONDS = 0.002, 0.001
-    every = shapes_of(shapes, seed)
+    every = shapes_of(shapes, seed, range(rows[0], rows[1] + 1))
     with ProcessPoolExecutor(workers) as pool:
         found = pool.map(points, *zip(*((program, shape, first, others) for shape in every), strict=True), chunksize=4)
         wanted = dict(zip(every, found, strict=True))
@@ -160,13 +162,13 @@ def main(program: str, shapes: int, seed: int, first: int, others: int, rounds: 
         reasons = dict(zip(kernels, pool.map(compiled, [(program, p) for p in kernels], chunksize=4), strict=True))
     refused = [point for point, reason in reasons.items() if reason]
     click.echo(f"{len(kernels)} kernels for {len(wanted)} shapes, {len(refused)} refused", err=True)
-    start, rows = time.monotonic(), []
+    start, timed = time.monotonic(), []
     for shape, some in wanted.items():
         if time.monotonic() - start > limit:
-            click.echo(f"stopped after {len(rows)} shapes", err=True)
+            click.echo(f"stopped after {len(timed)} shapes", err=True)
             break
-        rows.append([*shape, measure(program, shape, [p for p in some if not reasons[p]], rounds)])
-        _write(output, program, rows)
+        timed.append([*shape, measure(program, shape, [p for p in some if not reasons[p]], rounds)])
+        _write(output, program, timed)
     click.echo(f"measured in {time.monotonic() - start:.0f} s", err=True)
 
 
