@@ -179,7 +179,7 @@ def _shares(s: State, op: ir.OpView, fragment: Any, waves: list[list[tuple[int, 
     size, together = tile.int_of(op.block), tile.int_of(op.together)
     groups = min(size, fragment.columns) // 8
     first = waves[0][0][1]
-    first_block = b.div(b.sub(first.column, b.shl(quad, 1)), size)
+    first_block = b.div(b.sub(first.column, s.first_column), size)
 
     def values(wave: int, group: int, half: int) -> Values:
         return [
