@@ -15,6 +15,9 @@ from scalec.passes.emit_frame import Frame, Handles, Work
 from scalec.passes.problem import EpilogueInput, ResultScale
 from scalec.passes.resources import exchanges
 
+LANES_OF_A_ROW = 4
+"""Lanes that hold a row of an accumulator (PTX ISA 9.7.15.5.1, figure D)."""
+
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
@@ -101,8 +104,8 @@ class Epilogue(Frame):
         )
 
     def scales_together(self, scale: ResultScale, accumulator: ir.Type) -> int:
-        """Bytes of adjacent scales that are stored at once: words of four, or as many as rows of a tile and of the
-        tensor are multiples of; fewer where that gives each of the four lanes that share a row some to store."""
+        """Bytes of adjacent scales that a lane stores at once: 4, or as many as divide a row of the tile and of the
+        tensor. Of numbers that take as few stores the least, which gives most of the lanes that share a row a share."""
         if ELEMENT_TYPES[scale.type].bits > 8 or scale.layout == "col":
             return 1
         rows, columns = shape_of(accumulator)
@@ -111,8 +114,8 @@ class Epilogue(Frame):
         if scale.layout == "row":
             n = self.problem.n
             most = 1 if n.size is None else math.gcd(most, n.tiles(scale.block, 0))
-        pairs = rows // self.wave * blocks  # of a thread's rows r and r + 8, in a block each
-        return next((x for x in (4, 2) if x <= most and pairs % (2 * x) == 0), most)
+        held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
+        return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES_OF_A_ROW)), x))
 
     @property
     def stored_rows(self) -> int:
