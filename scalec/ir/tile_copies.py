@@ -50,8 +50,8 @@ class CopyOp(Tile.Operation, name="copy"):
             return False
         permuted = permuted_of(shape_of(op.source.type))
         for use in op.target.uses if permuted else ():
-            role = {"tile.copy": "target", "tile.mma": "b"}.get(use.owner.operation.name)
-            if role is None or use.owner.operation.operands[use.operand_number] != getattr(use.owner.opview, role):
+            role = {"tile.copy": 1, "tile.mma": 2}.get(use.owner.operation.name)  # the operands `target` and `b`
+            if use.operand_number != role:
                 return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
         return True
 

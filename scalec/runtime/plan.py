@@ -142,9 +142,11 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
 def _check_permuted(spec: KernelSpec, a: Argument, t: TensorSpec) -> None:
     """Refuses a map whose copies would permute what are no rows, or other ones than those of the tensor."""
     what = f"the tensor map of {t.name} permutes rows within {a.permuted}"
-    if a.element or t.layout != "row" or len(t.shape) != 2 or len(a.box) != 5:
+    inner = tuple(extent for extent, _ in permuted_rows(a.permuted, 0)[:-1])
+    if a.element or t.layout != "row" or len(t.shape) != 2 or len(a.box) != 5 or a.box[1:-1] != inner:
         got = f"elements {a.element!r}, layout {t.layout}, {len(t.shape)} indices, a box {a.box}"
-        raise UnsupportedError(what, got=got, expected="its own elements, rows, two indices, a box of five extents")
+        expected = f"its own elements, rows, two indices, a box of five extents, {inner} in the middle"
+        raise UnsupportedError(what, got=got, expected=expected)
     dim = t.shape[0].dim
     rows = spec.dims.get(dim) if dim and t.shape[0].divisor == 1 else None
     if a.permuted < 8 or a.permuted % 8 or rows is None or rows % a.permuted:

@@ -62,6 +62,10 @@ FAULTS = [
      {BITS}, 0),
     ("a code of e2m1", PACKED, r"min\.u32 \t(%r\d+), (%r\d+), 7;", r"min.u32 \t\1, \2, 6;", {BITS}, 0),
     ("the sign of e2m1", PACKED, r"and\.b32 \t(%r\d+), (%r\d+), 8;", r"and.b32 \t\1, \2, 0;", {BITS}, 0),
+    ("a quotient without its correction", F32, r"setp\.lt\.u32 \t(%p\d+), (%r\d+), 2139095040;",
+     r"setp.lt.u32 \t\1, \2, 0;", {BITS}, 0),
+    ("a correction of infinity", F32, r"setp\.lt\.u32 \t(%p\d+), (%r\d+), 2139095040;",
+     r"setp.le.u32 \t\1, \2, 2139095040;", {BITS}, 0),
     ("a block of zeros", F32, r"0f3F800000", "0f40000000", {BITS}, 0),
 ]  # fmt: skip
 

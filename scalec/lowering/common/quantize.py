@@ -45,6 +45,19 @@ def _float(b: Builder, x: ir.Value) -> ir.Value:
     return b.op("llvm.bitcast", [b.f32], [x])
 
 
+def _over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
+    """amax / the largest number of an element type, rounded to nearest even as `div.rn.f32` does.
+
+    The product with the reciprocal and one correction by the remainder, which is exact: a multiple of the quotient's
+    unit in the last place. Its neighbours are all that the product can be. Infinity has no remainder.
+    """
+    largest = ELEMENT_TYPES[element].max
+    inverse = b.constant(1 / largest)
+    quotient = b.fmul(amax, inverse)
+    corrected = b.fma(b.fma(quotient, b.constant(-largest), amax), inverse, quotient)
+    return b.select(b.compare("lt", _bits(b, amax), _INFINITY), corrected, quotient)
+
+
 def _reciprocal(b: Builder, x: ir.Value) -> ir.Value:
     return _pure(b, "rcp.rn.f32 $0, $1;", b.f32, x)
 
@@ -69,9 +82,7 @@ def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
     A tie times the largest number has 8 bits or fewer, so an amax that is no such product is further from it than half
     a unit in the last place, and the correctly rounded quotient is no tie.
     """
-    largest = b.constant(ELEMENT_TYPES[element].max)
-    quotient = b.op("arith.divf", [b.f32], [amax, largest])
-    zero = b.constant(0.0)
+    quotient, zero = _over_largest(b, amax, element), b.constant(0.0)
     text = "{\n.reg .b16 P;\ncvt.rn.satfinite.e4m3x2.f32 P, $2, $1;\ncvt.u32.u16 $0, P;\n}"
     code = _pure(b, text, b.i32, quotient, zero)
     text = (
@@ -85,7 +96,7 @@ def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
 
 def _f32(b: Builder, amax: ir.Value, element: str) -> Found:
     """amax / largest, at least 2^-126 so that its reciprocal is finite, and 1 for a block of zeros."""
-    quotient = b.op("arith.divf", [b.f32], [amax, b.constant(ELEMENT_TYPES[element].max)])
+    quotient = _over_largest(b, amax, element)
     quotient = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, quotient, _float(b, b.constant(1 << _MANTISSA)))
     none = b.compare("eq", _bits(b, amax), 0)
     scale = b.select(none, b.constant(1.0), quotient)
