@@ -87,6 +87,12 @@ class TensorSpec:
     inout: bool = False
 
 
+def permuted_rows(within: int, rows: int) -> tuple[tuple[int, int], ...]:
+    """(extent, rows from one to the next) of the dimensions, innermost first, in which a tensor map counts `rows` rows
+    that it permutes (Argument.permuted): e, q, h, and groups of `within`."""
+    return (2, 1), (4, within // 4), (within // 8, 2), (rows // within, within)
+
+
 @dataclass(frozen=True)
 class Argument:
     """One parameter of the entry function, in order.
@@ -105,7 +111,12 @@ class Argument:
             elements stay packed, and the box counts their bytes along the first dimension. PADDED: as 4- or 6-bit
             elements that the copy pads, and the box counts elements. TILES: a `blocked` tensor, see there.
 
-    A tensor map's dimensions are the tensor's, innermost (contiguous) first: its rank is the length of `box`.
+        permuted: tensor map: rows within which copies change the order, 0: none. Of each W rows, number W/4 q + 2h + e
+            comes as number 8h + 2q + e (e < 2, q < 4, h < W/8). The tensor has two indices, the box the extents of the
+            contiguous one, of e, q, h, and of groups of W rows.
+
+    Unless rows are permuted, a tensor map's dimensions are the tensor's, innermost (contiguous) first: its rank is the
+    length of `box`.
     A pointer's tensor must have no gap along an outer axis that no "stride" argument speaks of.
     """
 
@@ -116,6 +127,7 @@ class Argument:
     box: tuple[int, ...] = ()
     swizzle: int = 0
     element: str = ""
+    permuted: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,10 @@ Value = int | str | tuple[int, ...]
 MAX_SPLIT = 32
 """Parts of K that a tile may be split into."""
 
+PERMUTED = 16
+"""Columns within which those of an accumulator may be permuted: of 8-bit results a thread then has four adjacent ones,
+a register full."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -72,6 +76,13 @@ def _swizzle(text: str) -> int:
     return value
 
 
+def _permuted(text: str) -> int:
+    value = _number(text)
+    if value not in (0, PERMUTED):
+        raise ValueError(f"0 or {PERMUTED} (columns)")
+    return value
+
+
 def _decided(example: str, parse: Callable[[str], Value], flag: bool = False) -> Any:
     return field(default=None, metadata={"kind": Kind(example, parse, flag)})
 
@@ -107,6 +118,8 @@ class Schedule:
             (loads and stores of producer warps; any layout).
         scale_copier: who copies the scales that the tensor core applies from shared to tensor memory: 1, a warp of its
             own, K blocks ahead of the products; 0, the thread that issues these, before each block's.
+        permute_n: columns of the result within which those of the accumulator are permuted, so that a thread has four
+            adjacent ones, which it stores at once: 16, where copies bring B's rows in that order; 0: not at all.
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
         unroll: K blocks in one iteration of the main loop; above 1 where K is known, or sums in tensor memory, where
@@ -142,6 +155,7 @@ class Schedule:
     registers: tuple[int, int] | None = _decided("40x232", _ints(2))
     scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))
     scale_copier: int | None = _decided("1", _int(0, 1))
+    permute_n: int | None = _decided("16", _permuted)
     promote: int | None = _decided("128", _int(0, 1 << 20))
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from scalec.ir.mlir import ir
@@ -96,9 +97,13 @@ MAX_TRANSACTION = (1 << 20) - 1
 def copies(op: ir.OpView, panels: bool = False) -> bool:
     """Refuses a bulk copy whose box is not the tile, or with `panels` a panel, in shape, element and swizzle."""
     box, tile = shape_of(op.source.type), shape_of(op.target.type)
+    if panels and len(box) == 5:
+        if box[1:3] != (2, 4) or min(box) < 1:
+            return fail(op, f"box {list(box)} permutes rows, expected [columns, 2, 4, of each 8, groups]")
+        box = (box[0], prod(box[1:]))
     swizzled = box[0] * bits_of(element_of(op.source.type)) == 8 * int_of(op.source.type.swizzle)
     panel = panels and swizzled and tile[1] % box[0] == 0
-    if box[1] != tile[0] or not (box[0] == tile[1] or panel):
+    if len(box) != 2 or box[1] != tile[0] or not (box[0] == tile[1] or panel):
         return fail(op, f"box {list(box)} (innermost first) does not fill a tile of {list(tile)}")
     if max(box) > MAX_BOX:
         return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")

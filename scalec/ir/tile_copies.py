@@ -18,6 +18,7 @@ from scalec.ir.tile_types import (
     WindowType,
     element_of,
     int_of,
+    permuted_of,
     shape_of,
     str_of,
 )
@@ -31,6 +32,8 @@ class CopyOp(Tile.Operation, name="copy"):
     The ring may be the one of a leader (tile.leader): the tile is this CTA's, and the leader waits for it.
     With `multicast` above 0 the cluster's CTAs have so many different tiles, by turns: the first of them issue it, each
     for all CTAs that have the same.
+    A box of five extents permutes rows (`descriptor`), of B of tile.mma alone, whose sums are read as columns in that
+    order; y is then a multiple of the rows within which it does.
     """
 
     source: ext.Operand[DescriptorType]
@@ -43,7 +46,14 @@ class CopyOp(Tile.Operation, name="copy"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return copies(op, panels=True) and in_step(op, op.ring, op.target)
+        if not (copies(op, panels=True) and in_step(op, op.ring, op.target)):
+            return False
+        permuted = permuted_of(shape_of(op.source.type))
+        for use in op.target.uses if permuted else ():
+            role = {"tile.copy": 1, "tile.mma": 2}.get(use.owner.operation.name)  # the operands `target` and `b`
+            if use.operand_number != role:
+                return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
+        return True
 
 
 class WindowOp(Tile.Operation, name="windows"):

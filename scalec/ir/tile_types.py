@@ -22,7 +22,12 @@ class Tile(ext.Dialect, name="tile"):
 
 
 class DescriptorType(Tile.Type, name="descriptor"):
-    """A global tensor as bulk copies see it: box (innermost first), element type, swizzle bytes."""
+    """A global tensor as bulk copies see it: box (innermost first), element type, swizzle bytes.
+
+    A box of five extents, [columns, 2, 4, H, G], permutes rows, of which it has G times 8 H: of each 8 H, number
+    2H q + 2h + e comes as number 8h + 2q + e (e < 2, q < 4, h < H). The sums of a product with such a B have their
+    columns in that order: a thread, which has two of each eight (PTX ISA 9.7.15.5.1, figure D), has 2H adjacent ones.
+    """
 
     box: Any
     element: Any
@@ -116,6 +121,11 @@ class InputType(Tile.Type, name="operand"):
 def shape_of(t: ir.Type) -> tuple[int, ...]:
     """Shape (or box) of a tile type."""
     return tuple(ir.DenseI64ArrayAttr(t.box if isinstance(t, DescriptorType) else t.shape))
+
+
+def permuted_of(box: tuple[int, ...]) -> int:
+    """Rows within which copies of a box change the order, 0: none."""
+    return 8 * box[3] if len(box) > 2 else 0
 
 
 def element_of(t: ir.Type) -> ir.Type:

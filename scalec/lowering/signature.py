@@ -122,6 +122,7 @@ def spec(
             box=tile.ints_of(d["box"]),
             swizzle=tile.int_of(d["swizzle"]),
             element=_text(d, "element"),
+            permuted=tile.int_of(d["permuted"]),
         )
         for d in sources
     )

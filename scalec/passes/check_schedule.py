@@ -12,6 +12,7 @@ from scalec.passes.base import decide
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
 from scalec.passes.parts import k_blocks, no_unroll_of_parts
+from scalec.passes.permute_columns import no_permuted_columns
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,
@@ -332,6 +333,12 @@ def _room_for_panels(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _permuted_columns(problem: Problem, schedule: Any) -> None:
+    reason = no_permuted_columns(problem, schedule) if schedule.permute_n else ""
+    if reason:
+        raise ScheduleError(f"permute_n = {schedule.permute_n} is not possible", got=reason, fix="permute_n=0")
+
+
 def _unroll(problem: Problem, schedule: Any) -> None:
     if schedule.unroll > 1 and problem.k.size is None and problem.family.sums_in == "registers":
         raise ScheduleError(
@@ -415,6 +422,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _scale_copier,
     _registers,
     _staged_epilogue,
+    _permuted_columns,
     _unroll,
     _early_wait,
     _scale_path,

@@ -24,6 +24,7 @@ class Source:
     box: tuple[int, ...] = ()
     swizzle: int = 0
     element: str = ""
+    permuted: int = 0
     align: int = 0
 
 

@@ -15,6 +15,9 @@ from scalec.passes.emit_frame import Frame, Handles, Work
 from scalec.passes.problem import EpilogueInput, ResultScale
 from scalec.passes.resources import exchanges
 
+LANES_OF_A_ROW = 4
+"""Lanes that hold a row of an accumulator (PTX ISA 9.7.15.5.1, figure D)."""
+
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
@@ -83,7 +86,7 @@ class Epilogue(Frame):
         memory = e.memory(self.function.body.blocks[0].operations[-1].operands[scale.index].type)
         words = scale.layout in ("packed", "blocked")
         padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
-        together = self.scales_together(scale, shape_of(accumulator.type)[1])
+        together = self.scales_together(scale, accumulator.type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
         outer = {"row": 0, "col": 1, "packed": 1}.get(scale.layout)  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else e.parameter(self.body, i64, Source("stride", scale.name, axis=outer))
@@ -100,16 +103,19 @@ class Epilogue(Frame):
             exchange=self.plan["amax"].offset if exchanges(self.problem, self.schedule) else -1,
         )
 
-    def scales_together(self, scale: ResultScale, columns: int) -> int:
-        """Bytes of adjacent scales that are stored at once: words of four, or as many as `columns` have and rows of
-        scales are multiples of."""
+    def scales_together(self, scale: ResultScale, accumulator: ir.Type) -> int:
+        """Bytes of adjacent scales that a lane stores at once: 4, or as many as divide a row of the tile and of the
+        tensor. Of numbers that take as few stores the least, which gives most of the lanes that share a row a share."""
         if ELEMENT_TYPES[scale.type].bits > 8 or scale.layout == "col":
             return 1
-        together = math.gcd(max(1, columns // scale.block), WORD_BLOCKS)
+        rows, columns = shape_of(accumulator)
+        blocks = max(1, columns // scale.block)
+        most = math.gcd(blocks, WORD_BLOCKS)
         if scale.layout == "row":
             n = self.problem.n
-            together = 1 if n.size is None else math.gcd(together, n.tiles(scale.block, 0))
-        return together
+            most = 1 if n.size is None else math.gcd(most, n.tiles(scale.block, 0))
+        held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
+        return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES_OF_A_ROW)), x))
 
     @property
     def stored_rows(self) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalec.abi import PADDED, TILE_WORDS, TILES
+from scalec.abi import PADDED, TILE_WORDS, TILES, permuted_rows
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
@@ -37,6 +37,7 @@ class Side:
 
     Attributes:
         copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
+        permuted: rows among which copies change the order, 0: they keep it.
         multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
             share none.
     """
@@ -46,6 +47,7 @@ class Side:
     rows: int
     copied: int
     swizzle: int
+    permuted: int
     multicast: int
     multicast_scales: int
 
@@ -54,10 +56,13 @@ class Side:
         count = self.operand.shared_bytes if self.operand.element.bits < 8 else int
         return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
 
-    def box(self, depth: int) -> tuple[int, int]:
+    def box(self, depth: int) -> tuple[int, ...]:
         """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle."""
         height, width = self.shape(depth)
-        return min(width, self.swizzle * 8 // max(8, self.operand.shared_bits)), height
+        width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
+        if not self.permuted:
+            return width, height
+        return width, *(extent for extent, _ in permuted_rows(self.permuted, height))
 
 
 @dataclass
@@ -125,8 +130,8 @@ class Frame:
         (cm, cn), halves = s.cluster, s.cta_group  # ranks go along M first
         a, b = cm if cn > 1 else 0, halves if cn == 1 and cm > halves else 0
         self.sides = (
-            Side("A", problem.lhs, s.tile[0], s.tile[0], s.swizzle_a, a, a),
-            Side("B", problem.rhs, s.tile[1], copied_columns(s), s.swizzle_b, b, int(cn == 1 and cm > 1)),
+            Side("A", problem.lhs, s.tile[0], s.tile[0], s.swizzle_a, 0, a, a),
+            Side("B", problem.rhs, s.tile[1], copied_columns(s), s.swizzle_b, s.permute_n, b, int(cn == 1 and cm > 1)),
         )
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
@@ -159,6 +164,7 @@ class Frame:
                 box=box,
                 swizzle=side.swizzle,
                 element=PADDED if operand.padded else "",
+                permuted=side.permuted,
                 align=operand.align,
             )
             h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle), source)

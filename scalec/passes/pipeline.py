@@ -21,6 +21,7 @@ from scalec.passes.emit_tile import EmitTile
 from scalec.passes.fix_order import FixOrder
 from scalec.passes.fuse_epilogue import FuseEpilogue
 from scalec.passes.infer_roles import InferRoles
+from scalec.passes.permute_columns import PermuteColumns
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.tile_order import TileOrder
 from scalec.passes.warp_specialize import WarpSpecialize
@@ -36,6 +37,7 @@ PIPELINE: list[Pass] = [
     ChooseScheduler(),
     ChooseDependent(),
     ChooseSwizzle(),
+    PermuteColumns(),
     CopyScales(),
     WarpSpecialize(),
     ChooseStages(),

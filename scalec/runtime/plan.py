@@ -25,6 +25,7 @@ from scalec.abi import (
     Argument,
     KernelSpec,
     TensorSpec,
+    permuted_rows,
 )
 from scalec.errors import ArgumentError, UnsupportedError
 from scalec.runtime import checks, stored
@@ -107,6 +108,8 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
             got=f"{len(t.shape)} indices, a box {a.box}, a swizzle of {a.swizzle} bytes",
             expected="two indices, a box of two extents, no swizzle",
         )
+    if a.permuted:
+        _check_permuted(spec, a, t)
     swizzles = " or ".join(map(str, PADDED_SWIZZLES))
     for fits, got, expected in (
         (t.dtype in PADDED_ELEMENTS, f"elements of {t.dtype}", ", ".join(PADDED_ELEMENTS)),
@@ -117,6 +120,22 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
     ):
         if a.element == PADDED and not fits:
             raise UnsupportedError(f"{what} pads elements", got=got, expected=expected)
+
+
+def _check_permuted(spec: KernelSpec, a: Argument, t: TensorSpec) -> None:
+    """Refuses a map whose copies would permute what are no rows, or other ones than those of the tensor."""
+    what = f"the tensor map of {t.name} permutes rows within {a.permuted}"
+    inner = tuple(extent for extent, _ in permuted_rows(a.permuted, 0)[:-1])
+    if a.element or t.layout != "row" or len(t.shape) != 2 or len(a.box) != 5 or a.box[1:-1] != inner:
+        got = f"elements {a.element!r}, layout {t.layout}, {len(t.shape)} indices, a box {a.box}"
+        expected = f"its own elements, rows, two indices, a box of five extents, {inner} in the middle"
+        raise UnsupportedError(what, got=got, expected=expected)
+    dim = t.shape[0].dim
+    rows = spec.dims.get(dim) if dim and t.shape[0].divisor == 1 else None
+    if a.permuted < 8 or a.permuted % 8 or rows is None or rows % a.permuted:
+        raise UnsupportedError(
+            what, got=f"{t.shape[0]} = {rows} rows", expected="a multiple of 8, and a size of which it is a divisor"
+        )
 
 
 @dataclass(frozen=True)

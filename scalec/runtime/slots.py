@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from scalec.abi import PADDED, PADDED_ALIGN, TILE_WORDS, TILES, Argument
+from scalec.abi import PADDED, PADDED_ALIGN, TILE_WORDS, TILES, Argument, permuted_rows
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import stored
@@ -53,6 +53,9 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
     extents = [form.shape[axis] for axis in order]
     if padded:  # checks.check_padded saw that these are whole bytes
         extents[0] = extents[0] * 8 // ELEMENT_TYPES[t.dtype].bits
+    if argument.permuted:
+        rows = permuted_rows(argument.permuted, extents[1])
+        extents, strides = [extents[0], *(e for e, _ in rows)], [step * strides[0] for _, step in rows]
     element = (PADDED_ELEMENTS if padded else MAP_ELEMENTS)[t.dtype]
     return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle)
 

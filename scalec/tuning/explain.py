@@ -285,7 +285,12 @@ def _scale_copier(problem: Problem, chosen: Schedule) -> str:
 
 def _epilogue(problem: Problem, chosen: Schedule) -> str:
     if chosen.epilogue == "bulk":
-        return f"{problem.result.name} leaves through shared memory by tensor copies"
+        told = f"{problem.result.name} leaves through shared memory by tensor copies"
+        return told + (
+            f"; {problem.rhs.name}'s rows come permuted, for threads to have four adjacent columns"
+            if chosen.permute_n
+            else ""
+        )
     return f"{problem.result.name} leaves from registers: a staged tile would cost stages, or has no tensor copy"
 
 

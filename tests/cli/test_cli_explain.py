@@ -87,6 +87,13 @@ def test_who_deals_out_the_tiles(invoke, target, dims, schedule, reason):
     assert f"scheduler={reason}" in result.stdout
 
 
+@pytest.mark.parametrize(("result", "told"), [(":mxfp8", True), ("", False)])
+def test_rows_that_come_permuted(invoke, result, told):
+    text = invoke("explain", f"D[m,n]{result} = A[m,k] @ B[n,k]", "--dim", "m=4096,n=7168,k=2048").stdout
+    assert "D leaves through shared memory by tensor copies" in text
+    assert ("; B's rows come permuted, for threads to have four adjacent columns" in text) == told
+
+
 def test_the_tiles_that_are_ranked_next(invoke):
     result = invoke("explain", FP8, "--dim", "m=4096,n=7168,k=2048")
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("  tile="))

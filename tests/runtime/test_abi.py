@@ -36,6 +36,7 @@ arguments = st.builds(
     box=st.lists(st.integers(1, 256), max_size=5).map(tuple),
     swizzle=st.sampled_from([0, 32, 64, 128]),
     element=st.sampled_from(["", PADDED, TILES]),
+    permuted=st.sampled_from([0, 16]),
 )
 tiles = st.lists(st.tuples(names, st.integers(1, 256), st.integers(1, 8)), max_size=3).map(tuple)
 specs = st.builds(

@@ -50,8 +50,11 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
         for right, further in _panels(op):
             one(b.add(s.get(op.x), right), b.add(target, further))
 
+    within = tile.permuted_of(tile.shape_of(op.source.type))
+    rows = [0, 0, 0, b.div(s.get(op.y), within)] if within else [s.get(op.y)]
+
     def one(x: ir.Value, target: ir.Value) -> None:
-        operands = [b.address(space, target), s.get(op.source), x, s.get(op.y), b.address(SHARED, barrier)]
+        operands = [b.address(space, target), s.get(op.source), x, *rows, b.address(SHARED, barrier)]
         operands = [b.value(v) for v in operands]
         if multicast:
             operands.append(_receivers(s, multicast))
@@ -61,7 +64,7 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
             operands,
             isCTAOnly=ir.BoolAttr.get(space == SHARED),
             mode=ir.Attribute.parse("#nvvm.tma_load_mode<tile>"),
-            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 1, 0, int(bool(multicast)), 0, 0]),
+            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 1 + len(rows), 1, 0, int(bool(multicast)), 0, 0]),
             **group,
         )
 

@@ -56,9 +56,9 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iter
     above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
     row = b.add(m0, b.add(above, s.row_in_wave))
     rows = (b.compare("lt", row, m), b.compare("lt", b.add(row, 8), m))
-    start = b.add(b.add(n0, b.shl(b.and_(s.lane, 3), 1)), b.mul(s.unit(1), columns))
+    start = b.add(b.add(n0, s.first_column), b.mul(s.unit(1), columns))
     for g in range(columns // 8):
-        column = b.add(start, 8 * g)
+        column = b.add(start, s.geometry.column(g))
         yield g, Place(row, column, rows, (b.compare("lt", column, n), b.compare("lt", b.add(column, 1), n)))
 
 
@@ -234,7 +234,7 @@ class Staging:
         height, across = tile.shape_of(op.staging.type)
         staged, room = height // (s.geometry.units[0] * rows), across // s.geometry.units[1]
         own = b.add(staging.base, b.mul(s.unit_index, staged * rows * room * bits // 8))
-        at = _of_lane(s, own, width * bits // 8, bits)
+        at = _of_lane(s, own, width * bits // 8, bits, by_matrix(s, bits))
         panels = room // width if room < columns else 0
         return cls(own, at, element, columns, width, tall, rows, waves, staged, panels)
 
@@ -266,11 +266,12 @@ class Staging:
     def put(self, s: State, fragment: Any, load: Load) -> None:
         """Rounds what is loaded, and stores it."""
         quarter = self.width // 2  # registers of a thread for a box's rows
+        narrow = _stage_wide if self.bits == 32 else _stage_narrow
         for i, wave in enumerate(load.waves):
             box, within = divmod(i * self.rows, self.tall)
             above = (box * self.tall * self.columns // self.width + within) * self.pitch + load.above
             registers = fragment.waves[wave][load.boxes.start * quarter : load.boxes.stop * quarter]
-            {16: _stage, 32: _stage_wide}.get(self.bits, _stage_narrow)(s, registers, self, above)
+            (_stage if by_matrix(s, self.bits) else narrow)(s, registers, self, above)
 
     def place(self, s: State, across: int, above: int) -> ir.Value:
         """Where this lane stages elements `across` bytes along a box's row and `above` bytes below its first."""
@@ -333,34 +334,43 @@ def store(s: State, op: ir.OpView) -> None:
             b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 
-def _of_lane(s: State, own: ir.Value, pitch: int, bits: int) -> ir.Value:
+def by_matrix(s: State, bits: int) -> bool:
+    """Whether `stmatrix` stages elements: where those of a thread that are adjacent fill a register."""
+    return bits * s.geometry.adjacent == 32
+
+
+def _of_lane(s: State, own: ir.Value, pitch: int, bits: int, matrix: bool) -> ir.Value:
     """Where this lane stages its first elements: of `stmatrix`, a row of 16 bytes; of others, its own pair.
 
     The swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines.
     """
     b = s.b
-    row = b.and_(s.lane, 15) if bits == 16 else b.shr(s.lane, 2)
+    row = b.and_(s.lane, 15) if matrix else b.shr(s.lane, 2)
     period = {128: b.and_(row, 7), 64: b.and_(b.shr(row, 1), 3), 32: b.and_(b.shr(row, 2), 1)}[pitch]
     # of the lane's first elements among those of its row: eight columns are two chunks of 32 bits, one of 16, or less
-    first = {16: lambda: b.shr(s.lane, 4), 32: lambda: b.shr(b.and_(s.lane, 3), 1)}.get(bits)
-    chunk = b.xor(first(), period) if first is not None else period
+    chunk = period
+    if matrix:
+        chunk = b.xor(b.shr(s.lane, 4), period)
+    elif bits == 32:
+        chunk = b.xor(b.shr(b.and_(s.lane, 3), 1), period)
     at = b.add(own, b.mul(b.add(b.shl(s.warp_in_unit, 4), row), pitch))
     at = b.add(at, b.shl(chunk, 4))
-    if bits == 16:
+    if matrix:
         return at
     return b.add(at, b.mul(b.and_(s.lane, 1 if bits == 32 else 3), 2 * bits // 8))
 
 
 def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
-    """Rounds a wave of 16-bit elements and stores it in shared memory, `above` bytes after this lane's first."""
-    b = s.b
-    for g in range(0, len(registers) // 4, 2):
+    """Rounds a wave and stores it in shared memory by 16 rows of 32 bytes, `above` bytes after this lane's first."""
+    b, each = s.b, 16 // to.bits  # groups of 8 columns in 16 bytes: what a thread has of a row there is a register
+    for g in range(0, len(registers) // 4, 2 * each):
         box, column = divmod(8 * g, to.width)
         packed = [
-            rounding.pair(s, to.element, registers[i].get(), registers[i + 1].get())
-            for i in (4 * g, 4 * g + 2, 4 * g + 4, 4 * g + 6)
+            rounding.word(s, to.element, [registers[4 * i + 2 * half + j].get() for i in groups for j in (0, 1)])
+            for groups in (range(g, g + each), range(g + each, g + 2 * each))
+            for half in (0, 1)
         ]
-        address = b.address(SHARED, to.place(s, column << 1, above + box * to.tall * to.pitch))
+        address = b.address(SHARED, to.place(s, column * to.bits // 8, above + box * to.tall * to.pitch))
         b.op(
             "nvvm.stmatrix",
             [],

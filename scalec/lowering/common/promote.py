@@ -71,10 +71,10 @@ def row_factors(s: State, op: ir.OpView) -> None:
 def column_factors(s: State, op: ir.OpView) -> None:
     b, source = s.b, s.get(op.source)
     pitch = _pitch(source)
-    # this thread's columns of each 8 are 2 * (lane % 4) and the next: both, and those of all groups, swizzle alike
+    # those of a thread that are adjacent, two or four from a multiple of as many on, swizzle alike, and all groups' do
     own = max(tile.shape_of(op.source.type)) if pitch == 4 else tile.shape_of(op.source.type)[0]
     own //= s.geometry.units[1]
-    first = s.once(("column", own), lambda: b.add(b.shl(b.and_(s.lane, 3), 1), b.mul(s.unit(1), own)))
+    first = s.once(("column", own), lambda: b.add(s.first_column, b.mul(s.unit(1), own)))
     mine = s.once(("columns", op.source), lambda: b.add(source.base, b.mul(first, pitch)))
     s.values[op.result] = ColumnFactors(_factors_at(s, op, mine, lambda: row_swizzle(b, first)), pitch)
 
@@ -134,7 +134,7 @@ class _Product:
             return [side.rows[0], side.rows[0], side.rows[1], side.rows[1]]
         if isinstance(side, UniformFactors):
             return [side.values[self._key(side, g)]] * 4
-        first = b.add(side.address, 8 * side.pitch * g)
+        first = b.add(side.address, side.pitch * self._s.geometry.column(g))
         if side.pitch > 4:
             return [b.load(b.address(3, b.add(first, i * side.pitch)), b.f32) for i in (0, 1)] * 2
         pair = b.load(b.address(3, first), ir.Type.parse("vector<2xf32>"))

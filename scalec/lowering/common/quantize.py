@@ -45,6 +45,19 @@ def _float(b: Builder, x: ir.Value) -> ir.Value:
     return b.op("llvm.bitcast", [b.f32], [x])
 
 
+def _over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
+    """amax / the largest number of an element type, rounded to nearest even as `div.rn.f32` does.
+
+    The product with the reciprocal and one correction by the remainder, which is exact: a multiple of the quotient's
+    unit in the last place. Its neighbours are all that the product can be. Infinity has no remainder.
+    """
+    largest = ELEMENT_TYPES[element].max
+    inverse = b.constant(1 / largest)
+    quotient = b.fmul(amax, inverse)
+    corrected = b.fma(b.fma(quotient, b.constant(-largest), amax), inverse, quotient)
+    return b.select(b.compare("lt", _bits(b, amax), _INFINITY), corrected, quotient)
+
+
 def _reciprocal(b: Builder, x: ir.Value) -> ir.Value:
     return _pure(b, "rcp.rn.f32 $0, $1;", b.f32, x)
 
@@ -69,9 +82,7 @@ def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
     A tie times the largest number has 8 bits or fewer, so an amax that is no such product is further from it than half
     a unit in the last place, and the correctly rounded quotient is no tie.
     """
-    largest = b.constant(ELEMENT_TYPES[element].max)
-    quotient = b.op("arith.divf", [b.f32], [amax, largest])
-    zero = b.constant(0.0)
+    quotient, zero = _over_largest(b, amax, element), b.constant(0.0)
     text = "{\n.reg .b16 P;\ncvt.rn.satfinite.e4m3x2.f32 P, $2, $1;\ncvt.u32.u16 $0, P;\n}"
     code = _pure(b, text, b.i32, quotient, zero)
     text = (
@@ -85,7 +96,7 @@ def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
 
 def _f32(b: Builder, amax: ir.Value, element: str) -> Found:
     """amax / largest, at least 2^-126 so that its reciprocal is finite, and 1 for a block of zeros."""
-    quotient = b.op("arith.divf", [b.f32], [amax, b.constant(ELEMENT_TYPES[element].max)])
+    quotient = _over_largest(b, amax, element)
     quotient = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, quotient, _float(b, b.constant(1 << _MANTISSA)))
     none = b.compare("eq", _bits(b, amax), 0)
     scale = b.select(none, b.constant(1.0), quotient)
@@ -115,63 +126,113 @@ def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.V
 
 @COMMON.lowers("tile.quantize")
 def quantize(s: State, op: ir.OpView) -> None:
-    """Four lanes hold a row's columns, two of each eight: they exchange their largest, and one of them stores the
-    scales of `together` blocks. Two rows of a thread, and stretches of blocks, go to different lanes."""
+    """Four lanes hold a row's columns. They exchange their largest so that each ends with blocks of its own, whose
+    scales it finds and stores, `together` adjacent ones at once; the others get the reciprocals from it."""
     b, fragment = s.b, s.get(op.accumulator)
     size, together, exchange = (tile.int_of(x) for x in (op.block, op.together, op.exchange))
-    groups = min(size, fragment.columns) // 8
-    blocks, quad = b.ceildiv(s.get(op.n), size), b.and_(s.lane, _QUAD - 1)
+    blocks = b.ceildiv(s.get(op.n), size)
     base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
     waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
-    parts = list(_parts(fragment, waves, groups))
-    largest = {part.key: _largest(s, op, part.values) for part in parts} if exchange >= 0 else {}
+    shares = list(_shares(s, op, fragment, waves))
+    found = [[_dealt(s, [_largest(s, op, values) for values in owned]) for owned in x.blocks] for x in shares]
     if exchange >= 0:
-        largest = _exchanged(s, op, parts, largest)
-    codes: dict[tuple[int, int, int], ir.Value] = {}
-    for part in parts:
-        found = _scale(s, op, largest[part.key] if largest else _largest(s, op, part.values))
-        for v, _ in part.values:
-            v.set(b.fmul(v.get(), found.reciprocal))
-        codes[part.key] = found.code
-        wave, first, half = part.key
-        last = first + groups
-        if last % (groups * together):
-            continue
-        stretch, start = last // (groups * together) - 1, waves[wave][last - groups * together][1]
-        block = b.div(b.sub(start.column, b.shl(quad, 1)), size)
-        mine = b.compare("eq", quad, (2 * stretch + half) % _QUAD)
+        found = _exchanged(s, op, shares, found)
+    for share, largest in zip(shares, found, strict=True):
+        codes = []
+        for owned, own in zip(share.blocks, largest, strict=True):
+            scale = _scale(s, op, own)
+            codes.append(scale.code)
+            for lane, values in enumerate(owned):
+                reciprocal = _of_lane(s, scale.reciprocal, lane)
+                for v, _ in values:
+                    v.set(b.fmul(v.get(), reciprocal))
+        inside = b.and_(b.compare("lt", share.block, blocks), b.compare("lt", share.row, s.get(op.m)))
+        if share.lanes < _QUAD:
+            inside = b.and_(inside, b.compare("lt", _in_quad(s), share.lanes))
         if exchange >= 0:
-            mine = b.and_(mine, b.compare("eq", _unit_in_block(s, op), 0))
-        inside = b.and_(b.and_(mine, b.compare("lt", block, blocks)), start.row_inside[half])
-        row = b.add(start.row, 8 * half)
-        word = [codes[wave, last - groups * (together - i), half] for i in range(together)]
-        _store(s, op, _address(s, op, base, row, block), _word(s, op, word, block, blocks), inside)
+            inside = b.and_(inside, b.compare("eq", _unit_in_block(s, op), 0))
+        _store(s, op, _address(s, op, base, share.row, share.block), _word(s, op, codes, share.block, blocks), inside)
         if tile.int_of(op.padding) and together < _WORD:
-            with b.when(b.and_(inside, b.compare("ge", b.add(block, together), blocks))):
-                _pad(s, op, base, row, block)
+            with b.when(b.and_(inside, b.compare("ge", b.add(share.block, together), blocks))):
+                _pad(s, op, base, share.row, share.block)
+
+
+Values = list[tuple[Any, ir.Value]]
+"""What a thread holds of a row in a block, or in its part of one: registers, and whether their columns are inside."""
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What a thread holds of a row in a block, or in its part of one: (wave, first group of 8 columns, half), its
-    registers with whether their columns are inside, and where it is."""
+class _Share:
+    """As many stretches of `together` blocks as lanes share a row, or half as many, dealt out to those lanes.
 
-    key: tuple[int, int, int]
-    values: list[tuple[Any, ir.Value]]
-    place: Place
+    Attributes:
+        row, block: of the first block of this lane's stretch.
+        blocks: for each block of a stretch, every lane's; a lane beyond them has what the one two before it has.
+    """
+
+    row: ir.Value
+    block: ir.Value
+    blocks: list[list[Values]]
+
+    @property
+    def lanes(self) -> int:
+        """How many have a stretch of their own."""
+        return len(self.blocks[0])
 
 
-def _parts(fragment: Any, waves: list[list[tuple[int, Place]]], groups: int) -> Iterator[_Part]:
-    """In the order of columns, both rows of each."""
-    for wave, (registers, found) in enumerate(zip(fragment.waves, waves, strict=True)):
-        for first in range(0, len(found), groups):
-            for half in (0, 1):
-                values = [
-                    (registers[4 * g + 2 * half + i], place.column_inside[i])
-                    for g, place in found[first : first + groups]
-                    for i in (0, 1)
-                ]
-                yield _Part((wave, first, half), values, found[first][1])
+def _in_quad(s: State) -> ir.Value:
+    return s.b.and_(s.lane, _QUAD - 1)
+
+
+def _shares(s: State, op: ir.OpView, fragment: Any, waves: list[list[tuple[int, Place]]]) -> Iterator[_Share]:
+    """All stretches of a thread: lanes alternate between its two rows, then stretches of a row, then waves."""
+    b, quad = s.b, _in_quad(s)
+    size, together = tile.int_of(op.block), tile.int_of(op.together)
+    groups = min(size, fragment.columns) // 8
+    first = waves[0][0][1]
+    first_block = b.div(b.sub(first.column, s.first_column), size)
+
+    def values(wave: int, group: int, half: int) -> Values:
+        return [
+            (fragment.waves[wave][4 * g + 2 * half + i], place.column_inside[i])
+            for g, place in waves[wave][group : group + groups]
+            for i in (0, 1)
+        ]
+
+    def of_lane(upper: int, lower: int) -> ir.Value | int:
+        """`lower` for the lanes 0 and 1, `upper` for the others."""
+        return b.add(b.mul(b.shr(quad, 1), upper - lower), lower) if upper != lower else lower
+
+    across = len(waves[0]) // groups
+    stretches = [(wave, block) for wave in range(len(waves)) for block in range(0, across, together)]
+    for i in range(0, len(stretches), _QUAD // 2):
+        mine = stretches[i : i + _QUAD // 2]
+        wave, block = (of_lane(x, y) for x, y in zip(mine[-1], mine[0], strict=True))
+        row = b.add(b.add(first.row, b.shl(b.and_(quad, 1), 3)), b.mul(wave, s.geometry.wave))
+        blocks = [
+            [values(wave, (block + i) * groups, half) for wave, block in mine for half in (0, 1)]
+            for i in range(together)
+        ]
+        yield _Share(row, b.add(first_block, block), blocks)
+
+
+def _dealt(s: State, parts: list[ir.Value]) -> ir.Value:
+    """The largest of what four lanes have each of a block: lane i gets that of block i, of two blocks i % 2."""
+    b, quad = s.b, _in_quad(s)
+    for distance in (1, 2):
+        odd = b.compare("ne", b.and_(quad, distance), 0)
+        pairs = [(parts[i], parts[i + 1]) for i in range(0, len(parts) - 1, 2)] or [(parts[0], parts[0])]
+        parts = []
+        for even_, odd_ in pairs:
+            kept, given = (even_, odd_) if even_ is odd_ else (b.select(odd, odd_, even_), b.select(odd, even_, odd_))
+            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [given])[0]
+            parts.append(_pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, kept, other))
+    return parts[0]
+
+
+def _of_lane(s: State, value: ir.Value, lane: int) -> ir.Value:
+    """What lane `lane` of these four has: segments of four lanes (PTX ISA 9.7.9.6: segment mask 28, clamp 3)."""
+    return s.b.asm(f"shfl.sync.idx.b32 $0, $1, {lane}, {(32 - _QUAD) << 8 | _QUAD - 1}, -1;", [s.b.f32], [value])[0]
 
 
 def _scale(s: State, op: ir.OpView, largest: ir.Value) -> Found:
@@ -186,9 +247,7 @@ def _unit_in_block(s: State, op: ir.OpView) -> ir.Value:
     return s.b.and_(s.unit(1), tile.int_of(op.block) // columns - 1)
 
 
-def _exchanged(
-    s: State, op: ir.OpView, parts: list[_Part], own: dict[tuple[int, int, int], ir.Value]
-) -> dict[tuple[int, int, int], ir.Value]:
+def _exchanged(s: State, op: ir.OpView, shares: list[_Share], largest: list[list[ir.Value]]) -> list[list[ir.Value]]:
     """The largest of blocks that units share: each stores its own, all consumers meet, and each reads the others'.
 
     They meet before, too: what the tile before left there has then been read by all.
@@ -198,25 +257,25 @@ def _exchanged(
     first = b.sub(s.unit(1), _unit_in_block(s, op))
     meet = f"bar.sync {BARRIER}, {32 * s.geometry.warps * prod(s.geometry.units)};"
 
-    def address(part: _Part, unit: ir.Value | int) -> ir.Value:
-        row = b.add(b.sub(part.place.row, s.get(op.m0)), 8 * part.key[2])
+    def address(share: _Share, unit: ir.Value | int) -> ir.Value:
+        row = b.sub(share.row, s.get(op.m0))
         return b.add(b.add(s.shared, tile.int_of(op.exchange)), b.shl(b.add(b.mul(row, along_n), unit), 2))
 
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(meet)
-    leader = b.compare("eq", b.and_(s.lane, _QUAD - 1), 0)
-    for part in parts:
-        b.asm("@$2 st.shared.f32 [$0], $1;", [], [address(part, s.unit(1)), own[part.key], leader])
+    for share, (own,) in zip(shares, largest, strict=True):
+        mine = b.compare("lt", _in_quad(s), share.lanes)
+        b.asm("@$2 st.shared.f32 [$0], $1;", [], [address(share, s.unit(1)), own, mine])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(meet)
-    made = {}
-    for part in parts:
-        at = address(part, first)
-        largest = b.asm("ld.shared.f32 $0, [$1];", [b.f32], [at])[0]
+    made = []
+    for share in shares:
+        at = address(share, first)
+        found = b.asm("ld.shared.f32 $0, [$1];", [b.f32], [at])[0]
         for unit in range(1, sharing):
             other = b.asm(f"ld.shared.f32 $0, [$1 + {4 * unit}];", [b.f32], [at])[0]
-            largest = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
-        made[part.key] = largest
+            found = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, found, other)
+        made.append([found])
     return made
 
 
@@ -230,16 +289,13 @@ def _word(s: State, op: ir.OpView, codes: list[ir.Value], block: ir.Value, block
     return word
 
 
-def _largest(s: State, op: ir.OpView, values: list[tuple[Any, ir.Value]]) -> ir.Value:
-    """The largest magnitude of a block of a row, NaN where one is: each lane's own, then its neighbours'."""
+def _largest(s: State, op: ir.OpView, values: Values) -> ir.Value:
+    """The largest magnitude of what this thread holds of a row in a block, NaN where one is."""
     b, zero = s.b, s.b.constant(0.0)
     first, *others = [b.select(inside, v.get(), zero) if tile.int_of(op.ragged) else v.get() for v, inside in values]
     largest = _pure(b, "abs.f32 $0, $1;", b.f32, first)
     for x in others:
         largest = _pure(b, "{\n.reg .f32 A;\nabs.f32 A, $2;\nmax.NaN.f32 $0, $1, A;\n}", b.f32, largest, x)
-    for distance in (1, 2):
-        other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [largest])[0]
-        largest = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
     return largest
 
 

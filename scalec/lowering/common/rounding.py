@@ -43,6 +43,14 @@ def pair(s: State, element: str, low: ir.Value, high: ir.Value) -> ir.Value:
     return b.op("arith.trunci", [b.i16], [both])
 
 
+def word(s: State, element: str, values: list[ir.Value]) -> ir.Value:
+    """Values as adjacent elements that fill an i32: two of 16 bits, four of 8."""
+    pairs = [pair(s, element, *values[i : i + 2]) for i in range(0, len(values), 2)]
+    if len(pairs) == 1:
+        return pairs[0]
+    return s.b.asm("mov.b32 $0, {$1, $2};", [s.b.i32], pairs, volatile=False, memory=False)[0]
+
+
 def one(s: State, element: str, value: ir.Value) -> ir.Value:
     """One value as an element, i16."""
     if element in _ONE:

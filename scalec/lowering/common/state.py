@@ -27,11 +27,14 @@ class Geometry:
         warps: of a unit, 4 or 1.
         units: along M and along N.
         wave: rows of a unit that one instruction adds to.
+        permuted: columns of the result within which those of an accumulator are in the order in which copies bring B's
+            rows (`!tile.descriptor`); 0: they are in order.
     """
 
     warps: int
     units: tuple[int, int]
     wave: int
+    permuted: int = 0
 
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:
@@ -41,7 +44,25 @@ class Geometry:
         wave = tile.wave_rows(fragment.result.type)
         if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's, which has all of them
             columns = tile_n
-        return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave)
+        return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave, _permuted(kernel))
+
+    @property
+    def adjacent(self) -> int:
+        """Adjacent columns of the result that a thread has: lane q of four that share a row has those from q times as
+        many on, of each four times as many."""
+        return self.permuted // 4 or 2
+
+    def column(self, group: int) -> int:
+        """Column of the result, behind a thread's first one, of the first of its two in a group of 8 columns."""
+        groups = self.adjacent // 2
+        return group // groups * 4 * self.adjacent + group % groups * 2
+
+
+def _permuted(kernel: Any) -> int:
+    """Rows of B within which copies change the order."""
+    product = _first(kernel, "tile.mma")
+    users = [] if product is None else [use.owner for use in product.b.uses]
+    return next((tile.permuted_of(tile.shape_of(u.source.type)) for u in users if u.operation.name == "tile.copy"), 0)
 
 
 def _first(op: Any, name: str) -> Any:
@@ -241,6 +262,11 @@ class State:
         if self.geometry.warps == 1:
             return self.once("row", lambda: b.shr(self.lane, 2))
         return self.once("row", lambda: b.add(b.shl(self.warp_in_unit, 4), b.shr(self.lane, 2)))
+
+    @property
+    def first_column(self) -> ir.Value:
+        """First of the columns of the result that this thread has of a unit's."""
+        return self.b.shl(self.b.and_(self.lane, 3), self.geometry.adjacent.bit_length() - 1)
 
     @property
     def lead(self) -> ir.Value:

@@ -354,3 +354,69 @@ func.func @p(%A: !tile.descriptor<array<i64: 64, 32>, bf16, 128 : i64>, %x: i32)
   "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 64, 32>, bf16, 128 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
   return
 }
+
+// -----
+
+// copy: rows permuted otherwise
+// EXPECT: box [128, 4, 2, 2, 4] permutes rows, expected [columns, 2, 4, of each 8, groups]
+func.func @p(%B: !tile.descriptor<array<i64: 128, 4, 2, 2, 4>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 4, 2, 2, 4>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: too few permuted rows
+// EXPECT: box [128, 32] (innermost first) does not fill a tile of [64, 128]
+func.func @p(%B: !tile.descriptor<array<i64: 128, 2, 4, 2, 2>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 2, 4, 2, 2>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: permuted rows of A
+// EXPECT: permutes rows within 16 of a tile that is not B of tile.mma alone
+func.func @p(%B: !tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %a = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.mma"(%t, %b, %a, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: permuted rows of A and B
+// EXPECT: permutes rows within 16 of a tile that is not B of tile.mma alone
+func.func @p(%B: !tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %a = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.mma"(%t, %b, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy: rank of a box
+// EXPECT: box [128, 8, 8] (innermost first) does not fill a tile of [64, 128]
+func.func @p(%B: !tile.descriptor<array<i64: 128, 8, 8>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 8, 8>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}

@@ -1,0 +1,44 @@
+"""What keeps copies from permuting B's rows, beyond what the lit test has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.permute_columns import no_permuted_columns
+
+PLANNED = Schedule(tile=(128, 96, 128), epilogue="bulk")
+
+
+@pytest.fixture
+def problem(problem_in):
+    return problem_in("D[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)", "sm_90a", n=512, k=1024)
+
+
+def test_nothing_does(problem) -> None:
+    assert no_permuted_columns(problem, PLANNED) == ""
+
+
+def test_rows_of_b_that_are_not_contiguous(problem) -> None:
+    other = replace(problem, rhs=replace(problem.rhs, contiguous="n"))
+    assert no_permuted_columns(other, PLANNED) == "B is contiguous along n, and copies permute whole rows"
+
+
+def test_blocks_of_the_result_that_are_narrower(problem) -> None:
+    scale = replace(problem.result.scale, block=8)
+    other = replace(problem, result=replace(problem.result, scale=scale))
+    assert no_permuted_columns(other, PLANNED) == "16 columns are no whole number of blocks of 8"
+
+
+@pytest.mark.parametrize(("size", "told"), [(None, "n is not known"), (24, "n is 24")])
+def test_rows_of_b_that_are_no_whole_groups(problem, size, told) -> None:
+    other = replace(problem, n=replace(problem.n, size=size))
+    assert no_permuted_columns(other, PLANNED).startswith(told)
+
+
+def test_a_tile_of_no_whole_groups(problem) -> None:
+    assert (
+        no_permuted_columns(problem, PLANNED.with_fields(tile=(128, 24, 128))) == "tile N = 24 is not a multiple of 16"
+    )
