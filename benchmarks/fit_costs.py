@@ -26,7 +26,7 @@ from benchmarks.schedules import problem_of
 from scalec.ir import context as contexts
 from scalec.ir.schedule import Schedule, from_mapping
 from scalec.targets import get_target
-from scalec.tuning.cost import FITTED, Costs, Load, seconds
+from scalec.tuning.cost import FITTED, Costs, Load, kind_of, seconds
 
 FIRST = 5
 ABSOLUTE = 0.35
@@ -63,15 +63,15 @@ class Judgement:
     worst: float
 
 
-def read(path: Path, every: int = 1) -> tuple[tuple[str, bool], list[Shape]]:
+def read(path: Path, every: int = 1) -> tuple[tuple[str, str], list[Shape]]:
     """The kind of kernel that a file of benchmarks/schedules.py is of, and `every` so many-th of its shapes."""
     data = json.loads(path.read_text())
-    target, kind, found = get_target("sm_90a"), ("", False), []
+    target, kind, found = get_target("sm_90a"), ("", ""), []
     with contexts.context():
         for m, n, k, rows in data["points"][::every]:
             problem = problem_of(data["expression"], {"m": m, "n": n, "k": k}, target)
             turned = problem.transposed()
-            kind = (problem.family.kernel, bool(data["promote"]))
+            kind = kind_of(problem, data["promote"])
             every = []
             for swap, tile, cluster, split, us in rows:
                 given = {

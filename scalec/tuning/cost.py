@@ -68,7 +68,7 @@ class Costs:
 
 
 FITTED = {
-    ("shared", True): Costs(
+    ("shared", "blocks"): Costs(
         launch=1620, warpgroup=190, cluster=408, tensor=0.957, chain=47, step=11.3, fill=0.00663, l2=0.0056, block=24.7,
         tile=721, column=1.92, turned=17, memory=1.12, split=1000, exchange=0.0999, overlap=2.29, bound=2.47,
         tiles={(0, 64, 16): 1.34, (0, 64, 32): 1.22, (0, 64, 48): 1.06, (0, 64, 64): 1.08, (0, 64, 112): 0.96,
@@ -83,7 +83,22 @@ FITTED = {
                (1, 192, 112): 1.15, (1, 192, 128): 1.06, (1, 256, 16): 0.95, (1, 256, 32): 1.04, (1, 256, 48): 1.06,
                (1, 256, 64): 1.07, (1, 256, 80): 1.09, (1, 256, 96): 1.11, (1, 256, 112): 1.07, (1, 256, 128): 1.03},
     ),
-    ("shared", False): Costs(
+    ("shared", "rows"): Costs(
+        launch=1620, warpgroup=190, cluster=408, tensor=0.957, chain=47, step=11.3, fill=0.00663, l2=0.0056, block=24.7,
+        tile=721, column=1.92, turned=17, memory=1.12, split=1000, exchange=0.0999, overlap=2.29, bound=2.47,
+        tiles={(0, 64, 16): 1.34, (0, 64, 32): 1.22, (0, 64, 48): 1.06, (0, 64, 64): 1.08, (0, 64, 112): 0.96,
+               (0, 64, 160): 0.94, (0, 64, 192): 0.96, (0, 128, 16): 1.19, (0, 128, 32): 1.16, (0, 128, 48): 1.07,
+               (0, 128, 64): 1.05, (0, 128, 80): 1.03, (0, 128, 96): 0.97, (0, 128, 128): 0.96, (0, 128, 144): 1.02,
+               (0, 128, 176): 1.08, (0, 128, 192): 0.97, (0, 192, 32): 1.07, (0, 192, 48): 1.06, (0, 192, 64): 1.04,
+               (0, 192, 80): 1.06, (0, 192, 96): 1.02, (0, 192, 112): 1.07, (0, 256, 32): 1.15, (0, 256, 80): 0.96,
+               (1, 64, 16): 0.94, (1, 64, 32): 0.98, (1, 64, 64): 1.02, (1, 64, 80): 0.96, (1, 64, 96): 1.03,
+               (1, 64, 128): 1.02, (1, 64, 160): 1.04, (1, 128, 16): 0.94, (1, 128, 64): 1.06, (1, 128, 80): 1.03,
+               (1, 128, 96): 1.04, (1, 128, 112): 1.09, (1, 128, 128): 1.03, (1, 128, 160): 1.03, (1, 192, 16): 0.95,
+               (1, 192, 32): 1.02, (1, 192, 48): 1.03, (1, 192, 64): 1.09, (1, 192, 80): 1.09, (1, 192, 96): 1.12,
+               (1, 192, 112): 1.15, (1, 192, 128): 1.06, (1, 256, 16): 0.95, (1, 256, 32): 1.04, (1, 256, 48): 1.06,
+               (1, 256, 64): 1.07, (1, 256, 80): 1.09, (1, 256, 96): 1.11, (1, 256, 112): 1.07, (1, 256, 128): 1.03},
+    ),
+    ("shared", "whole"): Costs(
         launch=1240, warpgroup=366, cluster=367, tensor=1.18, chain=80.4, step=0, fill=0.00801, l2=0.00783, block=0,
         tile=385, column=2.5, turned=0, memory=1.11, split=1180, exchange=0.11, overlap=2.58, bound=6.39,
         tiles={(0, 64, 16): 1.45, (0, 64, 32): 1.15, (0, 64, 48): 1.07, (0, 64, 64): 1.03, (0, 64, 112): 0.97,
@@ -106,9 +121,19 @@ FITTED = {
 first five in 92 and 80 of 100, and the first one 2.6 and 3.4 % slower than it in the geometric mean."""
 
 
+def kind_of(problem: Problem, promote: int) -> tuple[str, str]:
+    """The kind of kernel that a problem has: MmaShape.kernel, and how sums come about: "whole" in the tensor core,
+    or promoted by "blocks", or by "rows" where both sides have a scale for each of theirs: two multiplications an
+    accumulator, not one."""
+    if not promote:
+        return problem.family.kernel, "whole"
+    both = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
+    return problem.family.kernel, "rows" if both else "blocks"
+
+
 def costs_of(problem: Problem, promote: int) -> Costs | None:
     """The constants of the kind of kernel that a problem has, None where nobody has measured it."""
-    return FITTED.get((problem.family.kernel, bool(promote)))
+    return FITTED.get(kind_of(problem, promote))
 
 
 @dataclass(frozen=True)
