@@ -102,6 +102,7 @@ from scalec.ir.tile_tensor import (
     WordSlotOp,
     words_of,
 )
+from scalec.ir.tile_turns import OfTurnOp, SkipOp, SkipWindowsOp, TurnRingOp, WarpgroupOp
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -243,4 +244,9 @@ __all__ = [
     "str_of",
     "wave_rows",
     "words_of",
+    "OfTurnOp",
+    "SkipOp",
+    "SkipWindowsOp",
+    "TurnRingOp",
+    "WarpgroupOp",
 ]

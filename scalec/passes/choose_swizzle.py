@@ -7,7 +7,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
 from scalec.passes.resources import copied_columns, path_of_scales, staged_columns, stages_that_fit
-from scalec.passes.warp_specialize import given_warpgroups, warpgroups_for, warps_for
+from scalec.passes.warp_specialize import given_warpgroups, turns_of, warpgroups_for, warps_for
 from scalec.targets import PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
@@ -95,7 +95,7 @@ def staged_row(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     tile, family = schedule.tile, problem.family
     warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile)
-    warps = schedule.warps or warps_for(problem, tile, warpgroups)
+    warps = schedule.warps or warps_for(problem, tile, warpgroups // turns_of(schedule, warpgroups))
     columns = staged_columns(problem, schedule)
     return problem.result.element.bytes(columns // (warps[1] if family.warps == 1 else 1))
 

@@ -25,6 +25,7 @@ from scalec.passes.resources import (
     staged_columns,
     staged_rows,
     threaded,
+    turns,
     units,
     word_rows,
 )
@@ -131,7 +132,7 @@ class Frame:
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
         self.wave = self.family.wave
-        self.units = units(problem, s)
+        self.units, self.turns = units(problem, s), turns(problem, s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits
@@ -192,16 +193,17 @@ class Frame:
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
             shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
-            h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, 1)
+            h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, self.turns)
         by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
         h.ring = h.filled = e.op(
-            "tile.ring",
+            "tile.ring" if self.turns == 1 else "tile.turn_ring",
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
             full=1 + (self.scale_arrivals if by_threads else 0),
             empty=self.handers(ctas),
+            **({} if self.turns == 1 else {"turns": self.turns}),
         ).result
         if s.scheduler == "dynamic":
             e = self.e
@@ -223,7 +225,7 @@ class Frame:
 
     def handers(self, ctas: int) -> int:
         """Arrivals that hand a stage back: one of each consumer warp that reads it."""
-        return ctas * self.consumers
+        return ctas * self.consumers // self.turns
 
     @property
     def scale_arrivals(self) -> int:
@@ -250,8 +252,8 @@ class Frame:
         ).result
 
     @contextmanager
-    def over_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:
-        """The persistent loop over output tiles, or over the parts of K of each.
+    def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
+        """The persistent loop over output tiles, or over the parts of K of each; with `turns`, over a warpgroup's own.
 
         Where tiles are dealt out dynamically, the thread that `asks` does so at the start of each tile, for the next
         one: no earlier, or the first clusters to ask would take tiles that others could begin sooner.
@@ -269,6 +271,7 @@ class Frame:
             order=s.order,
             group=s.group,
             split=s.split,
+            turns=turns,
         ) as block:
             m0, n0, *part = block.arguments
             if response and asks:
@@ -294,6 +297,21 @@ class Frame:
 
         k0, end = first(part), first(e.arith("arith.addi", part, e.i32(1)))
         return Work(m0, n0, e.arith("arith.subi", end, k0), k0, part, number)
+
+    @contextmanager
+    def over_all_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:
+        """The loop over output tiles of those who fill stages, of whoever's turn the tile is."""
+        if self.turns == 1:
+            with self.over_tiles(h, asks) as w:
+                yield w
+            return
+        e, ring = self.e, h.ring
+        turn = e.op("tile.cursor", [e.type("position")], depth=self.turns).result
+        with self.over_tiles(h, asks) as w:
+            h.ring = h.filled = e.op("tile.of_turn", [e.type("stages")], [ring, turn]).result
+            yield w
+            e.op("tile.advance", operands=[turn])
+        h.ring = h.filled = ring
 
     @contextmanager
     def over_k(

@@ -215,6 +215,8 @@ class Staging:
         waves, columns, rows = len(fragment.waves), fragment.columns, s.geometry.wave
         staged = tile.shape_of(op.staging.type)[0] // (s.geometry.units[0] * rows)
         own = b.add(staging.base, b.mul(s.unit_index, staged * rows * columns * bits // 8))
+        if s.geometry.turns > 1:
+            own = b.add(own, b.mul(s.turn, tile.stage_bytes(op.staging.type)))
         at = _of_lane(s, own, width * bits // 8, bits)
         return cls(own, at, element, columns, width, tall, rows, waves, staged)
 

@@ -27,11 +27,13 @@ class Geometry:
         warps: of a unit, 4 or 1.
         units: along M and along N.
         wave: rows of a unit that one instruction adds to.
+        turns: warpgroups that take tiles by turns; each is then the lone unit of its tile.
     """
 
     warps: int
     units: tuple[int, int]
     wave: int
+    turns: int = 1
 
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:
@@ -41,7 +43,7 @@ class Geometry:
         wave = tile.wave_rows(fragment.result.type)
         if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's, which has all of them
             columns = tile_n
-        return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave)
+        return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave, tile.int_of(tiles.turns))
 
 
 def _first(op: Any, name: str) -> Any:
@@ -58,7 +60,8 @@ def _first(op: Any, name: str) -> Any:
 class Cursor:
     """A position in a ring: `stage` and `phase` (i32), and whether a peek has seen the stage full (i32).
 
-    Within an iteration that begins at stage 0 the stage is `known`, and `stage` is 0, as it will be behind it.
+    Within an iteration that begins at stage 0 the stage is `known`, and `stage` is 0, as it will be behind it. Where
+    stages go to several warpgroups, bit i of `rounds` (i32) is the parity of this warpgroup's next round of stage i.
     """
 
     depth: int
@@ -66,6 +69,13 @@ class Cursor:
     phase: Variable
     ready: Variable | None
     known: int | None = field(default=None, kw_only=True)
+    rounds: Variable | None = field(default=None, kw_only=True)
+
+    def parity(self, b: Builder) -> ir.Value:
+        """Of the round of the stage that is waited for."""
+        if self.rounds is None:
+            return self.phase.get()
+        return b.and_(b.op("arith.shrui", [b.i32], [self.rounds.get(), self.stage.get()]), 1)
 
     def at(self) -> ir.Value | int:
         """The stage."""
@@ -212,6 +222,8 @@ class State:
             index = b.shr(self.warp, per_unit.bit_length() - 1) if per_unit > 1 else self.warp
             return b.sub(index, self.first_warp // per_unit) if self.first_warp else index
 
+        if self.geometry.turns > 1:
+            return 0
         # a lone unit's index is LLVM's to fold: folded here, address sums change places in the PTX, then in the SASS
         if along[axis] == 1 and (axis or along[1] > 1):
             return 0
@@ -227,6 +239,13 @@ class State:
         self.unit(0)
         self.unit(1)
         return self._once.get("unit", 0)
+
+    @property
+    def turn(self) -> ir.Value | int:
+        """Index of this warpgroup among those of its role that take tiles by turns."""
+        b, warps = self.b, self.geometry.warps
+        first = self.first_warp // warps
+        return self.once("turn", lambda: b.sub(b.shr(self.warp, warps.bit_length() - 1), first))
 
     @property
     def warp_in_unit(self) -> ir.Value | int:
@@ -257,4 +276,5 @@ class State:
         if warps == 1:
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
         else:
-            b.asm(f"bar.sync $0, {32 * warps};", [], [b.add(self.unit(0), 1)])
+            index = self.unit(0) if self.geometry.turns == 1 else self.turn
+            b.asm(f"bar.sync $0, {32 * warps};", [], [b.add(index, 1)])
