@@ -16,6 +16,7 @@ from scalec.passes.resources import (
     scale_slots,
     stages_that_fit,
     sums_slots,
+    units,
 )
 from scalec.passes.warp_specialize import REGISTERS
 from scalec.targets import Target
@@ -125,6 +126,7 @@ def no_overlap(problem: Problem, schedule: Schedule) -> str:
     fewest, most = part_blocks(problem, schedule)
     if fewest != most:
         return f"parts of {problem.k.name} have {fewest} or {most} K blocks: likewise"
-    if schedule.unroll and schedule.unroll > 1 and schedule.unroll % 2:
-        return f"unroll = {schedule.unroll}, and two K blocks take their accumulators by turns"
+    products = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0]) * (schedule.unroll or 2)
+    if (schedule.unroll or 1) > 1 and products % 2:
+        return f"unroll = {schedule.unroll}, {products} products of a warpgroup that two accumulators take by turns"
     return ""

@@ -315,14 +315,20 @@ class Frame:
 
     @contextmanager
     def over_k(
-        self, w: Work, unroll: int = 1, step: int = 0, start: int = 0, cursors: Sequence[ir.Value] = ()
+        self,
+        w: Work,
+        unroll: int = 1,
+        step: int = 0,
+        start: int = 0,
+        end: int = 0,
+        cursors: Sequence[ir.Value] = (),
     ) -> Iterator[ir.Value]:
-        """The loop over the K of a tile or part from its element `start` on, in steps of one K block unless `step` says
-        otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
+        """The loop over the K of a tile or part from its element `start` on, up to `end` if that is given, in steps of
+        one K block unless `step` says otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
         iterations begin where `cursors` are at stage 0, if there are any."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        operands, segments = [w.k, *cursors], (1, len(cursors))
+        operands, segments = [self.e.i32(end) if end else w.k, *cursors], (1, len(cursors))
         attributes = {"start": start, "step": step, "unroll": unroll}
         with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
             yield block.arguments[0]

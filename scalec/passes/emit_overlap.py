@@ -52,11 +52,12 @@ class Overlap:
     factors: list[Factors] = field(default_factory=list)
 
     def emit(self) -> None:
-        """A loop whose body promotes whole rounds of the two accumulators: the waves of a K block, or of two where they
-        are odd in number. The first product is issued before it; those behind its last round are as many as are left.
+        """A loop of iterations that promote whole rounds of the two accumulators: the waves of `unroll` K blocks, of two
+        at the least where they are odd in number. The first product is issued before it; those behind the last whole
+        iteration are as many as are left.
         """
         c, e, depth, waves = self.consumer, self.consumer.e, self.consumer.schedule.tile[2], self.consumer.waves
-        blocks, body = part_blocks(c.problem, c.schedule)[0], 2 if waves % 2 else 1
+        blocks, body = part_blocks(c.problem, c.schedule)[0], max(c.schedule.unroll, 2 if waves % 2 else 1)
         rounds = (blocks * waves - 1) // (body * waves)
         if self.behind.window is not None:
             c.open_window(self.w, self.behind.window)
@@ -64,11 +65,11 @@ class Overlap:
         self.fetch(c.at_k(self.w))
         self.issue(0)
         if rounds:  # from the second K block on, which the body begins to multiply
-            last = 1 + (rounds - 1) * body
-            attributes = {"start": depth, "step": body * depth, "unroll": max(1, c.schedule.unroll // body)}
-            i32 = ir.IntegerType.get_signless(32)
-            with e.region("tile.steps", [e.i32(last * depth + 1)], (i32,), segments=(1, 0), **attributes) as block:
-                self.products(body * waves, block.arguments[0], more=True)
+            end = (1 + (rounds - 1) * body) * depth + 1
+            with c.over_k(self.w, start=depth, step=body * depth, end=end) as k:
+                self.products(body * waves, k, more=True)
+                # no product is under way at a loop's branch, or ptxas runs them one by one (C7514, ptxas 13.0)
+                e.op("tile.mma_wait", operands=[self.partials[0]], pending=0)
         self.products((blocks - rounds * body) * waves, e.i32((1 + rounds * body) * depth), more=False)
 
     def products(self, count: int, following: ir.Value, more: bool) -> None:
