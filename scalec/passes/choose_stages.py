@@ -116,9 +116,10 @@ def no_overlap(problem: Problem, schedule: Schedule) -> str:
     """Why a product cannot be summed in one partial accumulator while another is promoted, "" where it can; the tile is
     decided."""
     assert schedule.tile is not None
-    if problem.family.kernel != "shared":
-        where = problem.family.sums_in if problem.family.sums_in == "tensor" else problem.family.operands_in
-        return f"{problem.target.name} multiplies by way of {where}, whose kernels overlap the promotion otherwise"
+    if problem.family.sums_in == "tensor":
+        return f"on {problem.target.name} products are summed in tensor memory, where several have accumulators anyway"
+    if problem.family.operands_in != "shared":
+        return f"on {problem.target.name} a warp promotes all its sums at once, and its registers hold them once"
     if not schedule.promote:
         return "promote = 0: sums stay in the tensor core, and there is no promotion to overlap"
     if problem.k.size is None:

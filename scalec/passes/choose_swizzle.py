@@ -6,7 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import copied_columns, path_of_scales, staged_columns, stages_that_fit
+from scalec.passes.resources import copied_columns, path_of_scales, staged_columns, stages_that_fit, turns
 from scalec.passes.warp_specialize import given_warpgroups, turns_of, warpgroups_for, warps_for
 from scalec.targets import PADDED_ROW, Target
 
@@ -59,9 +59,9 @@ STAGED_BITS = 16
 
 
 def staged_waves(problem: Problem, schedule: Schedule) -> int:
-    """Waves staged at once: all (0) where that costs no stage, else one, where units do not wait for each other or
-    elements are wide."""
-    if problem.family.warps > 1 and problem.result.element.bits <= STAGED_BITS:
+    """Waves staged at once: all (0) where that costs no stage, else one, where units do not wait for each other, or do
+    so while another tile is multiplied, or elements are wide."""
+    if problem.family.warps > 1 and turns(problem, schedule) == 1 and problem.result.element.bits <= STAGED_BITS:
         return 0
     all_, one, none = (
         stages_that_fit(problem, schedule.with_fields(epilogue=epilogue, staged=staged))
