@@ -153,8 +153,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
     `split` above 1: walks the parts of K of each tile, those of one tile one after the other:
     body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles.
-    `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0, `turns`,
-    2 * `turns`, ..., the second those behind these.
+    `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0,
+    `turns`, 2 * `turns`, ..., the second those behind these.
     """
 
     m: ext.Operand[I32]
@@ -178,7 +178,9 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         if turns > 1 and role is not None and role.name == "tile.role":
             low, high = ints_of(role.opview.warps)
             if high - low != 4 * turns:
-                return fail(op, f"{turns} turns in a role of {high - low} warps, expected {4 * turns}: a warpgroup each")
+                return fail(
+                    op, f"{turns} turns in a role of {high - low} warps, expected {4 * turns}: a warpgroup each"
+                )
         asked = sum(o.operation.name == "tile.query_cancel" for b in op.body.blocks for o in b.operations)
         if asked > 1:
             return fail(op, f"body has {asked} tile.query_cancel, expected at most 1: the next tile is one")

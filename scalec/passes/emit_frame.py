@@ -196,14 +196,15 @@ class Frame:
             h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, self.turns)
         by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
+        by_turns: dict[str, Any] = {"turns": self.turns} if self.turns > 1 else {}
         h.ring = h.filled = e.op(
-            "tile.ring" if self.turns == 1 else "tile.turn_ring",
+            "tile.turn_ring" if by_turns else "tile.ring",
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
             full=1 + (self.scale_arrivals if by_threads else 0),
             empty=self.handers(ctas),
-            **({} if self.turns == 1 else {"turns": self.turns}),
+            **by_turns,
         ).result
         if s.scheduler == "dynamic":
             e = self.e
@@ -324,8 +325,8 @@ class Frame:
         cursors: Sequence[ir.Value] = (),
     ) -> Iterator[ir.Value]:
         """The loop over the K of a tile or part from its element `start` on, up to `end` if that is given, in steps of
-        one K block unless `step` says otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
-        iterations begin where `cursors` are at stage 0, if there are any."""
+        one K block unless `step` says otherwise; yields the K element counted from that of the work, which `at_k` makes
+        one of the tensors. Its iterations begin where `cursors` are at stage 0, if there are any."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
         operands, segments = [self.e.i32(end) if end else w.k, *cursors], (1, len(cursors))

@@ -1,9 +1,9 @@
-"""The consumer's main loop with two partial accumulators: one is promoted while the next product is summed in the other.
+"""The consumer's main loop with two partial accumulators: one is promoted while the next product is summed in another.
 
     issue 0 | issue 1, promote 0 | issue 2, promote 1 | ... | promote the last
 
-A product is a wave of a K block; they are numbered through the K blocks of a tile, and those of even number are summed in
-the first partial accumulator.
+A product is a wave of a K block; they are numbered through the K blocks of a tile, and those of even number are summed
+in the first partial accumulator.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Overlap:
     factors: list[Factors] = field(default_factory=list)
 
     def emit(self) -> None:
-        """A loop of iterations that promote whole rounds of the two accumulators: the waves of `unroll` K blocks, of two
-        at the least where they are odd in number. The first product is issued before it; those behind the last whole
-        iteration are as many as are left.
+        """A loop of iterations that promote whole rounds of the two accumulators: the waves of `unroll` K blocks, of
+        two at the least where they are odd in number. The first product is issued before it; those behind the last
+        whole iteration are as many as are left.
         """
         c, e, depth, waves = self.consumer, self.consumer.e, self.consumer.schedule.tile[2], self.consumer.waves
         blocks, body = part_blocks(c.problem, c.schedule)[0], max(c.schedule.unroll, 2 if waves % 2 else 1)
@@ -73,8 +73,8 @@ class Overlap:
         self.products((blocks - rounds * body) * waves, e.i32((1 + rounds * body) * depth), more=False)
 
     def products(self, count: int, following: ir.Value, more: bool) -> None:
-        """Promotes the next `count` products, of K blocks of which the second begins at element `following` of the work;
-        each once the one behind it is issued, if there is one: `more` says whether one follows these."""
+        """Promotes the next `count` products, of K blocks of which the second begins at element `following` of the
+        work; each once the one behind it is issued, if there is one: `more` says whether one follows these."""
         c, e = self.consumer, self.consumer.e
         for number in range(count):
             issues = number + 1 < count or more
@@ -105,7 +105,7 @@ class Overlap:
                 c.e.op("tile.peek", operands=[self.h.ring, self.front])
 
     def promote(self, number: int, pending: int) -> None:
-        """Waits for a product, `pending` behind it under way, and promotes it; a K block's last hands back its stage."""
+        """Waits for a product, `pending` behind it under way, and promotes it; a block's last hands back its stage."""
         c, wave, partial = self.consumer, number % self.consumer.waves, self.partials[number % 2]
         late = c.row_scale(c.sides[1]) is not None  # column factors are read during promotion
         c.e.op("tile.mma_wait", operands=[partial], pending=pending)

@@ -241,11 +241,12 @@ def advance(s: State, op: ir.OpView) -> None:
         if c.known == 0:
             c.phase.set(b.xor(c.phase.get(), 1))
         return
-    if c.rounds is not None:  # this warpgroup's next round of the stage
-        c.rounds.set(b.xor(c.rounds.get(), b.op("arith.shli", [b.i32], [b.constant(1), c.stage.get()])))
     following = b.add(c.stage.get(), 1)
     wraps = b.compare("eq", following, c.depth)
-    c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
+    if c.rounds is None:
+        c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
+    else:  # this warpgroup's next round of the stage
+        c.rounds.set(b.xor(c.rounds.get(), b.op("arith.shli", [b.i32], [b.constant(1), c.stage.get()])))
     c.stage.set(b.select(wraps, b.constant(0), following))
 
 

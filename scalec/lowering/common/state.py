@@ -61,7 +61,8 @@ class Cursor:
     """A position in a ring: `stage` and `phase` (i32), and whether a peek has seen the stage full (i32).
 
     Within an iteration that begins at stage 0 the stage is `known`, and `stage` is 0, as it will be behind it. Where
-    stages go to several warpgroups, bit i of `rounds` (i32) is the parity of this warpgroup's next round of stage i.
+    stages go to several warpgroups, bit i of `rounds` (i32) is the parity of this warpgroup's next round of stage i,
+    and `phase` is not kept.
     """
 
     depth: int

@@ -29,7 +29,8 @@ def skip(s: State, op: ir.OpView) -> None:
     at = b.add(c.stage.get(), count)
     rounds = b.div(at, c.depth)
     c.stage.set(b.sub(at, b.mul(rounds, c.depth)))
-    c.phase.set(b.xor(c.phase.get(), b.and_(rounds, 1)))
+    if c.rounds is None:
+        c.phase.set(b.xor(c.phase.get(), b.and_(rounds, 1)))
     if c.ready is not None:
         c.ready.set(0)
 
