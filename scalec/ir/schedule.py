@@ -109,8 +109,10 @@ class Schedule:
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
             are longer, along M or N, lies in panels that wide.
         warpgroups: consumer warpgroups.
+        consumers: "cooperative": the consumer warpgroups share each tile; "pingpong": they take whole tiles by turns,
+            so that one stores its results while another multiplies.
         warps: consumer warps (along M, along N) that share a tile. Where one instruction is a warpgroup's, each
-            warpgroup takes tile M / warpgroups rows: 4 * warpgroups along M, 1 along N.
+            warpgroup takes tile M / warpgroups rows: 4 * warpgroups along M, 1 along N; with "pingpong" 4 along M.
         registers: (producer, consumer) registers of a thread after setmaxnreg.
         scale_path: how scales with one value a row that vary along K reach shared memory: "bulk" (tensor copies: of a
             K block's column of a "col" layout, or of windows of eight K blocks of a "row" layout, which needs K known
@@ -121,6 +123,8 @@ class Schedule:
         permute_n: columns of the result within which those of the accumulator are permuted, so that a thread has four
             adjacent ones, which it stores at once: 16, where copies bring B's rows in that order; 0: not at all.
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
+        partials: partial accumulators that K blocks' products are summed in before promotion: with 2 one is promoted
+            while the next product is summed in the other; needs K known. 1: it is promoted before that is issued.
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
         unroll: K blocks in one iteration of the main loop; above 1 where K is known, or sums in tensor memory, where
             it is the loop that issues products, and `stages` blocks, or a multiple, are rounds of the ring.
@@ -151,12 +155,14 @@ class Schedule:
     swizzle_b: int | None = _decided("128", _swizzle)
     swizzle_c: int | None = _decided("128", _swizzle)
     warpgroups: int | None = _decided("2", _int(1, 3))
+    consumers: str | None = _decided("pingpong", _choice("cooperative", "pingpong"))
     warps: tuple[int, int] | None = _decided("2x4", _ints(2))
     registers: tuple[int, int] | None = _decided("40x232", _ints(2))
     scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))
     scale_copier: int | None = _decided("1", _int(0, 1))
     permute_n: int | None = _decided("16", _permuted)
     promote: int | None = _decided("128", _int(0, 1 << 20))
+    partials: int | None = _decided("2", _int(1, 2))
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))

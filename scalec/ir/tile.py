@@ -102,6 +102,7 @@ from scalec.ir.tile_tensor import (
     WordSlotOp,
     words_of,
 )
+from scalec.ir.tile_turns import OfTurnOp, SkipOp, SkipWindowsOp, TurnRingOp, WarpgroupOp
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -186,6 +187,7 @@ __all__ = [
     "MultiplicandType",
     "MultiplyOp",
     "NextBlockOp",
+    "OfTurnOp",
     "OnesOp",
     "OpenWindowOp",
     "PairRankOp",
@@ -207,6 +209,8 @@ __all__ = [
     "SharedOp",
     "SharedType",
     "SkipBlocksOp",
+    "SkipOp",
+    "SkipWindowsOp",
     "StepsOp",
     "StoreBytesOp",
     "StoreDirectOp",
@@ -223,10 +227,12 @@ __all__ = [
     "TilesOp",
     "TryCancelOp",
     "TurnOp",
+    "TurnRingOp",
     "UniformFactorsOp",
     "VacateOp",
     "WaitOp",
     "WarpOp",
+    "WarpgroupOp",
     "WhenOp",
     "WindowOp",
     "WindowType",

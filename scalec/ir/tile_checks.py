@@ -80,9 +80,10 @@ def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
     if cursor is None:
         return True
     depth, of = int_of(cursor.depth), [("buffer", int_of(v.type.stages)) for v in buffers]
-    if ring is not None and (led := maker(ring, "tile.leader")) is not None:
-        ring = led.ring
-    if ring is not None and (made := maker(ring, "tile.ring")) is not None:
+    for view in ("tile.leader", "tile.of_turn"):
+        if ring is not None and (seen := maker(ring, view)) is not None:
+            ring = seen.ring
+    if ring is not None and (made := maker(ring, "tile.ring") or maker(ring, "tile.turn_ring")) is not None:
         of.insert(0, ("ring", int_of(made.depth)))
     for what, stages in of:
         if stages != depth:

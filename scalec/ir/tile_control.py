@@ -77,6 +77,8 @@ def _end(op: ir.OpView) -> int:
         return int_of(o.attributes["offset"]) + RESPONSE_BYTES * int_of(o.results[0].type.stages)
     if o.name == "tile.ring":
         return int_of(o.attributes["offset"]) + 16 * int_of(o.attributes["depth"])
+    if o.name == "tile.turn_ring":
+        return int_of(o.attributes["offset"]) + 8 * (1 + int_of(o.attributes["turns"])) * int_of(o.attributes["depth"])
     return 0
 
 
@@ -151,6 +153,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
     `split` above 1: walks the parts of K of each tile, those of one tile one after the other:
     body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles.
+    `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0,
+    `turns`, 2 * `turns`, ..., the second those behind these.
     """
 
     m: ext.Operand[I32]
@@ -160,6 +164,7 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     order: ir.StringAttr
     group: ir.IntegerAttr
     split: ir.IntegerAttr
+    turns: ir.IntegerAttr
     body: ext.Region
 
     @verifier
@@ -167,11 +172,20 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         if str_of(op.order) not in ("n", "m"):
             return fail(op, f"order is {op.order}, expected n or m")
         i32 = ir.IntegerType.get_signless(32)
-        if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "split")):
+        if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "split", "turns")):
             return False
+        role, turns = op.operation.parent, int_of(op.turns)
+        if turns > 1 and role is not None and role.name == "tile.role":
+            low, high = ints_of(role.opview.warps)
+            if high - low != 4 * turns:
+                return fail(
+                    op, f"{turns} turns in a role of {high - low} warps, expected {4 * turns}: a warpgroup each"
+                )
         asked = sum(o.operation.name == "tile.query_cancel" for b in op.body.blocks for o in b.operations)
         if asked > 1:
             return fail(op, f"body has {asked} tile.query_cancel, expected at most 1: the next tile is one")
+        if asked and turns > 1:
+            return fail(op, f"{turns} turns, and a response of tile.query_cancel is the next tile of all warpgroups")
         return takes(op, [i32] * (4 if int_of(op.split) > 1 else 2))
 
 

@@ -9,7 +9,9 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import DECISIONS, Schedule
 from scalec.passes.base import decide
+from scalec.passes.choose_consumers import no_pingpong
 from scalec.passes.choose_scheduler import no_dynamic
+from scalec.passes.choose_stages import no_overlap
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
 from scalec.passes.parts import k_blocks, no_unroll_of_parts
 from scalec.passes.permute_columns import no_permuted_columns
@@ -24,6 +26,7 @@ from scalec.passes.resources import (
     register_file,
     scale_copies,
     threads,
+    turns,
     units,
 )
 from scalec.passes.tiles import PAIR, cuts_result, no_swap
@@ -52,7 +55,8 @@ class CheckSchedule:
 
 
 def _warps(problem: Problem, schedule: Any) -> None:
-    (along_m, along_n), warps = schedule.warps, WARPS * schedule.warpgroups
+    sharing = schedule.warpgroups // turns(problem, schedule)
+    (along_m, along_n), warps = schedule.warps, WARPS * sharing
     if problem.family.warps > 1 and (along_m, along_n) != (warps, 1):
         raise ScheduleError(
             f"warps = {along_m}x{along_n}, and {problem.target.name} multiplies for whole warpgroups, which share M",
@@ -62,7 +66,7 @@ def _warps(problem: Problem, schedule: Any) -> None:
     if along_m * along_n != warps:
         raise ScheduleError(
             f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
-            fix=f"warps={'x'.join(map(str, warps_for(problem, schedule.tile, schedule.warpgroups)))}",
+            fix=f"warps={'x'.join(map(str, warps_for(problem, schedule.tile, sharing)))}",
         )
 
 
@@ -72,9 +76,16 @@ def _swap(problem: Problem, schedule: Any) -> None:
         raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
 
 
+def _consumers(problem: Problem, schedule: Any) -> None:
+    reason = no_pingpong(problem, schedule)
+    if schedule.consumers == "pingpong" and reason:
+        raise ScheduleError("consumers=pingpong is not possible", got=reason, fix="consumers=cooperative")
+
+
 def _tile_rows(problem: Problem, schedule: Any) -> None:
     family = problem.family
-    who, count = ("warpgroups", schedule.warpgroups) if family.warps > 1 else ("warps", schedule.warps[0])
+    sharing = schedule.warpgroups // turns(problem, schedule)
+    who, count = ("warpgroups", sharing) if family.warps > 1 else ("warps", schedule.warps[0])
     rows, step = schedule.tile[0], family.m * count
     if family.sums_in == "tensor" and (rows, count) != (family.m, 1):
         raise ScheduleError(
@@ -277,13 +288,16 @@ def _registers(problem: Problem, schedule: Any) -> None:
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
-    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote)
+    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.partials)
     if need.total > schedule.registers[1]:
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
             f"partial sums, {need.total - need.accumulators - need.partials} for the rest",
             got=f"registers={schedule.registers[0]}x{schedule.registers[1]}",
-            fix="a smaller tile, more warpgroups, or promote=0 where no scale varies along K",
+            fix="a smaller tile, "
+            + ("partials=1, " if schedule.partials > 1 else "")
+            + ("consumers=cooperative, " if schedule.consumers == "pingpong" else "more warpgroups, ")
+            + "or promote=0 where no scale varies along K",
         )
 
 
@@ -355,6 +369,12 @@ def _unroll(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _partials(problem: Problem, schedule: Any) -> None:
+    reason = no_overlap(problem, schedule)
+    if schedule.partials > 1 and reason:
+        raise ScheduleError(f"partials = {schedule.partials} is not possible", got=reason, fix="partials=1")
+
+
 def _early_wait(problem: Problem, schedule: Any) -> None:
     if schedule.early_wait and problem.family.operands_in != "shared":
         raise ScheduleError(
@@ -408,6 +428,7 @@ def _shared_memory(problem: Problem, schedule: Any) -> None:
 
 CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _swap,
+    _consumers,
     _warps,
     _cta_group,
     _tile_rows,
@@ -424,6 +445,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _staged_epilogue,
     _permuted_columns,
     _unroll,
+    _partials,
     _early_wait,
     _scale_path,
     _shared_memory,

@@ -6,7 +6,7 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
-from scalec.passes.parts import k_blocks, no_unroll_of_parts
+from scalec.passes.parts import k_blocks, no_unroll_of_parts, part_blocks
 from scalec.passes.problem import Problem
 from scalec.passes.resources import (
     SharedPlan,
@@ -16,6 +16,7 @@ from scalec.passes.resources import (
     scale_slots,
     stages_that_fit,
     sums_slots,
+    units,
 )
 from scalec.passes.warp_specialize import REGISTERS
 from scalec.targets import Target
@@ -31,15 +32,16 @@ at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved)."
 
 class ChooseStages:
     """Decides `stages` (as many as fit, up to eight, and are whole rounds of what is in tensor memory), `scale_path`,
-    `early_wait` and `unroll`.
+    `partials`, `early_wait` and `unroll`.
 
     Testing the next stage's barrier before the promotion: +2 to +4 % with two consumer warpgroups. Scales by bulk copy:
     8 to 12 % faster than plain loads at K >= 7168. Both: H200, 2026-11-21, FP8 1x128 by 128x128. Several K blocks in
     one iteration (UNROLL) where K is known, as the remainder would be a second loop, and where the registers suffice.
+    One partial accumulator: nobody has measured where two are faster.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>, warpgroups = 2, promote = 128, epilogue = "bulk", ...}>
     -->
-        #scale.schedule<{..., stages = 3, scale_path = "bulk", early_wait = 1, unroll = 2}>
+        #scale.schedule<{..., stages = 3, scale_path = "bulk", partials = 1, early_wait = 1, unroll = 2}>
     """
 
     name = "choose-stages"
@@ -64,6 +66,7 @@ class ChooseStages:
         return schedule.with_fields(
             stages=stages,
             scale_path=schedule.scale_path,
+            partials=1,
             early_wait=int(
                 problem.family.operands_in == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)
             ),
@@ -107,3 +110,24 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
     short = factor_registers(problem, schedule.tile[1], blocks) and free_registers(problem, given, blocks) < 0
     return 1 if short else blocks
+
+
+def no_overlap(problem: Problem, schedule: Schedule) -> str:
+    """Why a product cannot be summed in one partial accumulator while another is promoted, "" where it can; the tile is
+    decided."""
+    assert schedule.tile is not None
+    if problem.family.sums_in == "tensor":
+        return f"on {problem.target.name} products are summed in tensor memory, where several have accumulators anyway"
+    if problem.family.operands_in != "shared":
+        return f"on {problem.target.name} a warp promotes all its sums at once, and its registers hold them once"
+    if not schedule.promote:
+        return "promote = 0: sums stay in the tensor core, and there is no promotion to overlap"
+    if problem.k.size is None:
+        return f"{problem.k.name} is not known: which accumulator the last product is in would be decided by a branch"
+    fewest, most = part_blocks(problem, schedule)
+    if fewest != most:
+        return f"parts of {problem.k.name} have {fewest} or {most} K blocks: likewise"
+    products = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0]) * (schedule.unroll or 2)
+    if (schedule.unroll or 1) > 1 and products % 2:
+        return f"unroll = {schedule.unroll}, {products} products of a warpgroup that two accumulators take by turns"
+    return ""

@@ -6,8 +6,8 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import converted_columns, copied_columns, path_of_scales, stages_that_fit
-from scalec.passes.warp_specialize import given_warpgroups, warpgroups_for, warps_for
+from scalec.passes.resources import converted_columns, copied_columns, path_of_scales, stages_that_fit, turns
+from scalec.passes.warp_specialize import given_warpgroups, turns_of, warpgroups_for, warps_for
 from scalec.targets import PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
@@ -75,7 +75,7 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
     """The schedule, which stores by bulk copies, with `staged` and `panels`.
 
     Wide elements leave by PANELS panels of a wave, where it has more. Else all waves are staged at once (0) where that
-    costs no stage, and one where units do not wait for each other.
+    costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied.
     """
     wide = problem.result.element.bits > STAGED_BITS
     panels, staged = schedule.panels, schedule.staged
@@ -87,7 +87,7 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
         return schedule.with_fields(panels=panels)
     if panels:
         return schedule.with_fields(panels=panels, staged=1)
-    if problem.family.warps > 1 and not wide:
+    if problem.family.warps > 1 and turns(problem, schedule) == 1 and not wide:
         return schedule.with_fields(panels=0, staged=0)
     all_, one, none = (
         stages_that_fit(problem, schedule.with_fields(epilogue=epilogue, staged=staged, panels=0))
@@ -121,7 +121,7 @@ def staged_row(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     tile, family = schedule.tile, problem.family
     warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile)
-    warps = schedule.warps or warps_for(problem, tile, warpgroups)
+    warps = schedule.warps or warps_for(problem, tile, warpgroups // turns_of(schedule, warpgroups))
     columns = converted_columns(problem, schedule)
     return problem.result.element.bytes(columns // (warps[1] if family.warps == 1 else 1))
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit_epilogue import Epilogue
 from scalec.passes.emit_frame import Handles, Side, Work
-
-
-@dataclass(frozen=True)
-class Positions:
-    """Where a consumer is: in the ring of stages and, if there is one, in the ring of windows."""
-
-    cursor: ir.Value
-    window: ir.Value | None
+from scalec.passes.emit_overlap import Overlap, Positions
+from scalec.passes.emit_turns import Turns
 
 
 class Consumer(Epilogue):
@@ -25,19 +18,26 @@ class Consumer(Epilogue):
     def consumer(self, h: Handles) -> None:
         """Multiplies, promotes, and writes results."""
         e, s = self.e, self.schedule
-        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        turns = Turns(self, h)
+        cursor = turns.cursor()
         accumulator = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1])]).result
-        partial = None
+        partials = []
         if s.promote:
-            partial = e.op("tile.fragment", [e.accumulator(self.wave, s.tile[1])]).result
-        window = self.window()
-        with self.over_tiles(h) as w:
+            made = e.accumulator(self.wave, s.tile[1])
+            partials = [e.op("tile.fragment", [made]).result for _ in range(s.partials)]
+        behind = turns.cursor() if len(partials) > 1 else cursor
+        window = turns.window()
+        with self.over_tiles(h, turns=self.turns) as w:
             e.op("tile.clear", operands=[accumulator])
-            if partial is None:
+            if not partials:
                 self.accumulate(h, w, cursor, accumulator)
+            elif len(partials) == 1:
+                self.promoted(h, w, Positions(cursor, window), accumulator, partials[0])
             else:
-                self.promoted(h, w, Positions(cursor, window), accumulator, partial)
+                Overlap(self, h, w, cursor, Positions(behind, window), accumulator, partials).emit()
             self.finish(h, w, accumulator)
+            turns.pass_on()
+        turns.end()
         if s.epilogue == "bulk":
             e.op("tile.drain")
 

@@ -25,6 +25,7 @@ from scalec.passes.resources import (
     staged_columns,
     staged_rows,
     threaded,
+    turns,
     units,
     word_rows,
 )
@@ -136,7 +137,7 @@ class Frame:
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
         self.wave = self.family.wave
-        self.units = units(problem, s)
+        self.units, self.turns = units(problem, s), turns(problem, s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits
@@ -198,16 +199,18 @@ class Frame:
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
             shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
-            h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, 1)
+            h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, self.turns)
         by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
+        by_turns: dict[str, Any] = {"turns": self.turns} if self.turns > 1 else {}
         h.ring = h.filled = e.op(
-            "tile.ring",
+            "tile.turn_ring" if by_turns else "tile.ring",
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
             full=1 + (self.scale_arrivals if by_threads else 0),
             empty=self.handers(ctas),
+            **by_turns,
         ).result
         if s.scheduler == "dynamic":
             e = self.e
@@ -229,7 +232,7 @@ class Frame:
 
     def handers(self, ctas: int) -> int:
         """Arrivals that hand a stage back: one of each consumer warp that reads it."""
-        return ctas * self.consumers
+        return ctas * self.consumers // self.turns
 
     @property
     def scale_arrivals(self) -> int:
@@ -256,8 +259,8 @@ class Frame:
         ).result
 
     @contextmanager
-    def over_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:
-        """The persistent loop over output tiles, or over the parts of K of each.
+    def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
+        """The persistent loop over output tiles, or over the parts of K of each; with `turns`, over a warpgroup's own.
 
         Where tiles are dealt out dynamically, the thread that `asks` does so at the start of each tile, for the next
         one: no earlier, or the first clusters to ask would take tiles that others could begin sooner.
@@ -275,6 +278,7 @@ class Frame:
             order=s.order,
             group=s.group,
             split=s.split,
+            turns=turns,
         ) as block:
             m0, n0, *part = block.arguments
             if response and asks:
@@ -302,15 +306,36 @@ class Frame:
         return Work(m0, n0, e.arith("arith.subi", end, k0), k0, part, number)
 
     @contextmanager
+    def over_all_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:
+        """The loop over output tiles of those who fill stages, of whoever's turn the tile is."""
+        if self.turns == 1:
+            with self.over_tiles(h, asks) as w:
+                yield w
+            return
+        e, ring = self.e, h.ring
+        turn = e.op("tile.cursor", [e.type("position")], depth=self.turns).result
+        with self.over_tiles(h, asks) as w:
+            h.ring = h.filled = e.op("tile.of_turn", [e.type("stages")], [ring, turn]).result
+            yield w
+            e.op("tile.advance", operands=[turn])
+        h.ring = h.filled = ring
+
+    @contextmanager
     def over_k(
-        self, w: Work, unroll: int = 1, step: int = 0, start: int = 0, cursors: Sequence[ir.Value] = ()
+        self,
+        w: Work,
+        unroll: int = 1,
+        step: int = 0,
+        start: int = 0,
+        end: int = 0,
+        cursors: Sequence[ir.Value] = (),
     ) -> Iterator[ir.Value]:
-        """The loop over the K of a tile or part from its element `start` on, in steps of one K block unless `step` says
-        otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
-        iterations begin where `cursors` are at stage 0, if there are any."""
+        """The loop over the K of a tile or part from its element `start` on, up to `end` if that is given, in steps of
+        one K block unless `step` says otherwise; yields the K element counted from that of the work, which `at_k` makes
+        one of the tensors. Its iterations begin where `cursors` are at stage 0, if there are any."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        operands, segments = [w.k, *cursors], (1, len(cursors))
+        operands, segments = [self.e.i32(end) if end else w.k, *cursors], (1, len(cursors))
         attributes = {"start": start, "step": step, "unroll": unroll}
         with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
             yield block.arguments[0]

@@ -25,7 +25,7 @@ class Producer(Frame):
         with e.region("tile.warp", index=0, count=1, elected=1):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             window = self.window()
-            with self.over_tiles(h, asks=True) as w:
+            with self.over_all_tiles(h, asks=True) as w:
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
@@ -115,7 +115,7 @@ class Producer(Frame):
         whole = k is not None and k % (group * step) == 0
         if self.schedule.split > 1:
             whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
-        with self.over_tiles(h) as w:
+        with self.over_all_tiles(h) as w:
             row0 = w.row0
             for side in sides:
                 self.load_rows(h, side, rooms[side.label], row0[side.label], self.at_k(w))

@@ -10,6 +10,7 @@ from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
 from scalec.passes.base import Pass
 from scalec.passes.check_schedule import CheckSchedule
+from scalec.passes.choose_consumers import ChooseConsumers
 from scalec.passes.choose_dependent import ChooseDependent
 from scalec.passes.choose_scheduler import ChooseScheduler
 from scalec.passes.choose_split import ChooseSplit
@@ -36,6 +37,7 @@ PIPELINE: list[Pass] = [
     ChooseSplit(),
     ChooseScheduler(),
     ChooseDependent(),
+    ChooseConsumers(),
     ChooseSwizzle(),
     PermuteColumns(),
     CopyScales(),

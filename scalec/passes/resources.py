@@ -15,7 +15,7 @@ from scalec.ir.schedule import Schedule
 from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.parts import parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem, Scale
-from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, given_warpgroups, warpgroups_for, warps_for
+from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, given_warpgroups, turns_of, warpgroups_for, warps_for
 from scalec.passes.words import WordPlan, no_bulk_words
 from scalec.targets import WARPGROUP, WAVES, MmaShape
 
@@ -179,7 +179,7 @@ class SharedPlan:
         ]
         if schedule.epilogue == "bulk":
             row = problem.result.element.bytes(staged_columns(problem, schedule))
-            wanted.append(Buffer("C", staged_rows(problem, schedule) * row, 1, TILE_ALIGN))
+            wanted.append(Buffer("C", staged_rows(problem, schedule) * row, turns(problem, schedule), TILE_ALIGN))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:
@@ -193,7 +193,8 @@ class SharedPlan:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
         if exchanges(problem, schedule):
             wanted.append(Buffer("amax", 4 * bm * units(problem, schedule)[1], 1, SCALE_ALIGN))
-        wanted.append(Buffer("barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
+        beside = (turns(problem, schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
+        wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
             wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
@@ -365,7 +366,8 @@ class Registers:
 
     Attributes:
         accumulators: FP32 sums of its part of the tile.
-        partials: FP32 sums of the wave that is being promoted; 0 without promotion.
+        partials: FP32 sums of the wave that is being promoted, and of the next where it is summed meanwhile; 0 without
+            promotion.
         slices: operands, where the tensor core takes them from registers.
     """
 
@@ -379,10 +381,13 @@ class Registers:
         return self.accumulators + self.partials + self.slices + OVERHEAD_REGISTERS
 
     @staticmethod
-    def of(problem: Problem, tile: tuple[int, ...], warps: tuple[int, int], promote: int) -> Registers:
+    def of(
+        problem: Problem, tile: tuple[int, ...], warps: tuple[int, int], promote: int, partials: int = 1
+    ) -> Registers:
         """For a tile of (M, N, K) that so many `warps` share along M and N.
 
-        A warpgroup promotes wave by wave; a warp all its sums, and it holds two slices of A and of B.
+        A warpgroup promotes wave by wave, from `partials` accumulators by turns; a warp all its sums, and it holds two
+        slices of A and of B.
         """
         family = problem.family
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
@@ -390,7 +395,7 @@ class Registers:
             taken = parts_taken(problem, tile[1], promote) * taken_columns(problem, tile[1], promote)
             return Registers(tile[1], taken) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
-            return Registers(sums, tile[1] * family.m // (32 * family.warps) if promote else 0)
+            return Registers(sums, partials * tile[1] * family.m // (32 * family.warps) if promote else 0)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
         return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
 
@@ -421,8 +426,9 @@ def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     assert schedule.tile is not None
     assert schedule.warpgroups is not None
     assert schedule.registers is not None
-    warps = schedule.warps or warps_for(problem, schedule.tile, schedule.warpgroups)
-    need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0)
+    sharing = schedule.warpgroups // turns_of(schedule, schedule.warpgroups)
+    warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
+    need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0, schedule.partials or 1)
     parted = SPLIT_REGISTERS if (schedule.split or 1) > 1 and problem.family.kernel == "shared" else 0
     own = READ_REGISTERS * reads_of_own(problem) if problem.family.kernel == "shared" else 0
     beside = parted + own
@@ -461,11 +467,22 @@ def reads_of_own(problem: Problem) -> int:
     )
 
 
+def warpgroups_of(problem: Problem, schedule: Schedule) -> int:
+    """Consumer warpgroups of a schedule that may leave them undecided."""
+    assert schedule.tile is not None
+    return given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile)
+
+
+def turns(problem: Problem, schedule: Schedule) -> int:
+    """Warpgroups that take tiles by turns; 1 where they share each."""
+    return turns_of(schedule, warpgroups_of(problem, schedule))
+
+
 def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
     assert schedule.tile is not None
     family = problem.family
-    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile)
+    warpgroups = warpgroups_of(problem, schedule) // turns(problem, schedule)
     if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
         return WARPGROUP // 32 * warpgroups, 1
     return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(problem, schedule.tile, warpgroups)

@@ -17,7 +17,7 @@ from scalec.passes.resources import (
     threads,
     units,
 )
-from scalec.passes.warp_specialize import REGISTERS, given_warpgroups, shared_out, warpgroups_for, warps_for
+from scalec.passes.warp_specialize import REGISTERS, given_warpgroups, shared_out, turns_of, warpgroups_for, warps_for
 from scalec.targets import WARPGROUP
 
 PAIR = (2, 1)
@@ -75,8 +75,9 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     and scales of the result that are cut evenly."""
     family = problem.family
     warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile)
-    warps = schedule.warps or warps_for(problem, tile, warpgroups)
-    reason = shared_out(family, tile, warpgroups, warps)
+    sharing = warpgroups // turns_of(schedule, warpgroups)
+    warps = schedule.warps or warps_for(problem, tile, sharing)
+    reason = shared_out(family, tile, sharing, warps)
     if reason:
         return reason
     reason = cuts_result(problem, schedule.with_fields(warpgroups=warpgroups, warps=warps, promote=promote), tile)
@@ -111,7 +112,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
         entry = problem.target.entry_registers(entering)
         if sums + INSTRUCTION > entry:
             return f"sums of an instruction for more than the {entry} registers of a thread at entry"
-    if Registers.of(problem, tile, warps, promote).accumulators > most_accumulators(problem):
+    if Registers.of(problem, tile, warps, promote, schedule.partials or 1).accumulators > most_accumulators(problem):
         return "too few registers of a thread beside the sums for the elementwise expression"
     stages = schedule.stages or 2
     if stages_that_fit(problem, plan) < stages:

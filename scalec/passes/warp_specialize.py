@@ -49,8 +49,20 @@ def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
     return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
 
 
+PINGPONG = 2
+"""Warpgroups that take tiles by turns, unless decided: as long as the epilogue is shorter than the products, two keep
+the tensor core busy."""
+
+
+def turns_of(schedule: Schedule, warpgroups: int) -> int:
+    """Warpgroups, of so many, that take whole tiles by turns; 1 where they share each tile."""
+    return warpgroups if schedule.consumers == "pingpong" else 1
+
+
 def given_warpgroups(schedule: Schedule) -> int | None:
     """The warpgroups that are decided, by their number or by that of their warps; None where neither says it."""
+    if schedule.consumers == "pingpong" and not schedule.warpgroups:
+        return PINGPONG
     if schedule.warpgroups or schedule.warps is None:
         return schedule.warpgroups
     count, rest = divmod(prod(schedule.warps), WARPS)
@@ -106,7 +118,8 @@ class WarpSpecialize:
         assert schedule.tile is not None
         family = problem.family
         warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile)
-        warps = schedule.warps or warps_for(problem, schedule.tile, warpgroups)
+        sharing = warpgroups // turns_of(schedule, warpgroups)
+        warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
         bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
         registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
         if family.sums_in == "tensor":

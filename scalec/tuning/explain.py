@@ -26,6 +26,7 @@ from scalec.passes.resources import (
     scale_copy,
     scale_slots,
     scale_warps,
+    units,
 )
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
@@ -174,8 +175,10 @@ def _reasons(
         "cluster": _cluster(problem, chosen),
         "cta_group": _cta_group(problem, chosen),
         "stages": f"{SharedPlan.of(problem, chosen)} of {target.shared_bytes}",
+        "consumers": _consumers(chosen),
         "warps": _warps(problem, chosen),
         "promote": _promote(problem, chosen),
+        "partials": "a product is summed in one while another is promoted" if (chosen.partials or 1) > 1 else "",
         "scale_path": _scale_path(problem, chosen),
         "scale_copier": _scale_copier(problem, chosen),
         "epilogue": _epilogue(problem, chosen),
@@ -232,12 +235,20 @@ def _cta_group(problem: Problem, chosen: Schedule) -> str:
     return "one CTA multiplies by itself: two together would not be faster by the same reckoning, or do not go"
 
 
+def _consumers(chosen: Schedule) -> str:
+    if chosen.consumers != "pingpong":
+        return ""
+    return f"{chosen.warpgroups} warpgroups take whole tiles by turns: one stores its results while another multiplies"
+
+
 def _warps(problem: Problem, chosen: Schedule) -> str:
     assert chosen.tile is not None
     assert chosen.warps is not None
     rows, columns = chosen.tile[0] // chosen.warps[0], chosen.tile[1] // chosen.warps[1]
     if problem.family.warps > 1:
-        return f"{chosen.warpgroups} warpgroups multiply together, {rows} rows a warp"
+        sharing = units(problem, chosen)[0]
+        who = f"{sharing} warpgroups multiply together" if sharing > 1 else "a warpgroup multiplies"
+        return f"{who}, {rows} rows a warp"
     return f"each warp multiplies {rows}x{columns} of the tile by itself"
 
 

@@ -24,14 +24,14 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator import sm100_copier_faults, sm100_faults, sm100_pair_faults, sm120_faults
+from tests.emulator import sm90_turns_faults, sm100_copier_faults, sm100_faults, sm100_pair_faults, sm120_faults
 from tests.emulator.faults import EARLY, WRONG, Fault
 
 SEEDS = range(3)
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with tile=128x128x128, cluster=1x2, stages=4, scale_path=bulk"
 THREAD = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with tile=128x64x128, cluster=1x1, stages=3, scale_path=thread"
 BF16 = "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=128x64x64, cluster=2x1, stages=4, warpgroups=2"
-SIZES_90 = {FP8: (140, 136, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320)}
+SIZES_90 = {FP8: (140, 136, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320), **sm90_turns_faults.SIZES}
 
 
 FAULTS_90 = [
@@ -133,7 +133,7 @@ FAULTS_90 = [
 ]  # fmt: skip
 
 SM100 = (sm100_faults, sm100_pair_faults, sm100_copier_faults)
-FAULTS = [*FAULTS_90, *(f for made in SM100 for f in made.FAULTS), *sm120_faults.FAULTS]
+FAULTS = [*FAULTS_90, *sm90_turns_faults.FAULTS, *(f for made in SM100 for f in made.FAULTS), *sm120_faults.FAULTS]
 SIZES_100 = {program: sizes for made in SM100 for program, sizes in made.SIZES.items()}
 SIZES = {**SIZES_90, **SIZES_100, **sm120_faults.SIZES}
 # CTAs at once where fewer will do: with few tiles each of them still has a second one
@@ -197,6 +197,9 @@ NAMES = [
     "FP8",
     "thread",
     "bf16",
+    "turns",
+    "partials",
+    "short turns",
     "tensor",
     "rounds",
     "direct",

@@ -60,6 +60,16 @@ FP8_SCHEDULES = [
     "swap=1",
     "swap=1, tile=64x16x128, cluster=2x1",
     "swap=1, tile=192x24x128, scale_path=thread, cluster=1x2",
+    "consumers=pingpong",
+    "consumers=pingpong, tile=64x128x128, cluster=1x1, stages=3",
+    "consumers=pingpong, tile=128x64x128, cluster=2x1, early_wait=0, unroll=1, staged=0",
+    "consumers=pingpong, tile=64x64x128, warpgroups=3, scale_path=thread",
+    "consumers=pingpong, swap=1, tile=128x16x128",
+    "partials=2",
+    "partials=2, tile=128x128x128, unroll=4, early_wait=0",
+    "partials=2, tile=256x64x128, unroll=3, cluster=1x1",
+    "partials=2, tile=192x64x128, scale_path=thread",
+    "partials=2, consumers=pingpong, tile=64x128x128",
 ]
 
 BF16_SCHEDULES = [
@@ -74,4 +84,7 @@ BF16_SCHEDULES = [
     "tile=256x48x64",
     "swap=1, tile=64x8x64",
     "swap=1, tile=128x128x64, cluster=2x1",
+    "consumers=pingpong",
+    "consumers=pingpong, tile=128x192x64, cluster=2x1",
+    "consumers=pingpong, tile=64x96x64, warpgroups=3, stages=3",
 ]

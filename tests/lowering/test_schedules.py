@@ -15,6 +15,7 @@ BF16 = "C[m,n] = A[m,k]@B[n,k]"
 BIAS = "C[m,n] = gelu(A[m,k]@B[n,k] scale(1x128,128x128) + bias[n])"
 ROWS = "C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)"
 BOTH = "C[m,n] = A[m,k]@B[n,k] scale(1x128,1x128)"
+MXFP8 = "D[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)"
 DIMS = {"m": 4096, "n": 7168, "k": 2048}
 
 GRID: list[tuple[str, dict[str, int], dict[str, str]]] = [
@@ -45,6 +46,21 @@ GRID: list[tuple[str, dict[str, int], dict[str, str]]] = [
         {"tile": "64x64x64", "cluster": "2x1"},
     ),
     (BF16.replace("=", "+="), {"m": 100, "n": 1000, "k": 72}, {"tile": "64x64x64"}),
+    (FP8, DIMS, {"consumers": "pingpong", "tile": "128x128x128", "cluster": "1x2"}),
+    (FP8, {}, {"consumers": "pingpong", "tile": "64x128x128", "cluster": "2x1"}),
+    (MXFP8, {"m": 4096, "n": 32768, "k": 512}, {"consumers": "pingpong", "tile": "128x128x128"}),
+    (BOTH, DIMS, {"consumers": "pingpong", "tile": "64x64x128", "warpgroups": "3"}),
+    (BF16, DIMS, {"consumers": "pingpong", "tile": "128x192x64"}),
+    (BF16, DIMS, {"consumers": "pingpong", "tile": "64x256x64"}),
+    (ROWS, DIMS, {"consumers": "pingpong", "tile": "128x128x128"}),
+    (FP8, DIMS, {"partials": "2", "tile": "128x128x128"}),
+    (FP8, {"n": 7168, "k": 7168}, {"partials": "2", "tile": "128x128x128", "unroll": "4", "early_wait": "0"}),
+    (FP8, {"n": 7168, "k": 1152}, {"partials": "2", "tile": "256x64x128", "unroll": "1"}),
+    (MXFP8, {"m": 4096, "n": 32768, "k": 512}, {"partials": "2", "tile": "128x128x128", "unroll": "4"}),
+    (FP8, DIMS, {"partials": "2", "tile": "64x128x128", "split": "4"}),
+    (FP8, DIMS, {"partials": "2", "tile": "192x64x128"}),
+    (BOTH, DIMS, {"partials": "2", "tile": "128x64x128"}),
+    (ROWS, DIMS, {"partials": "2", "consumers": "pingpong", "tile": "64x128x128"}),
 ]
 
 

@@ -50,6 +50,51 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"scheduler": "dynamic"},
         "scheduler=dynamic .*\n  got: sm_90a has no cluster launch control",
     ),
+    "turns of one warpgroup": (
+        text(),
+        {"consumers": "pingpong", "warpgroups": 1, "tile": (64, 128, 128)},
+        "consumers=pingpong is not possible\n  got: one consumer warpgroup, .*\n  fix: consumers=cooperative",
+    ),
+    "turns of parts": (
+        text(),
+        {"consumers": "pingpong", "split": 2},
+        "consumers=pingpong is not possible\n  got: split = 2, and the parts of a tile are added up by all",
+    ),
+    "registers of a whole tile": (
+        text(),
+        {"consumers": "pingpong", "tile": (256, 128, 128)},
+        "about 352 registers: 256 accumulators, 64 partial sums.*\n.*\n  fix: a smaller tile, consumers=cooperative",
+    ),
+    "warps of turns": (
+        text(),
+        {"consumers": "pingpong", "warps": (8, 1), "tile": (128, 128, 128)},
+        "warps = 8x1, .*\n  expected: 4x1",
+    ),
+    "registers of two partials": (
+        text(),
+        {"partials": 2, "tile": (256, 128, 128)},
+        "about 288 registers: 128 accumulators, 128 partial sums.*\n.*\n  fix: a smaller tile, partials=1,",
+    ),
+    "partials of unknown K": (
+        text(k="?"),
+        {"partials": 2, "tile": (128, 128, 128)},
+        "partials = 2 is not possible\n  got: k is not known.*\n  fix: partials=1",
+    ),
+    "partials of unequal parts": (
+        text(k=1280),
+        {"partials": 2, "split": 4, "tile": (128, 128, 128)},
+        "partials = 2 is not possible\n  got: parts of k have 2 or 3 K blocks",
+    ),
+    "partials without promotion": (
+        PLAIN,
+        {"partials": 2, "promote": 0, "tile": (128, 128, 128)},
+        "partials = 2 is not possible\n  got: promote = 0",
+    ),
+    "partials of an odd round": (
+        text(),
+        {"partials": 2, "unroll": 3, "tile": (128, 128, 128)},
+        "partials = 2 is not possible\n  got: unroll = 3, 3 products",
+    ),
     "split of few blocks": (text(k=512), {"split": 5}, "split = 5 and k = 512 has 4 blocks of 128\n.*\n.*split=4"),
     "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
     "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),

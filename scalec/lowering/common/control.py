@@ -28,15 +28,17 @@ def sync(s: State, op: ir.OpView) -> None:
         b.asm("bar.sync 0;")
 
 
-@COMMON.lowers("tile.ring")
+@COMMON.lowers("tile.ring", "tile.turn_ring")
 def ring(s: State, op: ir.OpView) -> None:
     b, depth = s.b, tile.int_of(op.depth)
-    base = b.add(s.shared, tile.int_of(op.offset))
-    made = Ring(base, b.add(base, 8 * depth))
+    base, turns = b.add(s.shared, tile.int_of(op.offset)), 1
+    if op.operation.name == "tile.turn_ring":
+        turns = tile.int_of(op.turns)
+    made = Ring(base, b.add(base, 8 * depth * turns))
     s.values[op.result] = made
     with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
-        for first, count in ((made.full, op.full), (made.empty, op.empty)):
-            for i in range(depth):
+        for first, count, number in ((made.full, op.full, depth * turns), (made.empty, op.empty, depth)):
+            for i in range(number):
                 arrivals = b.constant(tile.int_of(count))
                 b.op("nvvm.mbarrier.init", [], [b.address(3, b.add(first, 8 * i)), arrivals])
         b.op("nvvm.fence.mbarrier.init", [], [])
@@ -107,7 +109,10 @@ def tiles(s: State, op: ir.OpView) -> None:
     block = op.body.blocks[0]
     following = next((o.opview.following for o in block.operations if o.operation.name == "tile.query_cancel"), None)
     clusters = b.div(b.special("nctaid_x"), s.ctas) if following is None else 0
-    unit = b.variable(b.i32, b.div(b.special("ctaid_x"), s.ctas))
+    first, turns = b.div(b.special("ctaid_x"), s.ctas), tile.int_of(op.turns)
+    if turns > 1:
+        first, clusters = b.add(first, b.mul(s.turn, clusters)), b.mul(clusters, turns)
+    unit = b.variable(b.i32, first)
 
     def body() -> None:
         t = unit.get()
@@ -215,9 +220,17 @@ def _rounds(s: State, op: ir.OpView, at: Variable) -> None:
 @COMMON.lowers("tile.cursor")
 def cursor(s: State, op: ir.OpView) -> None:
     b = s.b
-    peeked = any(use.owner.operation.name == "tile.peek" for use in op.result.uses)
-    ready = b.variable(b.i32, 0) if peeked else None
-    s.values[op.result] = Cursor(tile.int_of(op.depth), b.variable(b.i32, 0), b.variable(b.i32, 0), ready)
+    uses = [use.owner.opview for use in op.result.uses]
+    ready = b.variable(b.i32, 0) if any(o.operation.name == "tile.peek" for o in uses) else None
+    made = Cursor(tile.int_of(op.depth), b.variable(b.i32, 0), b.variable(b.i32, 0), ready)
+    if any(o.operation.name == "tile.wait" and _of_turn(o.ring) for o in uses):
+        made.rounds = b.variable(b.i32, 0)
+    s.values[op.result] = made
+
+
+def _of_turn(ring: ir.Value) -> bool:
+    """Whether the ring's stages go to several warpgroups."""
+    return not isinstance(ring.owner, ir.Block) and ring.owner.name == "tile.of_turn"
 
 
 @COMMON.lowers("tile.advance")
@@ -230,7 +243,10 @@ def advance(s: State, op: ir.OpView) -> None:
         return
     following = b.add(c.stage.get(), 1)
     wraps = b.compare("eq", following, c.depth)
-    c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
+    if c.rounds is None:
+        c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
+    else:  # this warpgroup's next round of the stage
+        c.rounds.set(b.xor(c.rounds.get(), b.op("arith.shli", [b.i32], [b.constant(1), c.stage.get()])))
     c.stage.set(b.select(wraps, b.constant(0), following))
 
 
@@ -281,16 +297,16 @@ def wait(s: State, op: ir.OpView) -> None:
     c = s.get(op.cursor)
     if c.ready is None:
         text, barrier = _awaited(s, s.get(op.ring).full, c)
-        s.b.asm(text, [], [barrier, c.phase.get()])
+        s.b.asm(text, [], [barrier, c.parity(s.b)])
     else:
-        s.b.asm(_WAIT_UNLESS_READY, [], [_barrier(s, s.get(op.ring).full, c), c.phase.get(), c.ready.get()])
+        s.b.asm(_WAIT_UNLESS_READY, [], [_barrier(s, s.get(op.ring).full, c), c.parity(s.b), c.ready.get()])
 
 
 @COMMON.lowers("tile.peek")
 def peek(s: State, op: ir.OpView) -> None:
     b, c = s.b, s.get(op.cursor)
     text = "{\n.reg .pred P1;\nmbarrier.test_wait.parity.shared::cta.b64 P1, [$1], $2;\nselp.b32 $0, 1, 0, P1;\n}"
-    c.ready.set(b.asm(text, [b.i32], [_barrier(s, s.get(op.ring).full, c), c.phase.get()])[0])
+    c.ready.set(b.asm(text, [b.i32], [_barrier(s, s.get(op.ring).full, c), c.parity(s.b)])[0])
 
 
 @COMMON.lowers("tile.expect")

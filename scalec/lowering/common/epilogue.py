@@ -234,6 +234,8 @@ class Staging:
         height, across = tile.shape_of(op.staging.type)
         staged, room = height // (s.geometry.units[0] * rows), across // s.geometry.units[1]
         own = b.add(staging.base, b.mul(s.unit_index, staged * rows * room * bits // 8))
+        if s.geometry.turns > 1:
+            own = b.add(own, b.mul(s.turn, tile.stage_bytes(op.staging.type)))
         at = _of_lane(s, own, width * bits // 8, bits, by_matrix(s, bits))
         panels = room // width if room < columns else 0
         return cls(own, at, element, columns, width, tall, rows, waves, staged, panels)

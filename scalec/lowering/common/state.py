@@ -29,12 +29,15 @@ class Geometry:
         wave: rows of a unit that one instruction adds to.
         permuted: columns of the result within which those of an accumulator are in the order in which copies bring B's
             rows (`!tile.descriptor`); 0: they are in order.
+        turns: warpgroups that take tiles by turns; each is then the lone unit of its tile.
     """
 
     warps: int
     units: tuple[int, int]
     wave: int
     permuted: int = 0
+
+    turns: int = 1
 
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:
@@ -44,7 +47,9 @@ class Geometry:
         wave = tile.wave_rows(fragment.result.type)
         if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's, which has all of them
             columns = tile_n
-        return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave, _permuted(kernel))
+        return Geometry(
+            wave // 16, (tile_m // rows, tile_n // columns), wave, _permuted(kernel), tile.int_of(tiles.turns)
+        )
 
     @property
     def adjacent(self) -> int:
@@ -79,7 +84,9 @@ def _first(op: Any, name: str) -> Any:
 class Cursor:
     """A position in a ring: `stage` and `phase` (i32), and whether a peek has seen the stage full (i32).
 
-    Within an iteration that begins at stage 0 the stage is `known`, and `stage` is 0, as it will be behind it.
+    Within an iteration that begins at stage 0 the stage is `known`, and `stage` is 0, as it will be behind it. Where
+    stages go to several warpgroups, bit i of `rounds` (i32) is the parity of this warpgroup's next round of stage i,
+    and `phase` is not kept.
     """
 
     depth: int
@@ -87,6 +94,13 @@ class Cursor:
     phase: Variable
     ready: Variable | None
     known: int | None = field(default=None, kw_only=True)
+    rounds: Variable | None = field(default=None, kw_only=True)
+
+    def parity(self, b: Builder) -> ir.Value:
+        """Of the round of the stage that is waited for."""
+        if self.rounds is None:
+            return self.phase.get()
+        return b.and_(b.op("arith.shrui", [b.i32], [self.rounds.get(), self.stage.get()]), 1)
 
     def at(self) -> ir.Value | int:
         """The stage."""
@@ -233,6 +247,8 @@ class State:
             index = b.shr(self.warp, per_unit.bit_length() - 1) if per_unit > 1 else self.warp
             return b.sub(index, self.first_warp // per_unit) if self.first_warp else index
 
+        if self.geometry.turns > 1:
+            return 0
         # a lone unit's index is LLVM's to fold: folded here, address sums change places in the PTX, then in the SASS
         if along[axis] == 1 and (axis or along[1] > 1):
             return 0
@@ -248,6 +264,13 @@ class State:
         self.unit(0)
         self.unit(1)
         return self._once.get("unit", 0)
+
+    @property
+    def turn(self) -> ir.Value | int:
+        """Index of this warpgroup among those of its role that take tiles by turns."""
+        b, warps = self.b, self.geometry.warps
+        first = self.first_warp // warps
+        return self.once("turn", lambda: b.sub(b.shr(self.warp, warps.bit_length() - 1), first))
 
     @property
     def warp_in_unit(self) -> ir.Value | int:
@@ -283,5 +306,6 @@ class State:
         if warps == 1:
             b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
         else:
-            operands = [b.add(self.unit(0), 1), b.constant(32 * warps)]
+            index = self.unit(0) if self.geometry.turns == 1 else self.turn
+            operands = [b.add(index, 1), b.constant(32 * warps)]
             b.op("nvvm.barrier", [], operands, operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1]))

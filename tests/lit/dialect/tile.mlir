@@ -109,8 +109,8 @@
       "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64} : (!sums, !c, !c_map, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_direct"({{.*}}) {pair = 1 : i64}
       "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
-    // CHECK-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
-    }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+    // CHECK-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+    }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     // CHECK-NEXT: "tile.drain"() : () -> ()
     "tile.drain"() : () -> ()
   // CHECK-NEXT: }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>} : () -> ()

@@ -170,7 +170,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "k", split = 1 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "k", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -182,7 +182,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64, 128>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64, 128>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -194,7 +194,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 0, 1>, group = 8 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 0, 1>, group = 8 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -206,7 +206,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 0 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 1, 1>, group = 0 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -218,7 +218,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 

@@ -65,7 +65,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 0 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 0 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -77,7 +77,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 2 : i64, tile = array<i64: 128, 64>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 2 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 

@@ -23,6 +23,6 @@ func.func @parts(%m: i32, %n: i32, %sums: memref<?xf32>, %counters: memref<?xi32
     // CHECK-NEXT: "tile.add_parts"({{.*}}) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : ({{.*}}, memref<?xf32>, i32) -> ()
     "tile.add_parts"(%t, %sums, %number) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
   // CHECK: }) {{{.*}}split = 4 : i64
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 4 : i64, tile = array<i64: 64, 64>} : (i32, i32) -> ()
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 4 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }

@@ -41,7 +41,7 @@
 // WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R1]], {{.*}}) {{.*}}wave = 1 : i64}
 // WINDOW-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64}
 // WINDOW-NEXT: "tile.store"(%[[SUM]]
-// WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 256, 128>}
+// WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 256, 128>, turns = 1 : i64}
 // WINDOW-NEXT: "tile.drain"
 // WINDOW-NEXT: }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>}
 // WINDOW: "tile.warp"
@@ -57,6 +57,66 @@
 // WINDOW: }) {label = "producer", registers = 40 : i64, warps = array<i64: 8, 12>}
 // WINDOW-NEXT: "tile.sync"() {scope = "cluster"}
 // WINDOW: cluster = array<i64: 1, 2>, shared_bytes = {{.*}}, sym_name = "C", threads = 384 : i64}
+
+// Two warpgroups take whole tiles by turns: each waits at full barriers of its own and passes over the other's K blocks
+// and windows; those who fill stages do so for whoever's turn the tile is.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,consumers=pingpong,stages=4 --emit tile | filecheck %s --check-prefix=TURNS
+// TURNS-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 2 : i64>
+// TURNS: %[[RING:.*]] = "tile.turn_ring"() {depth = 4 : i64, empty = 8 : i64, full = 1 : i64, offset = {{.*}}, turns = 2 : i64}
+// TURNS: "tile.role"
+// TURNS: %[[MINE:.*]] = "tile.warpgroup"
+// TURNS: %[[TURN:.*]] = "tile.cursor"() {depth = 2 : i64}
+// TURNS-NEXT: "tile.skip"(%[[TURN]], %[[MINE]])
+// TURNS-NEXT: %[[OWN:.*]] = "tile.of_turn"(%[[RING]], %[[TURN]])
+// TURNS-NEXT: %[[AT:.*]] = "tile.cursor"() {depth = 4 : i64}
+// TURNS-NEXT: %[[FIRST:.*]] = arith.muli %[[MINE]], %{{.*}} : i32
+// TURNS-NEXT: "tile.skip"(%[[AT]], %[[FIRST]])
+// TURNS: "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 128>, "registers">
+// TURNS: "tile.skip_windows"
+// TURNS: "tile.tiles"
+// TURNS: "tile.wait"(%[[OWN]], %[[AT]])
+// TURNS: "tile.release"(%[[OWN]], %[[AT]])
+// TURNS: "tile.store"
+// TURNS: "tile.skip"(%[[AT]], %{{.*}})
+// TURNS: "tile.skip_windows"
+// TURNS-NEXT: }) {{{.*}}, turns = 2 : i64}
+// TURNS: %[[WHOSE:.*]] = "tile.cursor"() {depth = 2 : i64}
+// TURNS: "tile.tiles"
+// TURNS: %[[THEIRS:.*]] = "tile.of_turn"(%[[RING]], %[[WHOSE]])
+// TURNS: "tile.acquire"(%[[THEIRS]]
+// TURNS: "tile.expect"(%[[THEIRS]]
+// TURNS: "tile.advance"(%[[WHOSE]])
+// TURNS-NEXT: }) {{{.*}}, turns = 1 : i64}
+
+// Two partial accumulators: a product is issued into one before the other is promoted. None is under way at the loop's
+// branch.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,partials=2,unroll=2 --emit tile | filecheck %s --check-prefix=PARTIALS
+// PARTIALS: %[[SUM:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+// PARTIALS-NEXT: %[[P:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+// PARTIALS-NEXT: %[[Q:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
+// PARTIALS-NEXT: %[[BEHIND:.*]] = "tile.cursor"
+// PARTIALS: "tile.mma"(%[[P]], {{.*}}, %[[FRONT:.*]]) {
+// PARTIALS-NEXT: "tile.advance"(%[[FRONT]])
+// PARTIALS-NEXT: "tile.peek"({{.*}}, %[[FRONT]])
+// PARTIALS: "tile.steps"
+// PARTIALS: "tile.wait"({{.*}}, %[[FRONT]])
+// PARTIALS-NEXT: "tile.mma"(%[[Q]], {{.*}}, %[[FRONT]]) {
+// PARTIALS: "tile.fetch"
+// PARTIALS-NEXT: "tile.mma_wait"(%[[P]]) {pending = 1 : i64}
+// PARTIALS-NEXT: "tile.release"({{.*}}, %[[BEHIND]])
+// PARTIALS-NEXT: "tile.advance"(%[[BEHIND]])
+// PARTIALS-NEXT: "tile.next_block"
+// PARTIALS-NEXT: "tile.promote"(%[[SUM]], %[[P]],
+// PARTIALS: "tile.mma"(%[[P]], {{.*}}, %[[FRONT]]) {
+// PARTIALS: "tile.mma_wait"(%[[Q]]) {pending = 1 : i64}
+// PARTIALS: "tile.promote"(%[[SUM]], %[[Q]],
+// PARTIALS-NEXT: "tile.mma_wait"(%[[P]]) {pending = 0 : i64}
+// PARTIALS-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 128 : i64, step = 256 : i64, unroll = 1 : i64}
+// PARTIALS: "tile.mma"(%[[Q]],
+// PARTIALS: "tile.promote"(%[[SUM]], %[[P]],
+// PARTIALS: "tile.mma_wait"(%[[Q]]) {pending = 0 : i64}
+// PARTIALS: "tile.promote"(%[[SUM]], %[[Q]],
+// PARTIALS-NEXT: "tile.store"
 
 // The windows' own copies: once for eight K blocks, for the cluster.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=ONCE

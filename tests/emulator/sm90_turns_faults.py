@@ -1,0 +1,67 @@
+"""Faults in kernels whose warpgroups take tiles by turns, and in those that promote under the next product."""
+
+from __future__ import annotations
+
+from tests.emulator.faults import EARLY, WRONG, Fault
+
+BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+TURNS = f"{BLOCKS} with consumers=pingpong, tile=64x64x128, cluster=1x1, stages=3"
+PARTIALS = f"{BLOCKS} with partials=2, tile=64x64x128, cluster=1x1, stages=3"
+SHORT = "C[m,n] = A[m,k] @ B[n,k] with consumers=pingpong, tile=64x128x64, cluster=1x1, stages=6"
+# three tiles for each of the four CTAs, of four K blocks in half a window; eight K blocks, of which a loop walks six;
+# one K block, so that epilogues meet
+SIZES = {TURNS: (140, 200, 512), PARTIALS: (140, 136, 1024), SHORT: (500, 264, 64)}
+
+LOST = ("deadlock", "barrier", WRONG, *EARLY)
+
+_PASS = r"add\.s32 \t(%r\d+), (%r\d+), 4;(?=\n\tadd\.s32 \t(%r\d+), \3, %r\d+;\n\tadd)"
+
+FAULTS = [
+    Fault("turns: a position passes over one K block too few", TURNS,
+          _PASS, r"add.s32 \t\1, \2, 3;", LOST),
+    Fault("turns: a position passes over one K block too many", TURNS,
+          _PASS, r"add.s32 \t\1, \2, 5;", LOST),
+    Fault("turns: the second warpgroup begins at the first one's stage", TURNS,
+          r"and\.b32 \t(%r\d+), %r\d+, 4;(?=\n\tshl\.b32)", r"mov.b32 \t\1, 0;", LOST),
+    Fault("turns: both begin with the same tile", TURNS,
+          r"mad\.lo\.s32 \t(%r\d+), %r\d+, (%r\d+), (%r\d+);\n\tshl\.b32 \t(%r\d+), \2, 1;",
+          r"mov.b32 \t\1, \3;\n\tshl.b32 \t\4, \2, 1;", LOST),
+    Fault("turns: each takes the other's tiles too", TURNS,
+          r"(mad\.lo\.s32 \t%r\d+, %r\d+, (%r\d+), %r\d+;\n)\tshl\.b32 \t(%r\d+), \2, 1;",
+          r"\1\tmov.b32 \t\3, \2;", LOST),
+    Fault("turns: stages are filled for the first alone", TURNS,
+          r"mad\.lo\.s32 \t(%r\d+), %r\d+, 24, (%r\d+);", r"mov.b32 \t\1, \2;", LOST),
+    Fault("turns: both wait at the first one's barriers", TURNS,
+          r"mad\.lo\.s32 \t(%r\d+), %r\d+, 24, (%r\d+);", r"mov.b32 \t\1, \2;", LOST, at=1),
+    Fault("turns: an empty barrier counts both", TURNS, r"mov\.b32 \t(%r\d+), 4;(?=\n\tmbarrier\.init)",
+          r"mov.b32 \t\1, 8;", ("deadlock",)),
+    Fault("turns: the rounds of a stage are not counted", TURNS,
+          r"shl\.b32 \t(%r\d+), %r\d+, %r\d+;\n\txor\.b32 \t(%r\d+), (%r\d+), \1;", r"mov.b32 \t\2, \3;", LOST),
+    Fault("turns: the round of another stage", TURNS,
+          r"shr\.u32 \t(%r\d+), (%r\d+), %r\d+;(?=\n\tand\.b32 \t%r\d+, \1, 1;)", r"shr.u32 \t\1, \2, 1;", LOST),
+    Fault("turns: a look at another's stage counts", TURNS,
+          r"setp\.ne\.b32 P1, (%r\d+), 0;", r"setp.ne.b32 P1, 1, 0;", LOST),
+    Fault("turns: the second begins at the first one's window", TURNS,
+          r"shl\.b32 \t(%r\d+), (%r\d+), 3;(?=\n\tadd\.s32 \t%r\d+, %r\d+, 63;)", r"mov.b32 \t\1, 0;", LOST),
+    Fault("turns: both stage results in one place", TURNS,
+          r"shl\.b32 \t(%r\d+), %r\d+, 13;(?=\n\tadd\.s32 \t%r\d+, %r\d+, \1;\n\tadd\.s32 \t%r\d+, %r\d+, 49152)",
+          r"mov.b32 \t\1, 0;", ("race", "in-flight", "proxy", WRONG)),
+    Fault("turns: one barrier for both", SHORT,
+          r"add\.s32 \t(%r\d+), %r\d+, 1;(?=\n\t// begin inline asm\n\tbar\.sync)",
+          r"mov.b32 \t\1, 1;", ("barrier", "race", "proxy", "deadlock", *EARLY)),
+    Fault("partials: a wait leaves two products under way", PARTIALS, r"wgmma\.wait_group\.sync\.aligned 1",
+          "wgmma.wait_group.sync.aligned 2", ("in-flight", "wgmma")),
+    Fault("partials: the second wait leaves two", PARTIALS, r"wgmma\.wait_group\.sync\.aligned 1",
+          "wgmma.wait_group.sync.aligned 2", ("in-flight", "wgmma"), at=1),
+    Fault("partials: the last wait leaves one", PARTIALS, r"wgmma\.wait_group\.sync\.aligned 0",
+          "wgmma.wait_group.sync.aligned 1", ("in-flight", "wgmma"), at=-1),
+    Fault("partials: a stage freed before its product is done", PARTIALS,
+          r"(\t// begin inline asm\n\twgmma\.wait_group\.sync\.aligned 1;\n\t// end inline asm\n)((?:.*\n){1,8}?"
+          r"\t@%p\d+ mbarrier\.arrive\.shared::cta[^\n]*\n\t// end inline asm\n)", r"\2\1", EARLY, at=1),
+    Fault("partials: the fence before the second accumulator dropped", PARTIALS, r"\twgmma\.fence\.sync\.aligned;\n",
+          "", ("wgmma",), at=1),
+    Fault("partials: the second accumulator not overwritten", PARTIALS, r"setp\.ne\.b32 p, 0, 0;",
+          "setp.ne.b32 p, 1, 0;", (WRONG,), at=1),
+    Fault("partials: the stage that is multiplied is freed", PARTIALS,
+          r"(@%p\d+ mbarrier\.arrive\.shared::cta\.b64 _), \[(%r\d+)\];", r"\1, [\2+8];", LOST, at=1),
+]  # fmt: skip
