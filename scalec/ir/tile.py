@@ -122,6 +122,7 @@ from scalec.ir.tile_types import (
     Tile,
     WindowType,
     WordsType,
+    atom_of,
     bits_of,
     element_of,
     int_of,
@@ -130,6 +131,7 @@ from scalec.ir.tile_types import (
     shared_bytes,
     stage_bytes,
     str_of,
+    swizzle_of,
     wave_rows,
 )
 
@@ -233,6 +235,7 @@ __all__ = [
     "WordsOp",
     "WordsType",
     "YieldOp",
+    "atom_of",
     "bits_of",
     "element_of",
     "int_of",
@@ -241,6 +244,7 @@ __all__ = [
     "shared_bytes",
     "stage_bytes",
     "str_of",
+    "swizzle_of",
     "wave_rows",
     "words_of",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, takes
+from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -25,6 +25,7 @@ from scalec.ir.tile_types import (
     int_of,
     shape_of,
     str_of,
+    swizzle_of,
     wave_rows,
 )
 from scalec.ir.verify import fail, verifier
@@ -88,7 +89,7 @@ class MmaOp(Tile.Operation, name="mma"):
         widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
         if widths[0] != widths[1]:
             return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
-        return in_step(op, None, op.a, op.b)
+        return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, op.b)
 
 
 class MmaWaitOp(Tile.Operation, name="mma_wait"):
@@ -399,10 +400,10 @@ class StoreOp(Tile.Operation, name="store"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
-        box, element, swizzle = shape_of(target), element_of(target), int_of(target.swizzle)
-        if element != element_of(staging) or swizzle != int_of(staging.swizzle):
+        box, element, swizzle = shape_of(target), element_of(target), swizzle_of(target)
+        if element != element_of(staging) or swizzle != swizzle_of(staging):
             return fail(
-                op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
+                op, f"stages {element_of(staging)} with swizzle {swizzle_of(staging)}, stores {element}, {swizzle}"
             )
         if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
             return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")

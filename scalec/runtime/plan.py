@@ -124,6 +124,12 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
             got=f"{len(t.shape)} indices, a box {a.box}, a swizzle of {a.swizzle} bytes",
             expected="two indices, a box of two extents, no swizzle",
         )
+    if a.atom != 16 and (a.swizzle, a.atom) != (128, 32):
+        raise UnsupportedError(
+            f"{what} has a swizzle of {a.swizzle} bytes that keeps {a.atom} together",
+            expected="16, or of 128 bytes 32",
+            fix=_NEWER,
+        )
     swizzles = " or ".join(map(str, PADDED_SWIZZLES))
     for fits, got, expected in (
         (t.dtype in PADDED_ELEMENTS, f"elements of {t.dtype}", ", ".join(PADDED_ELEMENTS)),
@@ -382,7 +388,7 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
         rows, columns = stored.TILE
         across, down = form.shape[1] // columns, form.shape[0] // rows
         extents, step = (TILE_WORDS * across, down), rows * columns * across
-        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle)
+        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle, argument.atom)
     item, order = stored.itemsize(t.dtype), stored.memory_order(t)
     strides, reach = [], item
     for inner, axis in pairwise(order):
@@ -394,7 +400,7 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
     if padded:  # checks.check_padded saw that these are whole bytes
         extents[0] = extents[0] * 8 // ELEMENT_TYPES[t.dtype].bits
     element = (PADDED_ELEMENTS if padded else MAP_ELEMENTS)[t.dtype]
-    return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle)
+    return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle, argument.atom)
 
 
 def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: int) -> None:

@@ -204,6 +204,7 @@ NAMES = [
     "blocked",
     "ones",
     "dynamic",
+    "transposed",
     "pair",
     "pair promoted",
     "pair unscaled",
