@@ -104,6 +104,12 @@ class MmaShape:
         return "tensor" if self.sums_in == "tensor" else self.operands_in
 
     @property
+    def adjacent_rows(self) -> int:
+        """Adjacent rows that each warp has of the sums, whatever the tile; of its own sums two waves, as most tiles
+        give it."""
+        return 2 * self.m if self.warps == 1 else self.m // self.warps
+
+    @property
     def wave(self) -> int:
         """Rows of a wave of sums in registers, of the warpgroup or warp that has them."""
         return WAVES["warp"] if self.sums_in == "tensor" else self.m

@@ -330,6 +330,9 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
 class QuantizeOp(Tile.Operation, name="quantize"):
     """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m.
 
+    `by_rows` 1: `block` adjacent rows of a column, all of one warp, for columns below n; read rows for columns, and the
+    reverse, in what follows.
+
     A block's scale is its largest magnitude over that of `element`, rounded to the type `scale`, as `scale.quantize`
     has it; the accumulator is multiplied by its reciprocal. `layout` and `stride` say where a scale goes: see
     scalec.formats.Granularity; `stride` counts scales from row to row ("row"), from block to block ("col") or i32 from
@@ -348,6 +351,7 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     m: ext.Operand[I32]
     n: ext.Operand[I32]
     block: ir.IntegerAttr
+    by_rows: ir.IntegerAttr
     element: ir.TypeAttr
     scale: ir.StringAttr
     layout: ir.StringAttr
@@ -363,16 +367,31 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             columns = block
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores scales into {op.target.type}, expected a memref")
-        if block < 8 or block % 8 or columns % block:
-            return fail(op, f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
+        if not flag(op, "by_rows", "ragged"):
+            return False
         if str_of(op.layout) not in LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:
             return fail(op, f"scales are {op.scale}, expected {', '.join(SCALES)}")
+        if int_of(op.by_rows):
+            return _by_rows(op)
+        if block < 8 or block % 8 or columns % block:
+            return fail(op, f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
         together = int_of(op.together)
         if together not in (1, 2, 4) or columns % (block * together) or (together > 1 and str_of(op.scale) == "f32"):
             return fail(op, f"{together} {op.scale} at once in {columns} columns, expected 1, or 2 or 4 bytes")
-        return flag(op, "ragged") and at_least(op, 0, "padding")
+        return at_least(op, 0, "padding")
+
+
+def _by_rows(op: ir.OpView) -> bool:
+    """Refuses blocks of rows that no warp has whole, or whose scales another one would have to find."""
+    rows, wave, block = shape_of(op.accumulator.type)[0], WAVES["warp"], int_of(op.block)
+    most = wave if str_of(op.accumulator.type.space) == "registers" else rows
+    if block < wave or block % wave or most % block:
+        return fail(op, f"blocks of {block} rows, of which a warp has {most}, expected a divisor, a multiple of {wave}")
+    if int_of(op.together) != 1 or int_of(op.exchange) >= 0:
+        return fail(op, f"{op.together} at once, exchanged at {op.exchange}, expected 1 and -1 for blocks of rows")
+    return at_least(op, 0, "padding")
 
 
 SCALES = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale)
@@ -420,6 +439,8 @@ class StoreOp(Tile.Operation, name="store"):
 
 class StoreDirectOp(Tile.Operation, name="store_direct"):
     """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once.
+
+    Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
 
     Element (row, column) goes to target[row * row_stride + column * column_stride].
     """

@@ -199,7 +199,7 @@ class Result:
 
     @property
     def block(self) -> int:
-        """Columns that share a scale, 1 where there is none."""
+        """Elements of a row that share a scale, 1 where there is none."""
         return self.scale.block if self.scale is not None else 1
 
     @property
@@ -236,6 +236,11 @@ class Problem:
         """The type of the scales that the instruction applies, "" where it applies none."""
         given = [s.type for o in (self.lhs, self.rhs) if (s := o.scale_in_mma) is not None]
         return next(iter(given), self.family.scales[0].type if self.family.scales else "")
+
+    @property
+    def block_columns(self) -> int:
+        """Columns of a tile that share a scale of the result; 1 where its rows do, or it has none."""
+        return 1 if self.swapped else self.result.block
 
     @property
     def has_scales(self) -> bool:

@@ -215,7 +215,7 @@ class SharedPlan:
 def exchanges(problem: Problem, schedule: Schedule) -> bool:
     """Whether a block of the result's scales is wider than a warp's columns, so that warps find its scale together."""
     assert schedule.tile is not None
-    return problem.result.block > schedule.tile[1] // units(problem, schedule)[1]
+    return problem.block_columns > schedule.tile[1] // units(problem, schedule)[1]
 
 
 def copied_columns(schedule: Schedule) -> int:
@@ -255,7 +255,7 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     least = TAKEN_COLUMNS
     if not promote:
         narrowest = min(s for s in problem.target.swizzles if s) * 8 // problem.result.element.bits
-        least = max(least, problem.result.block, narrowest if narrowest <= MOST_TAKEN else 0)
+        least = max(least, problem.block_columns, narrowest if narrowest <= MOST_TAKEN else 0)
     return math.gcd(columns, 1 << (least - 1).bit_length())
 
 
