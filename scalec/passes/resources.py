@@ -434,13 +434,30 @@ def most_accumulators(problem: Problem) -> int:
     Where N is not known, what is read at a row and a column of its own (`+ R[m,n]`, `+=`) is read one element at a
     time, and ptxas keeps the offset of each of a thread's columns. Of the kernels tried that read so, all 44 spilled at
     256x128, 18 of 20 at 128x256, and all 4 that read three such tensors at 128x128 (ptxas 13.5, 2026-11-21).
+
+    Blocks of scales along a tile's rows: each column has a scale and addresses of its own. On sm_90a all 3 kernels
+    tried with 128 accumulators spilled, and none of 4 with 64 (ptxas 13.0, 2026-11-21).
     """
+    if problem.swapped and problem.result.scale is not None:
+        return 64
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(reads_of_own(problem), 32)
 
 
 READ_REGISTERS = 40
 """Registers beyond OVERHEAD_REGISTERS of each tensor that is read so: with one, 192x128 spilled, and 192x64 with three,
 which leave 0 and 64 of 160; 128x128 and 128x64, which leave 72 and 136 of 232, did not (ptxas 13.0, 2026-11-21)."""
+
+
+STAGED_NARROW = 32
+"""Registers beyond OVERHEAD_REGISTERS of results of 8 bits that warps stage beside promotion: 128x128, which leaves 24
+of 232, spilled in all 8 kernels tried (e4m3, mxfp8, fp8_block, blocked e5m2; scales of 1x128 by 128x128 and by 1x128),
+and 128x64, which leaves 96, did not (sm_120a, ptxas 13.0, 2026-11-21)."""
+
+
+def staging_registers(problem: Problem, schedule: Schedule, promote: int) -> int:
+    """Registers of a thread that staging takes, where it is not decided that results leave directly."""
+    staged = schedule.epilogue != "direct" and not problem.swapped
+    return STAGED_NARROW if promote and staged and problem.family.warps == 1 and problem.result.element.bits == 8 else 0
 
 
 def reads_of_own(problem: Problem) -> int:

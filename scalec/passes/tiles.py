@@ -14,6 +14,7 @@ from scalec.passes.resources import (
     register_file,
     staged_columns,
     stages_that_fit,
+    staging_registers,
     threads,
     units,
 )
@@ -114,7 +115,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     pool = problem.target.entry_registers(entering) * entering
     if schedule.registers and register_file(problem, plan) > pool:
         return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
-    if free_registers(problem, plan, schedule.unroll or 1) < spare:
+    if free_registers(problem, plan, schedule.unroll or 1) < spare + staging_registers(problem, schedule, promote):
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
     if family.kernel == "shared":
         sums = tile[1] * family.m // WARPGROUP
