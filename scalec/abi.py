@@ -107,6 +107,7 @@ class Argument:
         axis: the tensor's axis that a stride speaks of.
         box: tensor map: extents of one copy, innermost first.
         swizzle: tensor map: bytes of the swizzle, 0 for none.
+        atom: tensor map: bytes that the swizzle keeps together: 16, or with one of 128 bytes 32.
         element: tensor map: how it sees the tensor. "": as its type, as bytes where that has 8 bits or fewer: packed
             elements stay packed, and the box counts their bytes along the first dimension. PADDED: as 4- or 6-bit
             elements that the copy pads, and the box counts elements. TILES: a `blocked` tensor, see there.
@@ -126,6 +127,7 @@ class Argument:
     axis: int = 0
     box: tuple[int, ...] = ()
     swizzle: int = 0
+    atom: int = 16
     element: str = ""
     permuted: int = 0
 

@@ -188,7 +188,7 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
     Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped.
 
     An ARG is a number, in:FILE.npy, inout:FILE.npy, out:TYPE[SHAPE] (unwritten), zeros:, iota: or random:TYPE[SHAPE],
-    or map:N/box=64x64/swizzle=128, the tensor map of buffer N.
+    or map:N/box=64x64/swizzle=128, the tensor map of buffer N, with /atom=32 where the swizzle keeps 32 bytes together.
 
     \b
     Examples:

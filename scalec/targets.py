@@ -21,6 +21,12 @@ MAX_BOX = 256
 """Elements of a bulk copy's box along one dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 
+ATOM = 16
+"""Bytes that a swizzle keeps together (PTX ISA 5.5.7), unless an instruction asks for more."""
+
+ATOMIC_SPAN = 128
+"""The one span, in bytes, of which a swizzle may keep more than ATOM together (PTX ISA 5.5.7, table 14)."""
+
 PADDED_ROW = 128
 """Elements of 4 or 6 bits that a padding copy moves of a row, and that the rows of its tensor are multiples of (CUDA
 driver API, cuTensorMapEncodeTiled: boxDim and globalDim of 16U4_ALIGN16B and 16U6_ALIGN16B)."""
@@ -58,6 +64,7 @@ class MmaShape:
         short_sums: whether it sums in fewer bits than FP32 has, so that sums must leave it every so often.
         container_bits: bits that an element takes in shared memory, whatever its type; 0: as many as its type.
         transposed_bits: likewise of an operand stored with M or N contiguous; 0: as many as otherwise.
+        transposed_atom: bytes that the swizzle of such an operand keeps together.
         pair_n: the column counts it may have where a pair of CTAs executes it together, each with `m` rows of its own
             and half of B's rows; empty where none can.
     """
@@ -75,6 +82,7 @@ class MmaShape:
     short_sums: bool = False
     container_bits: int = 0
     transposed_bits: int = 0
+    transposed_atom: int = ATOM
     k_major: frozenset[str] = frozenset()
     pair_n: range = range(0)
 
@@ -94,6 +102,12 @@ class MmaShape:
     def kernel(self) -> str:
         """The kind of kernel it is for, by where its operands and its sums are: "shared", "registers" or "tensor"."""
         return "tensor" if self.sums_in == "tensor" else self.operands_in
+
+    @property
+    def adjacent_rows(self) -> int:
+        """Adjacent rows that each warp has of the sums, whatever the tile; of its own sums two waves, as most tiles
+        give it."""
+        return 2 * self.m if self.warps == 1 else self.m // self.warps
 
     @property
     def wave(self) -> int:
@@ -263,7 +277,7 @@ def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
 # ones.
 # Transposed operands (9.7.16.10.1, 9.7.16.10.3): of all kinds but mxf4 and mxf4nvf4, in the kinds of 8 bits those of 8
 # bits alone (CUTLASS transposes padded ones too; the table of 9.7.16.10.3 has no such row). tf32 only in the 128-byte
-# swizzle of 32-byte atoms (9.7.16.10.1), which our bulk copies do not make.
+# swizzle of 32-byte atoms, which is for nothing else (9.7.16.10.1).
 _NARROW = frozenset({"e3m2", "e2m3", "e2m1"})
 _SM100_MMA = (
     _tensor_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), reads_mn_major=False),
@@ -281,7 +295,7 @@ _SM100_MMA = (
     ),
     _tensor_mma(16, "bf16", transposes=True),
     _tensor_mma(16, "f16", transposes=True),
-    _tensor_mma(8, "tf32"),
+    _tensor_mma(8, "tf32", transposes=True, transposed_atom=32),
 )
 
 _LAUNCH = 0.5e-6

@@ -219,7 +219,7 @@ def _buffer(text: str, number: int, memory: GlobalMemory, seed: int) -> _Buffer 
 
 
 def _tensor_map(text: str, buffers: dict[int, _Buffer]) -> bytes:
-    """map:N/box=64x64[/swizzle=128][/element=u8]: a tensor map over the whole of buffer N, sizes innermost last."""
+    """map:N/box=64x64[/swizzle=128][/atom=32][/element=u8]: a tensor map over all of buffer N, sizes innermost last."""
     from scalec.emulator.layouts.tensor_map import TensorMap, encode
 
     which, *settings = text.removeprefix("map:").split("/")
@@ -231,10 +231,11 @@ def _tensor_map(text: str, buffers: dict[int, _Buffer]) -> bytes:
         not which.isdigit()
         or int(which) not in buffers
         or "box" not in fields
-        or set(fields) - {"box", "swizzle", "element"}
+        or set(fields) - {"box", "swizzle", "atom", "element"}
     ):
         raise ScalecError(
-            f"argument {text!r}", expected="map:N/box=ROWSxCOLUMNS[/swizzle=128][/element=TYPE], N an earlier buffer"
+            f"argument {text!r}",
+            expected="map:N/box=ROWSxCOLUMNS[/swizzle=128][/atom=32][/element=TYPE], N an earlier buffer",
         )
     buffer = buffers[int(which)]
     item = buffer.dtype.itemsize
@@ -253,6 +254,7 @@ def _tensor_map(text: str, buffers: dict[int, _Buffer]) -> bytes:
             tuple(int(b) for b in reversed(fields["box"].split("x"))),
             (1,) * len(extents),
             swizzle=int(fields.get("swizzle", 0)),
+            atomicity=f"{fields.get('atom', 16)}B",
         )
     )
 

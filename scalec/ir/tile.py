@@ -123,6 +123,7 @@ from scalec.ir.tile_types import (
     Tile,
     WindowType,
     WordsType,
+    atom_of,
     bits_of,
     element_of,
     int_of,
@@ -132,6 +133,7 @@ from scalec.ir.tile_types import (
     shared_bytes,
     stage_bytes,
     str_of,
+    swizzle_of,
     wave_rows,
 )
 
@@ -240,6 +242,7 @@ __all__ = [
     "WordsOp",
     "WordsType",
     "YieldOp",
+    "atom_of",
     "bits_of",
     "element_of",
     "int_of",
@@ -249,6 +252,7 @@ __all__ = [
     "shared_bytes",
     "stage_bytes",
     "str_of",
+    "swizzle_of",
     "wave_rows",
     "words_of",
 ]

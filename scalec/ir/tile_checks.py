@@ -7,9 +7,9 @@ from math import prod
 from typing import Any
 
 from scalec.ir.mlir import ir
-from scalec.ir.tile_types import WindowType, bits_of, element_of, int_of, ints_of, shape_of
+from scalec.ir.tile_types import WindowType, atom_of, bits_of, element_of, int_of, ints_of, shape_of, swizzle_of
 from scalec.ir.verify import fail
-from scalec.targets import MAX_BOX
+from scalec.targets import ATOM, MAX_BOX
 
 
 def at_least(op: ir.OpView, low: int, *names: str) -> bool:
@@ -91,6 +91,14 @@ def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
     return True
 
 
+def plainly_swizzled(op: ir.OpView, *tiles: ir.Value) -> bool:
+    """Refuses tiles whose swizzle keeps together more than 16 bytes, where they are read as if it did not."""
+    for value in tiles:
+        if atom_of(value.type) != ATOM:
+            return fail(op, f"reads a tile whose swizzle keeps together {atom_of(value.type)} bytes, expected {ATOM}")
+    return True
+
+
 MAX_TRANSACTION = (1 << 20) - 1
 """Bytes that a barrier can expect (PTX ISA 9.7.13.15, mbarrier: range of the tx-count)."""
 
@@ -102,7 +110,7 @@ def copies(op: ir.OpView, panels: bool = False) -> bool:
         if box[1:3] != (2, 4) or min(box) < 1:
             return fail(op, f"box {list(box)} permutes rows, expected [columns, 2, 4, of each 8, groups]")
         box = (box[0], prod(box[1:]))
-    swizzled = box[0] * bits_of(element_of(op.source.type)) == 8 * int_of(op.source.type.swizzle)
+    swizzled = box[0] * bits_of(element_of(op.source.type)) == 8 * swizzle_of(op.source.type)
     panel = panels and swizzled and tile[1] % box[0] == 0
     if len(box) != 2 or box[1] != tile[0] or not (box[0] == tile[1] or panel):
         return fail(op, f"box {list(box)} (innermost first) does not fill a tile of {list(tile)}")
@@ -110,8 +118,10 @@ def copies(op: ir.OpView, panels: bool = False) -> bool:
         return fail(op, f"box {list(box)} is larger than {MAX_BOX} elements along a dimension")
     if element_of(op.source.type) != element_of(op.target.type):
         return fail(op, f"copies {element_of(op.source.type)} into a tile of {element_of(op.target.type)}")
-    if int_of(op.source.type.swizzle) != int_of(op.target.type.swizzle):
-        return fail(op, f"swizzles differ: {int_of(op.source.type.swizzle)} and {int_of(op.target.type.swizzle)}")
+    if swizzle_of(op.source.type) != swizzle_of(op.target.type):
+        return fail(op, f"swizzles differ: {swizzle_of(op.source.type)} and {swizzle_of(op.target.type)}")
+    if atom_of(op.source.type) != atom_of(op.target.type):
+        return fail(op, f"swizzles keep together {atom_of(op.source.type)} and {atom_of(op.target.type)} bytes")
     multicast = int_of(op.multicast)
     return 0 <= multicast <= 2 or fail(op, f"multicast is {multicast}, expected 0, or of 1 or 2 different tiles")
 

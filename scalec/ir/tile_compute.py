@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, takes
+from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -25,6 +25,7 @@ from scalec.ir.tile_types import (
     int_of,
     shape_of,
     str_of,
+    swizzle_of,
     wave_rows,
 )
 from scalec.ir.verify import fail, verifier
@@ -88,7 +89,7 @@ class MmaOp(Tile.Operation, name="mma"):
         widths = [bits_of(element_of(v.type)) for v in (op.a, op.b)]
         if widths[0] != widths[1]:
             return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
-        return in_step(op, None, op.a, op.b)
+        return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, op.b)
 
 
 class MmaWaitOp(Tile.Operation, name="mma_wait"):
@@ -329,6 +330,9 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
 class QuantizeOp(Tile.Operation, name="quantize"):
     """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m.
 
+    `by_rows` 1: `block` adjacent rows of a column, all of one warp, for columns below n; read rows for columns, and the
+    reverse, in what follows.
+
     A block's scale is its largest magnitude over that of `element`, rounded to the type `scale`, as `scale.quantize`
     has it; the accumulator is multiplied by its reciprocal. `layout` and `stride` say where a scale goes: see
     scalec.formats.Granularity; `stride` counts scales from row to row ("row"), from block to block ("col") or i32 from
@@ -347,6 +351,7 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     m: ext.Operand[I32]
     n: ext.Operand[I32]
     block: ir.IntegerAttr
+    by_rows: ir.IntegerAttr
     element: ir.TypeAttr
     scale: ir.StringAttr
     layout: ir.StringAttr
@@ -362,16 +367,31 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             columns = block
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores scales into {op.target.type}, expected a memref")
-        if block < 8 or block % 8 or columns % block:
-            return fail(op, f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
+        if not flag(op, "by_rows", "ragged"):
+            return False
         if str_of(op.layout) not in LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:
             return fail(op, f"scales are {op.scale}, expected {', '.join(SCALES)}")
+        if int_of(op.by_rows):
+            return _by_rows(op)
+        if block < 8 or block % 8 or columns % block:
+            return fail(op, f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
         together = int_of(op.together)
         if together not in (1, 2, 4) or columns % (block * together) or (together > 1 and str_of(op.scale) == "f32"):
             return fail(op, f"{together} {op.scale} at once in {columns} columns, expected 1, or 2 or 4 bytes")
-        return flag(op, "ragged") and at_least(op, 0, "padding")
+        return at_least(op, 0, "padding")
+
+
+def _by_rows(op: ir.OpView) -> bool:
+    """Refuses blocks of rows that no warp has whole, or whose scales another one would have to find."""
+    rows, wave, block = shape_of(op.accumulator.type)[0], WAVES["warp"], int_of(op.block)
+    most = wave if str_of(op.accumulator.type.space) == "registers" else rows
+    if block < wave or block % wave or most % block:
+        return fail(op, f"blocks of {block} rows, of which a warp has {most}, expected a divisor, a multiple of {wave}")
+    if int_of(op.together) != 1 or int_of(op.exchange) >= 0:
+        return fail(op, f"{op.together} at once, exchanged at {op.exchange}, expected 1 and -1 for blocks of rows")
+    return at_least(op, 0, "padding")
 
 
 SCALES = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale)
@@ -402,10 +422,10 @@ class StoreOp(Tile.Operation, name="store"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         staging, target, (rows, columns) = op.staging.type, op.target.type, shape_of(op.accumulator.type)
-        box, element, swizzle = shape_of(target), element_of(target), int_of(target.swizzle)
-        if element != element_of(staging) or swizzle != int_of(staging.swizzle):
+        box, element, swizzle = shape_of(target), element_of(target), swizzle_of(target)
+        if element != element_of(staging) or swizzle != swizzle_of(staging):
             return fail(
-                op, f"stages {element_of(staging)} with swizzle {int_of(staging.swizzle)}, stores {element}, {swizzle}"
+                op, f"stages {element_of(staging)} with swizzle {swizzle_of(staging)}, stores {element}, {swizzle}"
             )
         if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
             return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
@@ -422,6 +442,8 @@ class StoreOp(Tile.Operation, name="store"):
 
 class StoreDirectOp(Tile.Operation, name="store_direct"):
     """Rounds the accumulator and stores it from registers, within (m, n); `pair` 1 stores two columns at once.
+
+    Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
 
     Element (row, column) goes to target[row * row_stride + column * column_stride].
     """

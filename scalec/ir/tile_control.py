@@ -15,12 +15,15 @@ from scalec.ir.tile_types import (
     RingType,
     SharedType,
     Tile,
+    atom_of,
     int_of,
     ints_of,
     shared_bytes,
     str_of,
+    swizzle_of,
 )
 from scalec.ir.verify import fail, verifier
+from scalec.targets import ATOM, ATOMIC_SPAN
 
 # ---------------------------------------------------------------------------------------------- kernel and its roles
 
@@ -221,10 +224,12 @@ class SharedOp(Tile.Operation, name="shared"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        swizzle = int_of(op.result.type.swizzle)
+        swizzle, atom = swizzle_of(op.result.type), atom_of(op.result.type)
         align = {0: 128, 32: 256, 64: 512, 128: 1024}.get(swizzle)
         if align is None:
             return fail(op, f"swizzle of {swizzle} bytes, expected 0, 32, 64 or 128")
+        if atom != ATOM and (atom, swizzle) != (32, ATOMIC_SPAN):
+            return fail(op, f"swizzle of {swizzle} bytes keeps {atom} together, expected 16, or of 128 bytes 32")
         if int_of(op.offset) % align or int_of(op.offset) < 0:
             return fail(
                 op, f"offset {int_of(op.offset)} is not a multiple of {align} (the period of a {swizzle}-byte swizzle)"

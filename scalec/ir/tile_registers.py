@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, in_step, maker
+from scalec.ir.tile_checks import at_least, flag, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import (
     I32,
     ByteScalesType,
@@ -64,6 +64,8 @@ class LoadOp(Tile.Operation, name="load"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not (at_least(op, 0, "step") and flag(op, "transpose") and in_step(op, None, op.source)):
+            return False
+        if not plainly_swizzled(op, op.source):
             return False
         (rows, depth), tile = shape_of(op.target.type), shape_of(op.source.type)
         tile_rows, tile_k = tile[::-1] if int_of(op.transpose) else tile

@@ -5,7 +5,7 @@
 from math import prod
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, in_step, maker
+from scalec.ir.tile_checks import at_least, flag, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -15,15 +15,17 @@ from scalec.ir.tile_types import (
     SharedType,
     SumsType,
     Tile,
+    atom_of,
     bits_of,
     element_of,
     int_of,
     ints_of,
     shape_of,
     str_of,
+    swizzle_of,
 )
 from scalec.ir.verify import fail, verifier
-from scalec.targets import WAVES
+from scalec.targets import ATOM, WAVES
 
 WORD_ROWS = 128
 """Rows whose words one tcgen05.cp brings: 32 lanes of four columns (PTX ISA 9.7.16.9.2, .32x128b); as many as a tile of
@@ -252,7 +254,7 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
         if not at_least(op, 1, "k"):
             return False
         for side, mn, value in (("A", op.a_mn, op.a), ("B", op.b_mn, op.b)):
-            if int_of(mn) and not _transposable(op, side, value.type):
+            if not (_transposable(op, side, value.type) if int_of(mn) else plainly_swizzled(op, value)):
                 return False
         for side, named in (("a", op.a_element), ("b", op.b_element)):
             stored, element = element_of((op.a if side == "a" else op.b).type), ir.TypeAttr(named).value
@@ -345,12 +347,14 @@ class HasRowsOp(Tile.Operation, name="has_rows"):
 def _transposable(op: ir.OpView, side: str, tile: ir.Type) -> bool:
     """Refuses a tile of [K, rows] that the tensor core cannot read so (PTX ISA 9.7.16.10.1, 9.7.16.10.3).
 
-    Elements of 4 and 6 bits lie in tiles of i8; those of 32 bits are for another swizzle.
+    Elements of 4 and 6 bits lie in tiles of i8; the swizzle of those of 32 bits keeps 32 bytes together.
     """
-    (depth, rows), swizzle, element = shape_of(tile), int_of(tile.swizzle), element_of(tile)
+    (depth, rows), swizzle, element = shape_of(tile), swizzle_of(tile), element_of(tile)
     bits = bits_of(element)
-    if str(element) == "i8" or bits not in (8, 16):
-        return fail(op, f"{side} is [K, rows] of {element}, expected a type of 8 or 16 bits")
+    if str(element) == "i8" or bits not in (8, 16, 32):
+        return fail(op, f"{side} is [K, rows] of {element}, expected a type of 8, 16 or 32 bits")
+    if atom_of(tile) != (atom := 32 if bits == 32 else ATOM):
+        return fail(op, f"{side} is [K, rows] of {element}, its swizzle keeps {atom_of(tile)} bytes, expected {atom}")
     if not swizzle or rows * bits // 8 % swizzle:
         return fail(op, f"K of {side} has rows of {rows * bits // 8} bytes, no panels of a swizzle of {swizzle}")
     if depth % int_of(op.k):

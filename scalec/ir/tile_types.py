@@ -5,7 +5,7 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.targets import WAVES
+from scalec.targets import ATOM, WAVES
 
 I32 = ir.IntegerType[32]
 I1 = ir.IntegerType[1]
@@ -22,7 +22,7 @@ class Tile(ext.Dialect, name="tile"):
 
 
 class DescriptorType(Tile.Type, name="descriptor"):
-    """A global tensor as bulk copies see it: box (innermost first), element type, swizzle bytes.
+    """A global tensor as bulk copies see it: box (innermost first), element type, swizzle as of a shared tile.
 
     A box of five extents, [columns, 2, 4, H, G], permutes rows, of which it has G times 8 H: of each 8 H, number
     2H q + 2h + e comes as number 8h + 2q + e (e < 2, q < 4, h < H). The sums of a product with such a B have their
@@ -35,8 +35,9 @@ class DescriptorType(Tile.Type, name="descriptor"):
 
 
 class SharedType(Tile.Type, name="buffer"):
-    """A ring of tiles in shared memory: shape of one tile (rows, columns), element type, swizzle bytes, stages.
+    """A ring of tiles in shared memory: shape of one tile (rows, columns), element type, swizzle, stages.
 
+    The swizzle is its bytes, or (bytes, atom) where it keeps `atom` bytes together and not 16 (PTX ISA 5.5.7).
     No row of a swizzled tile is longer in memory than its swizzle. A wider tile is a sequence of panels: the first
     columns of all rows, as many as the swizzle has bytes for, then the next columns of all rows (where `store` stages
     results: of all rows of a wave).
@@ -151,6 +152,21 @@ def str_of(attribute: ir.Attribute) -> str:
 def bits_of(t: ir.Type) -> int:
     """Storage bits of an element type: tf32 is stored as f32."""
     return 32 if str(t) == "tf32" else t.width
+
+
+def swizzle_of(t: ir.Type) -> int:
+    """Bytes of the swizzle of a shared tile or a descriptor, 0 for none."""
+    return _swizzle(t)[0]
+
+
+def atom_of(t: ir.Type) -> int:
+    """Bytes that it keeps together."""
+    return _swizzle(t)[1]
+
+
+def _swizzle(t: ir.Type) -> tuple[int, int]:
+    swizzle = t.swizzle.maybe_downcast()
+    return tuple(swizzle) if isinstance(swizzle, ir.DenseI64ArrayAttr) else (int_of(swizzle), ATOM)
 
 
 def wave_rows(t: ir.Type) -> int:

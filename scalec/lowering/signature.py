@@ -121,6 +121,7 @@ def spec(
             axis=tile.int_of(d["axis"]),
             box=tile.ints_of(d["box"]),
             swizzle=tile.int_of(d["swizzle"]),
+            atom=tile.int_of(d["atom"]),
             element=_text(d, "element"),
             permuted=tile.int_of(d["permuted"]),
         )

@@ -168,7 +168,8 @@ def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> No
     if reason:
         step = _panel(problem, operand) * (schedule.cta_group if axis else 1)
         raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
-    fitting = [s for s in problem.target.swizzles if s and row % s == 0 and not (operand.padded and s < PADDED_ROW)]
+    able = (s for s in operand.swizzles(problem.target) if s and not (operand.padded and s < PADDED_ROW))
+    fitting = [s for s in able if row % s == 0]
     if swizzle not in fitting:
         raise ScheduleError(
             f"a row of the tile of {operand.name}, contiguous along {operand.rows}, is {row} bytes and {field} = "
@@ -184,7 +185,7 @@ def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> No
 
 def _panel(problem: Problem, operand: Operand) -> int:
     """Rows of the narrowest panel."""
-    narrowest = min(s for s in problem.target.swizzles if s)
+    narrowest = min(s for s in operand.swizzles(problem.target) if s)
     return PADDED_ROW if operand.padded else narrowest * 8 // operand.shared_bits
 
 
@@ -328,7 +329,7 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
     if schedule.swizzle_c == 0 or row % schedule.swizzle_c:
         raise ScheduleError(
             f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
-            fix=f"swizzle_c={widest(problem.target, row)}",
+            fix=f"swizzle_c={widest(problem.target.swizzles, row)}",
         )
 
 

@@ -46,9 +46,9 @@ class ChooseSwizzle:
         return schedule.with_fields(
             staged=plan.staged if epilogue == "bulk" else 0,
             panels=plan.panels if epilogue == "bulk" else 0,
-            swizzle_a=widest(problem.target, tile_row(problem.lhs, schedule.tile[0], schedule.tile[2])),
-            swizzle_b=widest(problem.target, tile_row(problem.rhs, copied_columns(schedule), schedule.tile[2])),
-            swizzle_c=widest(problem.target, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
+            swizzle_a=operand_swizzle(problem, problem.lhs, schedule.tile[0], schedule.tile[2]),
+            swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(schedule), schedule.tile[2]),
+            swizzle_c=widest(problem.target.swizzles, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )
 
@@ -81,7 +81,7 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
     panels, staged = schedule.panels, schedule.staged
     if panels is None:
         row = staged_row(problem, schedule)
-        most = row // (schedule.swizzle_c or widest(problem.target, row) or row)
+        most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
         panels = PANELS if wide and not staged and problem.family.sums_in == "registers" and most > PANELS else 0
     if staged is not None:
         return schedule.with_fields(panels=panels)
@@ -96,14 +96,14 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
     return schedule.with_fields(panels=0, staged=0 if all_ >= min(one, none) else 1)
 
 
-def widest(target: Target, row: int) -> int:
-    """The widest swizzle that divides a row of `row` bytes."""
-    return next(s for s in target.swizzles if s == 0 or row % s == 0)
+def widest(swizzles: tuple[int, ...], row: int) -> int:
+    """The widest of `swizzles` that divides a row of `row` bytes."""
+    return next(s for s in swizzles if s == 0 or row % s == 0)
 
 
-def tile_row(operand: Operand, rows: int, depth: int) -> int:
-    """Bytes of a row of an operand's tile in shared memory, of `rows` rows of the operand by `depth` of K."""
-    return operand.shared_bytes(rows if operand.mn_major else depth)
+def operand_swizzle(problem: Problem, operand: Operand, rows: int, depth: int) -> int:
+    """The widest swizzle of an operand's tile, of `rows` rows of the operand by `depth` of K."""
+    return widest(operand.swizzles(problem.target), operand.shared_bytes(rows if operand.mn_major else depth))
 
 
 def no_panels(target: Target, operand: Operand, rows: int) -> str:
@@ -111,7 +111,7 @@ def no_panels(target: Target, operand: Operand, rows: int) -> str:
     row = operand.shared_bytes(rows)
     if operand.padded and rows % PADDED_ROW:
         return f"a tile of {rows} of {operand.rows}: {operand.name} is copied {PADDED_ROW} at a time"
-    if not operand.padded and not widest(target, row):
+    if not operand.padded and not widest(operand.swizzles(target), row):
         return f"a tile of {rows} of {operand.rows}, {row} bytes of {operand.name}: no swizzle divides it"
     return ""
 
@@ -137,6 +137,6 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         row = result.element.bytes(n.size)
         return f"a row of {result.name} is {row} bytes ({n.name} = {n.size}), not a multiple of {target.tma_align}"
     row = staged_row(problem, schedule)
-    if not widest(target, row):
+    if not widest(target.swizzles, row):
         return f"a row of the staged tile is {row} bytes: no swizzle divides it"
     return ""

@@ -205,8 +205,11 @@ fast as cuBLASLt: 1.51 against 0.94 at one row, 1.40 against 1.05 at 16; at 64 r
 def _swaps(problem: Problem, schedule: Schedule) -> bool:
     """Whether the transposed result is computed: few rows, which instructions are narrower than high for.
 
-    Not where a field was decided that would change its meaning, nor where results are to leave by bulk copies of rows.
+    Not where a field was decided that would change its meaning, nor where results are to leave by bulk copies of rows,
+    nor where blocks of the result's scales ask for more rows of each warp than narrow tiles have.
     """
+    if problem.family.warps == 1 and problem.result.block > problem.family.m:
+        return False
     if schedule.epilogue == "bulk" or schedule.staged or any(getattr(schedule, name) is not None for name in TURNED):
         return False
     return problem.m.largest is not None and problem.m.largest <= SWAP and not no_swap(problem)

@@ -9,6 +9,7 @@ from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.targets import ATOM
 
 _PREDICATES = {"eq": 0, "lt": 6}  # arith.cmpi; lt unsigned
 
@@ -23,6 +24,7 @@ class Source:
     axis: int = 0
     box: tuple[int, ...] = ()
     swizzle: int = 0
+    atom: int = ATOM
     element: str = ""
     permuted: int = 0
     align: int = 0
@@ -37,6 +39,10 @@ def attribute(value: Any) -> ir.Attribute:
     if isinstance(value, int):
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
     return ir.DenseI64ArrayAttr.get(list(value))
+
+
+def _swizzle(bytes: int, atom: int) -> ir.Attribute:
+    return attribute(bytes if atom == ATOM else (bytes, atom))
 
 
 class Emitter:
@@ -105,13 +111,13 @@ class Emitter:
         """A `tile` type without parameters."""
         return ir.Type.parse(f"!tile.{name}")
 
-    def descriptor(self, box: tuple[int, ...], element: ir.Type, swizzle: int) -> ir.Type:
+    def descriptor(self, box: tuple[int, ...], element: ir.Type, swizzle: int, atom: int = ATOM) -> ir.Type:
         """`!tile.descriptor`."""
-        return tile.DescriptorType.get(attribute(box), element, attribute(swizzle))
+        return tile.DescriptorType.get(attribute(box), element, _swizzle(swizzle, atom))
 
-    def buffer(self, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int) -> ir.Type:
+    def buffer(self, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int, atom: int = ATOM) -> ir.Type:
         """`!tile.buffer`."""
-        return tile.SharedType.get(attribute(tuple(shape)), element, attribute(swizzle), attribute(stages))
+        return tile.SharedType.get(attribute(tuple(shape)), element, _swizzle(swizzle, atom), attribute(stages))
 
     def accumulator(self, rows: int, columns: int, space: str = "registers") -> ir.Type:
         """`!tile.accumulator`."""

@@ -82,11 +82,12 @@ class Epilogue(Frame):
 
     def quantize(self, accumulator: ir.Value, scale: ResultScale, element: ir.Type, place: list[ir.Value]) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""
-        e, i64, n = self.e, ir.IntegerType.get_signless(64), self.problem.n
+        e, i64, by_rows = self.e, ir.IntegerType.get_signless(64), self.problem.swapped
+        n = self.problem.m if by_rows else self.problem.n
         memory = e.memory(self.function.body.blocks[0].operations[-1].operands[scale.index].type)
         words = scale.layout in ("packed", "blocked")
         padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
-        together = self.scales_together(scale, accumulator.type)
+        together = 1 if by_rows else self.scales_together(scale, accumulator.type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
         outer = {"row": 0, "col": 1, "packed": 1}.get(scale.layout)  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else e.parameter(self.body, i64, Source("stride", scale.name, axis=outer))
@@ -94,6 +95,7 @@ class Epilogue(Frame):
             "tile.quantize",
             operands=[accumulator, target, stride, *place],
             block=scale.block,
+            by_rows=int(by_rows),
             element=ir.TypeAttr.get(element),
             scale=scale.type,
             layout=scale.layout,

@@ -30,6 +30,7 @@ from scalec.passes.resources import (
     word_rows,
 )
 from scalec.passes.words import WordPlan
+from scalec.targets import ATOM
 
 
 @dataclass(frozen=True)
@@ -164,12 +165,14 @@ class Frame:
                 operand.name,
                 box=box,
                 swizzle=side.swizzle,
+                atom=operand.atom,
                 element=PADDED if operand.padded else "",
                 permuted=side.permuted,
                 align=operand.align,
             )
-            h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle), source)
-            h.tiles[side.label] = self.shared(side.label, side.shape(depth), element, side.swizzle, s.stages)
+            h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle, operand.atom), source)
+            shape = side.shape(depth)
+            h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, s.stages, operand.atom)
             name, plan = f"{side.label}_scale", self.word_plan(side)
             if plan is not None and plan.tiles:
                 pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
@@ -251,10 +254,12 @@ class Frame:
     def give_back(self, h: Handles) -> None:
         """What the kernel does when all roles are done."""
 
-    def shared(self, name: str, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int) -> ir.Value:
+    def shared(
+        self, name: str, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int, atom: int = ATOM
+    ) -> ir.Value:
         return self.e.op(
             "tile.shared",
-            [self.e.buffer(shape, element, swizzle, stages)],
+            [self.e.buffer(shape, element, swizzle, stages, atom)],
             offset=self.plan[name].offset,
         ).result
 

@@ -13,7 +13,7 @@ from typing import Any
 from scalec.formats import ElementType, element_spelled
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, element
-from scalec.targets import MmaShape, Target
+from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
 PROMOTION_BLOCK = 128
 """K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes."""
@@ -90,6 +90,7 @@ class Operand:
         scales: its scales that are applied before the sum over K, innermost level first.
         shared_bits: bits of an element in shared memory.
         align: bytes that its address and its outer stride must be multiples of.
+        atom: bytes that the swizzle of its tile keeps together.
     """
 
     argument_index: int
@@ -100,6 +101,7 @@ class Operand:
     scales: tuple[Scale, ...]
     shared_bits: int
     align: int
+    atom: int = ATOM
 
     @property
     def padded(self) -> bool:
@@ -120,6 +122,10 @@ class Operand:
     def scale_in_mma(self) -> Scale | None:
         """The scale that the instruction applies, None where it has none (the instruction then takes ones)."""
         return next((s for s in self.scales if s.in_mma), None)
+
+    def swizzles(self, target: Target) -> tuple[int, ...]:
+        """Byte widths that the swizzle of its tile may have, widest first, 0 for none."""
+        return tuple(s for s in target.swizzles if self.atom == ATOM or s in (0, ATOMIC_SPAN))
 
     def shared_bytes(self, count: int) -> int:
         """Bytes that `count` adjacent elements take in shared memory."""
@@ -193,7 +199,7 @@ class Result:
 
     @property
     def block(self) -> int:
-        """Columns that share a scale, 1 where there is none."""
+        """Elements of a row that share a scale, 1 where there is none."""
         return self.scale.block if self.scale is not None else 1
 
     @property
@@ -230,6 +236,11 @@ class Problem:
         """The type of the scales that the instruction applies, "" where it applies none."""
         given = [s.type for o in (self.lhs, self.rhs) if (s := o.scale_in_mma) is not None]
         return next(iter(given), self.family.scales[0].type if self.family.scales else "")
+
+    @property
+    def block_columns(self) -> int:
+        """Columns of a tile that share a scale of the result; 1 where its rows do, or it has none."""
+        return 1 if self.swapped else self.result.block
 
     @property
     def has_scales(self) -> bool:

@@ -21,7 +21,7 @@ from scalec.passes.problem import (
     family_of,
 )
 from scalec.passes.read_epilogue import EpilogueReader, element_of
-from scalec.targets import PADDED_ALIGN, PADDED_ROW, MmaShape
+from scalec.targets import ATOM, PADDED_ALIGN, PADDED_ROW, MmaShape
 
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
@@ -153,7 +153,8 @@ class Reader(EpilogueReader):
             scales = tuple(self.transposed(s, name, rows, k) for s in scales)
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
-        return Operand(index, name, element, rows.name, rows.name if transposed else "k", scales, bits, align)
+        atom = family.transposed_atom if family is not None and transposed else ATOM
+        return Operand(index, name, element, rows.name, rows.name if transposed else "k", scales, bits, align, atom)
 
     def transposed(self, scale: Scale, operand: str, rows: Dim, k: Dim) -> Scale:
         """A scale of an operand with K outermost, read as [rows, K]."""

@@ -216,7 +216,7 @@ class SharedPlan:
 def exchanges(problem: Problem, schedule: Schedule) -> bool:
     """Whether a block of the result's scales is wider than a warp's columns, so that warps find its scale together."""
     assert schedule.tile is not None
-    return problem.result.block > schedule.tile[1] // units(problem, schedule)[1]
+    return problem.block_columns > schedule.tile[1] // units(problem, schedule)[1]
 
 
 def copied_columns(schedule: Schedule) -> int:
@@ -264,7 +264,7 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     least = TAKEN_COLUMNS
     if not promote:
         narrowest = min(s for s in problem.target.swizzles if s) * 8 // problem.result.element.bits
-        least = max(least, problem.result.block, narrowest if narrowest <= MOST_TAKEN else 0)
+        least = max(least, problem.block_columns, narrowest if narrowest <= MOST_TAKEN else 0)
     return math.gcd(columns, 1 << (least - 1).bit_length())
 
 
@@ -448,13 +448,30 @@ def most_accumulators(problem: Problem) -> int:
     Where N is not known, what is read at a row and a column of its own (`+ R[m,n]`, `+=`) is read one element at a
     time, and ptxas keeps the offset of each of a thread's columns. Of the kernels tried that read so, all 44 spilled at
     256x128, 18 of 20 at 128x256, and all 4 that read three such tensors at 128x128 (ptxas 13.5, 2026-11-21).
+
+    Blocks of scales along a tile's rows: each column has a scale and addresses of its own. On sm_90a all 3 kernels
+    tried with 128 accumulators spilled, and none of 4 with 64 (ptxas 13.0, 2026-11-21).
     """
+    if problem.swapped and problem.result.scale is not None:
+        return 64
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(reads_of_own(problem), 32)
 
 
 READ_REGISTERS = 40
 """Registers beyond OVERHEAD_REGISTERS of each tensor that is read so: with one, 192x128 spilled, and 192x64 with three,
 which leave 0 and 64 of 160; 128x128 and 128x64, which leave 72 and 136 of 232, did not (ptxas 13.0, 2026-11-21)."""
+
+
+STAGED_NARROW = 32
+"""Registers beyond OVERHEAD_REGISTERS of results of 8 bits that warps stage beside promotion: 128x128, which leaves 24
+of 232, spilled in all 8 kernels tried (e4m3, mxfp8, fp8_block, blocked e5m2; scales of 1x128 by 128x128 and by 1x128),
+and 128x64, which leaves 96, did not (sm_120a, ptxas 13.0, 2026-11-21)."""
+
+
+def staging_registers(problem: Problem, schedule: Schedule, promote: int) -> int:
+    """Registers of a thread that staging takes, where it is not decided that results leave directly."""
+    staged = schedule.epilogue != "direct" and not problem.swapped
+    return STAGED_NARROW if promote and staged and problem.family.warps == 1 and problem.result.element.bits == 8 else 0
 
 
 def reads_of_own(problem: Problem) -> int:

@@ -14,11 +14,12 @@ from scalec.passes.resources import (
     path_of_scales,
     register_file,
     stages_that_fit,
+    staging_registers,
     threads,
     units,
 )
 from scalec.passes.warp_specialize import REGISTERS, given_warpgroups, shared_out, turns_of, warpgroups_for, warps_for
-from scalec.targets import WARPGROUP
+from scalec.targets import WARPGROUP, WAVES
 
 PAIR = (2, 1)
 """The cluster of two CTAs that multiply together: they share the columns of a product (PTX ISA 9.7.16.5.1)."""
@@ -28,6 +29,9 @@ INSTRUCTION = 26
 """Registers that an instruction's thread needs beside its sums, of those it has at entry: what ptxas 13.0 asks for at
 256 columns and 128 registers (C7602), whatever setmaxnreg gives later."""
 
+LANES_ROWS = WAVES["warp"]
+"""Rows of a warp's fragment, whose blocks of scales it finds by itself."""
+
 TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
 """Fields that mean another dimension or operand in the transposed problem: who decided one meant the program's."""
 
@@ -35,9 +39,11 @@ TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
     step, result = problem.family.m, problem.result
-    if result.group > 1:
-        what = f"blocks of {result.block} columns" if result.scale else "whole bytes of a row"
-        return f"{result.name} is {result.element.name} in {what}, which are rows of the transposed tile"
+    if (scale := result.scale) is not None and (scale.block % LANES_ROWS or scale.block > problem.family.adjacent_rows):
+        return (
+            f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a warp "
+            f"has {problem.family.adjacent_rows} adjacent ones, in waves of {LANES_ROWS}"
+        )
     for scale in problem.rhs.promoted:
         if scale.rows not in (1, WHOLE) and scale.rows % step:
             return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"
@@ -54,8 +60,13 @@ def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
 
 def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> str:
     """Why a tile's columns do not hold whole blocks of the result's scales, "" where they do, and each unit's too."""
-    scale, along_n = problem.result.scale, units(problem, schedule.with_fields(tile=tile))[1]
+    scale, (along_m, along_n) = problem.result.scale, units(problem, schedule.with_fields(tile=tile))
     if scale is None:
+        return ""
+    if problem.swapped:
+        own = tile[0] // along_m
+        if problem.family.warps == 1 and own % scale.block:
+            return f"{tile[0]} rows for {along_m} warps: {scale.name} has one for each {scale.block} rows of it"
         return ""
     if tile[1] % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
@@ -105,7 +116,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     pool = problem.target.entry_registers(entering) * entering
     if schedule.registers and register_file(problem, plan) > pool:
         return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
-    if free_registers(problem, plan, schedule.unroll or 1) < spare:
+    if free_registers(problem, plan, schedule.unroll or 1) < spare + staging_registers(problem, schedule, promote):
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
     if family.kernel == "shared":
         sums = tile[1] * family.m // WARPGROUP

@@ -78,7 +78,10 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
     ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
     fitting = [w for w in ways if not shared_out(problem.family, tile, warpgroups, w)]
     block = problem.result.block
-    whole = [w for w in fitting if tile[1] // w[1] % block == 0 or block % (tile[1] // w[1]) == 0]
+    if problem.swapped:
+        whole = [w for w in fitting if tile[0] // w[0] % block == 0]
+    else:
+        whole = [w for w in fitting if tile[1] // w[1] % block == 0 or block % (tile[1] // w[1]) == 0]
     fitting = whole or fitting
     return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
 

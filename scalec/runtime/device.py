@@ -29,6 +29,7 @@ class TensorMap:
         strides: bytes between consecutive indices of each dimension but the innermost.
         box: extents of one copy.
         swizzle: bytes of the swizzle: 0, 32, 64 or 128.
+        atom: bytes that it keeps together: 16, or of 128 bytes 32.
     """
 
     element: str
@@ -37,6 +38,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    atom: int = 16
 
 
 Parameter = ctypes.c_int32 | ctypes.c_int64 | ctypes.c_uint64 | ctypes.c_float | ctypes.Array

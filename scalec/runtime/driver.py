@@ -165,7 +165,7 @@ def _entries(cu: Any) -> trampoline.Driver | None:
     return trampoline.Driver(*found)
 
 
-_SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
+_SWIZZLES = {(0, 16): "NONE", (32, 16): "32B", (64, 16): "64B", (128, 16): "128B", (128, 32): "128B_ATOM_32B"}
 _ELEMENTS = {
     "u8": "UINT8",
     "u64": "UINT64",
@@ -274,7 +274,7 @@ class CudaDevice:
                 [cu.cuuint32_t(e) for e in m.box],
                 [cu.cuuint32_t(1)] * len(m.extents),
                 cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-                getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[m.swizzle]}"),
+                getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[m.swizzle, m.atom]}"),
                 cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                 cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )

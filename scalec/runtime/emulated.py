@@ -68,7 +68,14 @@ class EmulatedDevice:
     def encode(self, tensor_map: TensorMap) -> ctypes.Array:
         m = tensor_map
         described = tensor_maps.TensorMap(
-            _ELEMENTS[m.element], m.address, m.extents, m.strides, m.box, (1,) * len(m.extents), swizzle=m.swizzle
+            _ELEMENTS[m.element],
+            m.address,
+            m.extents,
+            m.strides,
+            m.box,
+            (1,) * len(m.extents),
+            swizzle=m.swizzle,
+            atomicity=f"{m.atom}B",
         )
         try:
             return ctypes.create_string_buffer(tensor_maps.encode(described), tensor_maps.TENSOR_MAP_BYTES)

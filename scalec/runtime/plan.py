@@ -110,6 +110,12 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
         )
     if a.permuted:
         _check_permuted(spec, a, t)
+    if a.atom != 16 and (a.swizzle, a.atom) != (128, 32):
+        raise UnsupportedError(
+            f"{what} has a swizzle of {a.swizzle} bytes that keeps {a.atom} together",
+            expected="16, or of 128 bytes 32",
+            fix=NEWER,
+        )
     swizzles = " or ".join(map(str, PADDED_SWIZZLES))
     for fits, got, expected in (
         (t.dtype in PADDED_ELEMENTS, f"elements of {t.dtype}", ", ".join(PADDED_ELEMENTS)),

@@ -42,7 +42,7 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
         rows, columns = stored.TILE
         across, down = form.shape[1] // columns, form.shape[0] // rows
         extents, step = (TILE_WORDS * across, down), rows * columns * across
-        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle)
+        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle, argument.atom)
     item, order = stored.itemsize(t.dtype), stored.memory_order(t)
     strides, reach = [], item
     for inner, axis in pairwise(order):
@@ -57,7 +57,7 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
         rows = permuted_rows(argument.permuted, extents[1])
         extents, strides = [extents[0], *(e for e, _ in rows)], [step * strides[0] for _, step in rows]
     element = (PADDED_ELEMENTS if padded else MAP_ELEMENTS)[t.dtype]
-    return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle)
+    return TensorMap(element, address, tuple(extents), tuple(strides), argument.box, argument.swizzle, argument.atom)
 
 
 @dataclass(frozen=True)

@@ -121,3 +121,48 @@ def test_run_without_a_gpu(invoke, monkeypatch):
     assert head.split() == ["result", "diff", "max", "error"]
     assert float(row.split()[1]) < 3e-6
     assert "the emulator (sm_90a)" in result.stderr
+
+
+BOX = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry boxed(.param .u64 a, .param .u64 b, .param .align 64 .b8 map[128])
+{
+    .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+    .shared .align 1024 .b8 box[1024];
+    .shared .align 8 .b8 bar[8];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, box;
+    mov.u32 %r3, bar;
+    ld.param.u64 %rd1, [b];
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra END;
+    mbarrier.init.shared.b64 [%r3], 1;
+    fence.mbarrier_init.release.cluster;
+    mbarrier.arrive.expect_tx.shared.b64 %rd3, [%r3], 1024;
+    mov.b64 %rd4, map;
+    cvta.param.u64 %rd2, %rd4;
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd2, {%r1, %r1}], [%r3];
+WAIT:
+    mbarrier.try_wait.parity.shared.b64 %p1, [%r3], 0;
+    @!%p1 bra WAIT;
+    ld.shared.b32 %r4, [%r2+160];
+    st.global.b32 [%rd1], %r4;
+END:
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize(("atom", "element"), [("", 32 + 12), ("/atom=16", 32 + 12), ("/atom=32", 32)])
+def test_what_a_maps_swizzle_keeps_together(invoke, tmp_path, atom, element):
+    # byte 160 is the third chunk of the second line: chunk 2 ^ 1, or the second atom, 1 ^ 1
+    path = tmp_path / "boxed.ptx"
+    path.write_text(BOX)
+    result = invoke(
+        "emulate", str(path), "--block", "32", "--arg", "iota:f32[8,32]", "--arg", "out:f32[1]",
+        "--arg", f"map:0/box=8x32/swizzle=128{atom}", "--save", f"1={tmp_path / 'b.npy'}",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert np.load(tmp_path / "b.npy") == element

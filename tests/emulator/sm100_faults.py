@@ -28,6 +28,11 @@ ONES = (
     "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 "
     "with tile=128x64x256, cluster=1x1, stages=3, unroll=1, epilogue=direct, swap=0"
 )
+# four panels of A, two of B, in a swizzle of 32-byte atoms; the last of B beyond N
+TRANSPOSED = (
+    "C[m,n]:f32 = A[k,m]:tf32 @ B[k,n]:tf32 "
+    "with tile=128x64x32, cluster=1x1, stages=3, unroll=1, epilogue=direct, swap=0"
+)
 SIZES = {
     TENSOR: (530, 136, 640),
     ROUNDS: (530, 136, 640),
@@ -36,6 +41,7 @@ SIZES = {
     BLOCKED: (300, 200, 640),
     ONES: (140, 136, 768),
     CONTROL: (1100, 136, 128),
+    TRANSPOSED: (140, 136, 100),
 }
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
@@ -49,6 +55,8 @@ _BACK = r"((?:[^\n]*\n){4}\t// begin inline asm\n\t@%p\d+ mbarrier\.arrive[^\n]*
 _UPPER, _HALF = r"add\.s32 \t(%r\d+), (%r\d+), 1073758272;", 1073758272
 # instruction descriptor: FP32 sums, E4M3 by E4M3, N = 64, M = 128
 _WHAT, _IS = r"add\.s32 \t(%r\d+), (%r\d+), 135266320;", 135266320
+# likewise of 32-byte atoms: mode 1, 512 bytes from 4 of K to the next
+_ATOMS, _ATOMS_ARE = r"add\.s32 \t(%r\d+), (%r\d+), 536887328;", 536887328
 _FLAG = r"selp\.b32 \t(%r\d+), 1, 0, (%p\d+);(?=\n\t// begin inline asm\n\t\{\n\.reg)"
 # of the warp that issues products, of the consumers, of the thread that copies and asks: a response is waited for, read
 # and handed back; the request
@@ -256,6 +264,14 @@ FAULTS = [
           ("deadlock", "barrier", WRONG, *EARLY)),
     Fault("a round begins at too few K blocks", ROUNDS, r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 383;",
           r"setp.gt.u32 \t\1, \2, 511;", ("deadlock", "barrier", WRONG, *EARLY)),
+    Fault("32-byte atoms read as of 16 bytes", TRANSPOSED, _ATOMS, rf"add.s32 \t\1, \2, {_ATOMS_ARE + (1 << 29)};",
+          ("descriptor",)),
+    Fault("the stride of 32-byte atoms that of others", TRANSPOSED, _ATOMS, rf"add.s32 \t\1, \2, {_ATOMS_ARE + 32};",
+          (WRONG, *EARLY)),
+    Fault("the distance of panels of 32-byte atoms halved", TRANSPOSED, r"add\.s32 \t(%r\d+), (%r\d+), 16777280;",
+          rf"add.s32 \t\1, \2, {16777280 - (128 << 16)};", (WRONG,)),
+    Fault("the K step of transposed 32 bits", TRANSPOSED, r"add\.s32 \t(%r\d+), (%r\d+), 16777280;",
+          rf"add.s32 \t\1, \2, {16777280 - 32};", (WRONG,), at=1),
     Fault("a round's third stage is multiplied from the second", ROUNDS, r"add\.s32 \t(%r\d+), (%r\d+), 2049;",
           r"add.s32 \t\1, \2, 1025;", (WRONG, *EARLY)),
 ]  # fmt: skip

@@ -157,6 +157,22 @@ def m_major_128(rows: np.ndarray) -> np.ndarray:
     return swizzled_128(lines)
 
 
+def m_major_32(rows: np.ndarray, gap: int) -> np.ndarray:
+    """MN-major, 128-byte swizzle of 32-byte atoms: (rows, 8) of four-byte elements: groups of 32 rows, of four elements
+    of K each, as lines of 128 bytes, atom c of line k at place c XOR k % 4. SBO 512 + `gap` to the next four of K, LBO
+    twice that to the next 32 rows. `gap`: a multiple of 512, or the lines' numbers would change places.
+    """
+    count, k = rows.shape
+    atoms = np.ascontiguousarray(rows.reshape(count // 32, 32, k // 4, 4).transpose(0, 2, 3, 1)).view(np.uint8)
+    atoms = atoms.reshape(-1, 4, 4, 32)  # (four of K of 32 rows, one of K, atoms of a line)
+    out = np.full((len(atoms), 512 + gap), 0xFF, np.uint8)
+    for line in range(4):
+        for atom in range(4):
+            place = 128 * line + 32 * (atom ^ line)
+            out[:, place : place + 32] = atoms[:, line, atom]
+    return out.reshape(-1)
+
+
 def scale_source(scales: np.ndarray) -> np.ndarray:
     """Scale factors (rows, 4) uint8 as tcgen05.cp.32x128b.warpx4 wants them, 512 bytes for 128 rows: row r is word
     r / 32 of line r % 32, lines of 16 bytes."""

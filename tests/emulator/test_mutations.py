@@ -207,6 +207,7 @@ NAMES = [
     "blocked",
     "ones",
     "dynamic",
+    "transposed",
     "pair",
     "pair promoted",
     "pair unscaled",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulator.quantised import run_quantised
+import scalec
+from scalec.errors import ScheduleError
+from tests.emulator.quantised import compile_, run_quantised
 from tests.emulator.running import by_turns
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
@@ -62,6 +64,78 @@ def test_scales_of_no_block_are_zeros(target: str, tile: str, n: int, fixed: tup
     """Five or six blocks in words of four: what fills the last word up, stored with the block before it or alone."""
     result, dims = f"e4m3 scale(1x32:ue8m0@{layout})", {"m": 72, "n": n, "k": 64}
     run_quantised(SIGMOID, result, dims, fixed, 2, target, f"tile={tile}")
+
+
+# few rows are the columns of a tile, whose rows a block runs along: what result, on which targets a warp has its rows
+SWAPPED = {
+    "mxfp8": (FP8, "mxfp8", ("sm_100a", "sm_120a")),
+    "mxfp8, packed": (SIGMOID, "e4m3 scale(1x32:ue8m0@packed)", ("sm_100a", "sm_120a")),
+    "mxfp8 of mxfp8": (MXFP8, "mxfp8_e5m2", ("sm_100a", "sm_120a")),
+    "mxfp4, blocked": (BIAS, "e2m1 scale(1x32:ue8m0@blocked)", ("sm_100a", "sm_120a")),
+    "nvfp4": (BIAS, "nvfp4", ("sm_90a", "sm_100a", "sm_120a")),
+    "nvfp4, blocked": (BF16, "e2m1 scale(1x16:ue4m3@blocked)", ("sm_90a", "sm_100a", "sm_120a")),
+    "f32 by columns": (SIGMOID, "e4m3 scale(1x16@col)", ("sm_90a", "sm_100a", "sm_120a")),
+    "nvfp4 of nvfp4": (NVFP4, "nvfp4", ("sm_100a", "sm_120a")),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "seed"), by_turns([(target, name) for name, (*_, targets) in SWAPPED.items() for target in targets], 8)
+)
+def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> None:
+    target, (program, result, _) = case[0], SWAPPED[case[1]]
+    dims = {"m": 1 + 5 * seed, "n": 32 * (1 + 2 * (seed % 3)) + (16, 8, 0, 2)[seed % 4], "k": 64 * (1 + seed % 2)}
+    if "nvfp4" in program or "mxfp8" in program:
+        dims["k"] = 128 * (1 + seed % 2)
+    fixed = ((), ("n", "k"), ("n",), ("m", "n", "k"))[seed % 4] if "nvfp4" not in program else ("n", "k")
+    kernel = run_quantised(program, result, dims, fixed, seed, target, "swap=1")
+    assert kernel.spec.schedule.startswith("swap=1")
+
+
+@pytest.mark.parametrize(
+    ("target", "result", "settings"),
+    [
+        ("sm_90a", "nvfp4", "swap=1, tile=256x32x64, warpgroups=2"),  # two waves of each warpgroup
+        ("sm_90a", "e5m2 scale(1x16:ue8m0@packed)", "swap=1, tile=64x64x64, split=2"),
+        ("sm_100a", "mxfp8", "swap=1, tile=128x96x64"),  # columns in parts
+        ("sm_100a", "mxfp4", "swap=1, tile=128x64x64, split=2"),
+        ("sm_100a", "mxfp8", "swap=1, tile=128x64x64, cta_group=2, cluster=2x1"),
+        ("sm_120a", "mxfp8", "swap=1, tile=64x64x64, warps=1x4, split=2"),
+    ],
+)
+def test_schedules_of_such_blocks(target: str, result: str, settings: str) -> None:
+    run_quantised(BIAS, result, {"m": 72, "n": 272, "k": 192}, ("n", "k"), 3, target, settings)
+
+
+def test_many_rows_that_are_columns_of_narrow_tiles() -> None:
+    """With M and N not known: of 128 sums, each of a column of its own, a thread would spill some."""
+    made = compile_("D[m,n]:e4m3 scale(1x16:ue4m3) = A[m,k] @ B[n,k] with swap=1", "sm_90a", {}, ())
+    assert not made.spec.dropped, made.spec.dropped
+
+
+def test_chosen_where_few_rows_are_the_columns_of_a_tile() -> None:
+    source = "D[m,n]:{} = A[m,k] @ B[n,k]"
+    for target, result, swap in (
+        ("sm_100a", "mxfp8", 1), ("sm_100a", "nvfp4", 1), ("sm_120a", "nvfp4", 1),
+        ("sm_120a", "mxfp8", 0), ("sm_100a", "fp8_block", 0), ("sm_90a", "mxfp8", 0),
+    ):  # fmt: skip
+        made = scalec.compile(source.format(result), target=target, dims={"m": 16, "n": 7168, "k": 2048})
+        assert made.spec.schedule.startswith(f"swap={swap}"), (target, result)
+
+
+@pytest.mark.parametrize(
+    ("target", "result", "settings", "message"),
+    [
+        ("sm_90a", "mxfp8", "swap=1", "D_scale has one scale for each 32 columns.* a warp has 16 adjacent ones"),
+        ("sm_100a", "fp8_block", "swap=1", "for each 128 columns.* a warp has 32 adjacent ones"),
+        ("sm_100a", "e4m3 scale(1x24)", "swap=1", "for each 24 columns.* in waves of 16"),
+        ("sm_120a", "mxfp8", "swap=1, tile=64x64x64, warps=4x2", "a tile of 64 rows for 4 warps: D_scale"),
+    ],
+)
+def test_blocks_of_more_rows_than_a_warp_has(target: str, result: str, settings: str, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message) as refusal:
+        compile_(f"D[m,n]:{result} = A[m,k] @ B[n,k] with {settings}", target, {"n": 384, "k": 256}, ("n", "k"))
+    assert refusal.value.fix
 
 
 @pytest.mark.parametrize(

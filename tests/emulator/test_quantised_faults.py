@@ -27,6 +27,14 @@ PACKED = (
     {"m": 40, "n": 90, "k": 128},
 )
 F32 = ("sm_90a", "D[m,n]{} = A[m,k] @ B[n,k]", "e4m3 scale(1x64)", "tile=64x64x64", {"m": 40, "n": 64, "k": 64})
+# blocks along a tile's rows, two waves each, of which the last has one; two rows share a byte
+ROWS = (
+    "sm_100a",
+    "D[m,n]{} = sigmoid(A[m,k] @ B[n,k])",
+    "e2m1 scale(1x32:ue8m0@packed)",
+    "swap=1, tile=128x16x64, cluster=1x1",
+    {"m": 20, "n": 144, "k": 64},
+)
 
 BITS = "bits"
 # what, the case, a regular expression and what its match (number `at`) becomes, and what tells
@@ -66,6 +74,16 @@ FAULTS = [
      r"setp.lt.u32 \t\1, \2, 0;", {BITS}, 0),
     ("a correction of infinity", F32, r"setp\.lt\.u32 \t(%p\d+), (%r\d+), 2139095040;",
      r"setp.le.u32 \t\1, \2, 2139095040;", {BITS}, 0),
+    ("a column's lanes exchange with the next column's", ROWS, r"(shfl\.sync\.bfly\.b32 %r\d+, %r\d+,) 16,", r"\1 1,",
+     {BITS}, 0),
+    ("the third exchange dropped", ROWS, r"max\.NaN\.f32 (%r\d+), (%r\d+), (%r\d+);(?=\n\t// end inline asm\n\tshr)",
+     r"mov.f32 \1, \2;", {BITS}, 0),
+    ("a second wave's rows beyond n count", ROWS, r"selp\.f32 \t(%r\d+), (%r\d+), 0f00000000, %p\d+;",
+     r"mov.f32 \t\1, 0f7F000000;", {BITS}, 2),
+    ("the other row's element comes from two rows away", ROWS, r"(shfl\.sync\.bfly\.b32 %r\d+, %r\d+,) 4,", r"\1 8,",
+     {BITS}, 0),
+    ("every lane stores a column's scale", ROWS, r"@%p\d+ (st\.global\.b8 \[%rd\d+\], %r\d)", r"\1",
+     {"bounds", "race", BITS}, 0),
     ("a block of zeros", F32, r"0f3F800000", "0f40000000", {BITS}, 0),
 ]  # fmt: skip
 

@@ -6,6 +6,8 @@ import pytest
 from scalec.emulator.findings import Finding, NotModelled
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
 from scalec.emulator.layouts.swizzle import swizzled
+from scalec.emulator.layouts.tensor_copy import load
+from scalec.emulator.layouts.tensor_map import TensorMap
 
 # -- PTX ISA 5.5.7: each row is a line of 128 bytes, each number the 16-byte chunk of the source that lies there -------
 
@@ -181,6 +183,20 @@ def test_mn_major_of_32_bits_in_32_byte_atoms():
     assert a[[0, 8, 16, 31], 1].tolist() == [128 + 32, 128, 128 + 96, 128 + 92]
     assert a[0, :].tolist() == [0, 160, 320, 480, 0x200, 0x200 + 160, 0x200 + 320, 0x200 + 480]
     assert a[32, 0] == 0x1000
+
+
+def test_a_copied_box_is_an_mn_major_operand_of_32_bits():
+    """Two boxes of 32 rows by 16 of K, one after the other: K 8 to 15 of 64 rows, as 1024 bytes further on."""
+    stored = np.arange(16 * 64, dtype=np.uint32).reshape(16, 64)
+    raw, start, panel = stored.view(np.uint8).reshape(-1), 0x1400, 16 * 128
+    memory = np.zeros(0x4000, np.uint8)
+    m = TensorMap("f32", 0x10000, (64, 16), (256,), (32, 16), swizzle=128, atomicity="32B")
+    for side in range(2):
+        to = start + side * panel
+        copied = load(m, (32 * side, 0), to, lambda at, size: raw[(at - 0x10000)[:, None] + np.arange(size)])
+        memory[to + copied.shared_offsets[:, None] + np.arange(copied.data.shape[1])] = copied.data
+    found = memory[operand_addresses(Descriptor(start + 1024, panel, 512, 0, 128, 32), 64, 8, 32, True)]
+    np.testing.assert_array_equal(np.ascontiguousarray(found).view(np.uint32), stored[8:].T)
 
 
 def test_sources_of_tcgen05_cp():

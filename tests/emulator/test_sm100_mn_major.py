@@ -9,7 +9,7 @@ from scalec.errors import ScheduleError, UnsupportedError
 from tests.emulator.running import Ran, run_on
 
 STORED = {"A": "A[k,m]{0} @ B[n,k]{1}", "B": "A[m,k]{0} @ B[k,n]{1}", "both": "A[k,m]{0} @ B[k,n]{1}"}
-DEEP = {"bf16": 176, "f16": 176, "e4m3": 336, "e5m2": 336}
+DEEP = {"bf16": 176, "f16": 176, "e4m3": 336, "e5m2": 336, "tf32": 84}
 """A K of two or three K tiles, the last not whole."""
 
 # m, n, k: tails of m and n within a panel and a tile, those of k within a K tile and within an instruction
@@ -26,7 +26,7 @@ def product(stored: str, a: str, b: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("element", "seed"), [*((t, s) for t in ("bf16", "e4m3") for s in range(3)), ("f16", 3), ("e5m2", 3)]
+    ("element", "seed"), [*((t, s) for t in ("bf16", "e4m3", "tf32") for s in range(3)), ("f16", 3), ("e5m2", 3)]
 )
 @pytest.mark.parametrize("stored", STORED)
 def test_types(stored: str, element: str, seed: int) -> None:
@@ -61,7 +61,28 @@ def test_panels(element: str, k: int, schedule: str) -> None:
     run(f"C[m,n]:f32 = {product('both', element)} with {text}", (112, 176, DEEP[element]), 5, 1e-9)
 
 
-@pytest.mark.parametrize("element", ["bf16", "e4m3"])
+# its panels are 32 rows of 128 bytes, whatever the tile; beside K-major tiles of any swizzle
+@pytest.mark.parametrize(
+    ("stored", "schedule"),
+    [
+        ("both", "tile=128x32x32"),
+        ("both", "tile=128x256x8, stages=2"),
+        ("both", "tile=128x160x64, stages=2, order=m"),
+        ("both", "tile=128x32x96, stages=2"),
+        ("A", "tile=128x48x16, swizzle_b=64"),
+        ("B", "tile=128x224x8, swizzle_a=32"),
+        ("both", "tile=128x64x32, cluster=2x1, stages=3, scheduler=dynamic"),
+        ("both", "tile=128x96x32, cluster=1x2, split=2"),
+    ],
+)
+def test_panels_of_32_byte_atoms(stored: str, schedule: str) -> None:
+    ran = run(f"C[m,n]:f32 = {product(stored, 'tf32')} with {schedule}", (260, 176, 300), 5, 1e-9)
+    maps = {a.tensor: (a.swizzle, a.atom) for a in ran.kernel.spec.arguments if a.kind == "tensor_map"}
+    assert all(maps[x] == (128, 32) for x in ("AB" if stored == "both" else stored))
+    assert all(maps[x][1] == 16 for x in "AB" if stored not in (x, "both"))
+
+
+@pytest.mark.parametrize("element", ["bf16", "e4m3", "tf32"])
 @pytest.mark.parametrize("stored", ["A", "B"])
 def test_few_rows_are_columns_of_the_transposed_result(stored: str, element: str) -> None:
     run(f"C[m,n]:f32 = {product(stored, element)} with swap=1", (16, 144, DEEP[element]), 6, 1e-9)
@@ -106,8 +127,6 @@ def test_the_instruction_transposes(stored: str, bits: int) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        # tf32 only in a swizzle that the copies do not make
-        ("A[k,m]:tf32 @ B[n,k]:tf32", r"A\[k, m\] .* could read tf32 so, but there is no kernel for it yet"),
         # of the elements that a byte pads, and of packed ones, none is transposed
         ("A[k,m]:e2m1 @ B[n,k]:e4m3", r"A\[k, m\] .* reads e2m1 contiguous along K only"),
         ("A[m,k]:e4m3 @ B[k,n]:e3m2", r"B\[k, n\] .* reads e3m2 contiguous along K only"),
@@ -120,6 +139,37 @@ def test_refused(source: str, message: str) -> None:
         scalec.compile(f"C[m,n]:f32 = {source}", target="sm_100a", dims={"n": 256, "k": 256})
 
 
-def test_tiles_that_are_no_panels() -> None:
-    with pytest.raises(ScheduleError, match="a tile of 48 of n, 48 bytes of B: no swizzle divides it"):
-        scalec.compile(f"C[m,n] = {product('B', 'e4m3')} with tile=128x48x64", target="sm_100a")
+NO_PANELS = ": no swizzle divides it\n  fix: tile N a multiple of "
+
+
+@pytest.mark.parametrize(
+    ("element", "schedule", "message"),
+    [
+        (
+            "e4m3",
+            "tile=128x48x64",
+            f"a tile of 48 of n, 48 bytes of B{NO_PANELS}32",
+        ),
+        (
+            "tf32",
+            "tile=128x48x32",
+            f"a tile of 48 of n, 192 bytes of B{NO_PANELS}32",
+        ),
+        (
+            "tf32",
+            "tile=128x96x32, cta_group=2, cluster=2x1",
+            f"a tile of 48 of n, 192 bytes of B{NO_PANELS}64",
+        ),
+        (
+            "tf32",
+            "tile=128x64x32, swizzle_b=64",
+            "a row of the tile of B, contiguous along n, is 256 bytes and swizzle_b = 64\n"
+            "  expected: a divisor of the row: a box of the bulk copy is as wide as the swizzle\n"
+            "  fix: swizzle_b=128",
+        ),
+    ],
+)
+def test_tiles_that_are_no_panels(element: str, schedule: str, message: str) -> None:
+    with pytest.raises(ScheduleError) as refusal:
+        scalec.compile(f"C[m,n] = {product('B', element)} with {schedule}", target="sm_100a")
+    assert str(refusal.value) == message

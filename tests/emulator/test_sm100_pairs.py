@@ -18,6 +18,7 @@ MORE = {
     "A by M": "C[m,n]:f32 = A[k,m] @ B[n,k]",
     "B by N": "C[m,n] = A[m,k] @ B[k,n]",
     "B by N, e4m3": "C[m,n]:f32 = A[m,k]:e4m3 @ B[k,n]:e5m2",
+    "both, tf32": "C[m,n]:f32 = A[k,m]:tf32 @ B[k,n]:tf32",
     "both, block scales": "C[m,n]:f32 = A[k,m]:e4m3 @ B[k,n]:e5m2 scale(32x1:ue8m0, 64x8:ue8m0)",
     "B by N beside padded": "C[m,n]:f32 = A[m,k]:e2m1 @ B[k,n]:e4m3",
     "f32 of both by windows": "C[m,n] = A[m,k]@B[n,k] scale(1x128,1x128)",

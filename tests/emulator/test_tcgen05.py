@@ -15,6 +15,7 @@ from tests.emulator.tcgen05_kernels import (
     epilogue,
     image,
     load_out,
+    m_major_32,
     m_major_128,
     prologue,
     registers,
@@ -115,6 +116,32 @@ def test_m_major_and_negated():
                    size=data.size)  # fmt: skip
     found, _ = run(body, data, 128 * 64 * 4)
     np.testing.assert_allclose(found.view(np.float32).reshape(128, 64), -exact(a, b), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("gap", [0, 512])
+def test_m_and_n_major_tf32_in_32_byte_atoms(gap):
+    """Swizzle mode 1, which .kind::tf32 alone transposes (9.7.16.10.1); groups of four of K (9.7.16.10.6, table 55)."""
+    a, b = random((128, 8), np.float32), random((64, 8), np.float32)
+    a, b = ((x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in (a, b))
+    data, (at_a, at_b) = image([m_major_32(a, gap), m_major_32(b, gap)])
+    stride = 512 + gap
+    body = product("tf32", 64, idesc("tf32", 128, 64, 2, 2, a_major=1, b_major=1),
+                   descriptor("%rd4", at_a, 2 * stride, stride, 1), descriptor("%rd5", at_b, 2 * stride, stride, 1),
+                   size=data.size)  # fmt: skip
+    found, _ = run(body, data, 128 * 64 * 4)
+    np.testing.assert_allclose(found.view(np.float32).reshape(128, 64), exact(a, b), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "element", "mode"), [("tf32", np.float32, 2), ("f16", np.float16, 1)])
+def test_transposes_in_the_other_atoms(kind, element, mode):
+    a = random((128, 16 if kind == "f16" else 8), element)
+    data, (at_a, at_b) = image([raw(a), raw(a)])
+    types = (2, 2) if kind == "tf32" else (0, 0)
+    body = product(kind, 64, idesc(kind, 128, 64, *types, a_major=1), descriptor("%rd4", at_a, 2048, 1024, mode),
+                   descriptor("%rd5", at_b, 128, 256), size=data.size)  # fmt: skip
+    with pytest.raises(Finding, match="MN-major operand of") as caught:
+        run(body, data, 128 * 64 * 4)
+    assert caught.value.kind == "descriptor"
 
 
 def test_m_of_64_lies_in_half_of_the_lanes():

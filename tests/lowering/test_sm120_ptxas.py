@@ -24,3 +24,16 @@ def test_no_spills(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fields = dict(f.strip().split("=") for f in kernel.spec.schedule.split(","))
     assert parse_field("stages", fields["stages"]) >= 2
     assert fields["tile"].split("x")[:2] in (["128", "128"], ["128", "64"]), kernel.spec.schedule
+
+
+@pytest.mark.parametrize("result", ["e4m3", "mxfp8", "fp8_block", "e5m2 scale(1x32:ue8m0@blocked)"])
+@pytest.mark.parametrize("scales", ["1x128,128x128", "1x128,1x128"])
+def test_narrow_results_beside_promotion_do_not_spill_at_first(
+    result: str, scales: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path = shutil.which("ptxas")
+    if on_path is not None and not env.PTXAS.get():
+        monkeypatch.setenv("SCALEC_PTXAS", on_path)
+    source = f"D[m,n]:{result} = A[m,k] @ B[n,k] scale({scales})"
+    kernel = scalec.compile(source, target="sm_120a", dims={"m": 4096, "n": 7168, "k": 2048})
+    assert not kernel.spec.dropped, kernel.spec.dropped

@@ -249,5 +249,7 @@ def test_tiles_that_cut_a_scale_of_the_result() -> None:
 
 
 def test_a_quantised_result_is_not_computed_transposed() -> None:
-    with pytest.raises(ScheduleError, match="blocks of 32 columns, which are rows of the transposed tile"):
+    with pytest.raises(
+        ScheduleError, match="one scale for each 32 columns, which are rows of the transposed tile: a warp has 16"
+    ):
         compiler.compile_source("D[m,n]:mxfp8 = A[m,k] @ B[n,k] with swap=1", "sm_90a", {"n": 512, "k": 256})

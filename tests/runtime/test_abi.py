@@ -35,6 +35,7 @@ arguments = st.builds(
     axis=st.integers(0, 4),
     box=st.lists(st.integers(1, 256), max_size=5).map(tuple),
     swizzle=st.sampled_from([0, 32, 64, 128]),
+    atom=st.sampled_from([16, 32]),
     element=st.sampled_from(["", PADDED, TILES]),
     permuted=st.sampled_from([0, 16]),
 )

@@ -10,6 +10,7 @@ import pytest
 
 from scalec.errors import DeviceError
 from scalec.runtime import driver as driver_module
+from scalec.runtime.device import TensorMap
 from scalec.runtime.driver import CudaDevice, GpuFacts
 from scalec.runtime.trampoline import Slot
 
@@ -22,7 +23,7 @@ class Driver(SimpleNamespace):
     """cuda.bindings.driver: its types, and calls that succeed unless `fails` says otherwise."""
 
     def __init__(self) -> None:
-        super().__init__(current=OURS, launches=[], pushed=[], fails=0)
+        super().__init__(current=OURS, launches=[], encoded=[], pushed=[], fails=0)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(bindings, name)
@@ -38,6 +39,10 @@ class Driver(SimpleNamespace):
     def cuCtxPopCurrent(self) -> Any:
         self.current = self.pushed.pop()
         return bindings.CUresult.CUDA_SUCCESS, bindings.CUcontext(OURS)
+
+    def cuTensorMapEncodeTiled(self, *fields: Any) -> Any:
+        self.encoded.append(fields)
+        return bindings.CUresult.CUDA_SUCCESS, bindings.CUtensorMap()
 
     def cuLaunchKernelEx(self, config: Any, function: Any, table: int, extra: int) -> Any:
         c = config
@@ -79,6 +84,17 @@ def test_a_launch(driver, device, dependent):
         assert driver.launches[-1] == (
             "f", (132, 1, 1), (384, 1, 1), 200000, stream, attributes, [5, slots[1].value], OURS, 0
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "atom", "name"), [(0, 16, "NONE"), (32, 16, "32B"), (128, 16, "128B"), (128, 32, "128B_ATOM_32B")]
+)
+def test_a_tensor_map(driver, device, bytes_, atom, name):
+    device.encode(TensorMap("f32", 1 << 20, (64, 40), (256,), (32, 16), bytes_, atom))
+    (element, rank, address, _, _, box, steps, _, swizzle, *_) = driver.encoded[-1]
+    assert (element.name, rank, address) == ("CU_TENSOR_MAP_DATA_TYPE_FLOAT32", 2, 1 << 20)
+    assert ([int(x) for x in box], [int(x) for x in steps]) == ([32, 16], [1, 1])
+    assert swizzle.name == f"CU_TENSOR_MAP_SWIZZLE_{name}"
 
 
 def test_the_threads_context_is_ours_in_a_launch_and_its_own_after_it(driver, device):

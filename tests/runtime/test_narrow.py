@@ -111,10 +111,20 @@ def test_maps_that_no_driver_makes(tensor, argument, got):
         Kernel(spec_of(a, replace(A_MAP, element=PADDED, **argument)), b"")
 
 
+WIDE = TensorSpec("A", "tf32", (M, K))
+
+
+def test_maps_of_32_byte_atoms():
+    found = launched(spec_of(WIDE, replace(A_MAP, box=(32, 64), atom=32)), Tensor((70, 96), "<f4"), 96)[0]
+    assert (found.element, found.swizzle, found.atom) == ("f32", 128, 32)
+
+
 def test_maps_that_nobody_knows():
     blocked = TensorSpec("A", "ue8m0", (M, BLOCKS), layout="blocked")
     for spec, message in (
         (packed_spec("e2m1", "strided"), "the tensor map of A has elements 'strided'"),
+        (spec_of(WIDE, replace(A_MAP, atom=64)), "has a swizzle of 128 bytes that keeps 64 together"),
+        (spec_of(WIDE, replace(A_MAP, swizzle=64, atom=32)), "has a swizzle of 64 bytes that keeps 32 together"),
         (spec_of(blocked, A_MAP), "the tensor map of A has elements '' and layout blocked"),
         (spec_of(blocked, replace(A_MAP, element=TILES)), "the tensor map of A is over tiles.*\n  got: 2 ind"),
         (packed_spec("e2m1", TILES), "the tensor map of A has elements 'tiles' and layout row"),

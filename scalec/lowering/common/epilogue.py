@@ -447,7 +447,9 @@ def store_direct(s: State, op: ir.OpView) -> None:
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
                 at, offset = (first[half], g * bits) if adjacent else (address(rows[half], place.column), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
-                if pair and element == "f32":
+                if bits < 8 and not pair:
+                    _store_rows(s, op, element, rows[half], place, half, values)
+                elif pair and element == "f32":
                     b.asm(f"@$3 st.global.v2.f32 [$0 + {offset}], {{$1, $2}};", [], [at, *values, inside[0]])
                 elif pair:
                     packed = rounding.pair(s, element, *values)
@@ -456,6 +458,23 @@ def store_direct(s: State, op: ir.OpView) -> None:
                     for i in (0, 1):
                         step = b.mul(strides[1], i * bits // 8)
                         _store_one(s, b.add(at, step), offset, element, values[i], inside[i])
+
+
+def _store_rows(
+    s: State, op: ir.OpView, element: str, row: ir.Value, place: Place, half: int, values: list[ir.Value]
+) -> None:
+    """Packed elements of which two rows share a byte: lanes of two adjacent rows exchange, so that the even row's has
+    both elements of its first column, the odd one's both of its second."""
+    b = s.b
+    odd = b.and_(b.shr(s.lane, 2), 1)
+    second = b.compare("eq", odd, 1)
+    sent = b.select(second, values[0], values[1])
+    other = b.asm("shfl.sync.bfly.b32 $0, $1, 4, 31, -1;", [b.f32], [sent])[0]
+    packed = rounding.pair(s, element, b.select(second, other, values[0]), b.select(second, values[1], other))
+    at = b.mul(b.widen(b.add(place.column, odd)), s.get(op.column_stride))
+    address = _at(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
+    inside = b.and_(place.row_inside[half], b.select(second, place.column_inside[1], place.column_inside[0]))
+    b.asm("@$2 st.global.b8 [$0], $1;", [], [address, packed, inside])
 
 
 def _store_one(s: State, address: ir.Value, offset: int, element: str, value: ir.Value, inside: ir.Value) -> None:

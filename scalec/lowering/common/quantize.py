@@ -14,11 +14,13 @@ from scalec.lowering.builder import Builder
 from scalec.lowering.common.epilogue import Place, places
 from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
+from scalec.targets import WAVES
 
 _INFINITY, _NAN = 0x7F800000, 0x7FFFFFFF
 _MANTISSA = 23
 # exponent of the largest number of an element type (OCP MX 1.0, section 6.3: emax_elem)
 _EMAX = {"e4m3": 8, "e5m2": 15, "e2m1": 2}
+_WAVE = WAVES["warp"]
 _QUAD = 4  # lanes that hold the columns of a row (PTX ISA 9.7.14.5.8)
 _WORD = 4  # blocks of a row whose scales stand together in the layouts "blocked" and "packed"
 _TILE_ROWS, _TILE_BYTES = 128, 512  # of a tile of the layout "blocked"
@@ -118,14 +120,54 @@ def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.V
     word, byte = b.widen(b.div(block, _WORD)), b.widen(b.and_(block, _WORD - 1))
     if layout == "packed":
         return b.add(b.add(base, b.mul(b.add(b.mul(word, stride), row_), b.constant(_WORD, b.i64))), byte)
-    words = b.widen(b.ceildiv(b.ceildiv(s.get(op.n), tile.int_of(op.block)), _WORD))
+    words = b.widen(b.ceildiv(b.ceildiv(s.get(_extent(op)), tile.int_of(op.block)), _WORD))
     tiles = b.add(b.mul(b.widen(b.div(row, _TILE_ROWS)), words), word)
     inside = b.add(b.mul(b.and_(row, _LANE_ROWS - 1), _LANE_BYTES), b.mul(b.and_(b.div(row, _LANE_ROWS), 3), _WORD))
     return b.add(b.add(b.add(base, b.mul(tiles, b.constant(_TILE_BYTES, b.i64))), b.widen(inside)), byte)
 
 
+def _extent(op: ir.OpView) -> ir.Value:
+    """What blocks run along: a row's columns, or a column's rows."""
+    return op.m if tile.int_of(op.by_rows) else op.n
+
+
 @COMMON.lowers("tile.quantize")
 def quantize(s: State, op: ir.OpView) -> None:
+    (_quantize_rows if tile.int_of(op.by_rows) else _quantize_columns)(s, op)
+
+
+def _quantize_rows(s: State, op: ir.OpView) -> None:
+    """Eight lanes hold a column's rows of a wave, two each: they exchange their largest, of all waves of a block, and
+    one of them stores its scale, by turns."""
+    b, fragment, size = s.b, s.get(op.accumulator), tile.int_of(op.block)
+    stretch, octet = size // _WAVE, b.shr(s.lane, 2)
+    blocks, base = b.ceildiv(s.get(op.m), size), b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
+    for first in range(0, len(waves), stretch):
+        for g, place in waves[first]:
+            block = b.div(b.sub(place.row, octet), size)
+            for i in (0, 1):
+                values = [
+                    (fragment.waves[wave][4 * g + 2 * half + i], waves[wave][g][1].row_inside[half])
+                    for wave in range(first, first + stretch)
+                    for half in (0, 1)
+                ]
+                largest = _largest(s, op, values)
+                for distance in (4, 8, 16):
+                    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [largest])[0]
+                    largest = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
+                found = _scale(s, op, largest)
+                for v, _ in values:
+                    v.set(b.fmul(v.get(), found.reciprocal))
+                mine = b.and_(b.compare("eq", octet, (2 * g + i) % 8), place.column_inside[i])
+                inside, row = b.and_(mine, b.compare("lt", block, blocks)), b.add(place.column, i)
+                _store(s, op, _address(s, op, base, row, block), found.code, inside)
+                if tile.int_of(op.padding):
+                    with b.when(b.and_(inside, b.compare("ge", b.add(block, 1), blocks))):
+                        _pad(s, op, base, row, block)
+
+
+def _quantize_columns(s: State, op: ir.OpView) -> None:
     """Four lanes hold a row's columns. They exchange their largest so that each ends with blocks of its own, whose
     scales it finds and stores, `together` adjacent ones at once; the others get the reciprocals from it."""
     b, fragment = s.b, s.get(op.accumulator)

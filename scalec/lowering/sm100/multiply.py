@@ -33,7 +33,8 @@ _STEP = 32  # bytes of a row of A or B that one instruction takes
 # shared-memory descriptor (9.7.16.4.1): bits 16-29 the leading-dimension byte offset and bits 32-45 the stride byte
 # offset, both in units of 16 bytes, bits 46-48 its version, bits 61-63 the swizzle
 _VERSION = 1 << 46
-_SWIZZLE_MODE = {128: 2, 64: 4, 32: 6}
+_SWIZZLE_MODE = {(128, 32): 1, (128, 16): 2, (64, 16): 4, (32, 16): 6}  # by (bytes, bytes kept together)
+_LINES = {16: 8, 32: 4}  # lines of a canonical layout, by the latter (9.7.16.10.6, table 55)
 _F32 = 1  # type of D
 _OWN = 4  # steps along K whose descriptors have registers of their own: those of a row of 128 bytes
 
@@ -43,29 +44,31 @@ class _Matrix:
     """A tile of A or B as descriptors describe it: one for each step along K.
 
     Swizzled, in canonical layouts (9.7.16.3.3): 8 lines of a swizzle's bytes follow each other, lines of 8 rows where K
-    is contiguous, of 8 of K where the rows are. The stride byte offset leads to the next 8. Where the rows are
-    contiguous, a line is as many rows as the swizzle is wide, and the leading-dimension byte offset leads to the next
-    panel of rows; else it is not used.
+    is contiguous, of 8 of K where the rows are; 4 where a swizzle keeps 32 bytes together. The stride byte offset leads
+    to the next 8 or 4. Where the rows are contiguous, a line is as many rows as the swizzle is wide, and the
+    leading-dimension byte offset leads to the next panel of rows; else it is not used.
 
     Attributes:
         start: shared address of the stage, divided by 16.
+        swizzle, atom: its bytes, and those that it keeps together.
         panel: bytes from one panel to the next, 0 where K is contiguous.
         step: bytes from one step along K to the next. Within a line, the swizzle of absolute addresses allows that.
     """
 
     start: ir.Value
     swizzle: int
+    atom: int
     panel: int
     step: int
 
     @staticmethod
     def of(s: State, op: ir.OpView, side: str) -> _Matrix:
         value = getattr(op, side)
-        buffer, swizzle = s.get(value), tile.int_of(value.type.swizzle)
+        buffer, swizzle, atom = s.get(value), tile.swizzle_of(value.type), tile.atom_of(value.type)
         start = start_of(s, buffer, s.get(op.cursor))
         if tile.int_of(getattr(op, f"{side}_mn")):
-            return _Matrix(start, swizzle, tile.shape_of(value.type)[0] * swizzle, tile.int_of(op.k) * swizzle)
-        return _Matrix(start, swizzle, 0, _STEP)
+            return _Matrix(start, swizzle, atom, tile.shape_of(value.type)[0] * swizzle, tile.int_of(op.k) * swizzle)
+        return _Matrix(start, swizzle, atom, 0, _STEP)
 
     def descriptor(self, s: State, step: int, upper: ir.Value) -> ir.Value:
         """The descriptor of a step; `upper` has the bits of `upper`."""
@@ -74,7 +77,8 @@ class _Matrix:
     @property
     def upper(self) -> int:
         """The descriptor's upper half, the same for all steps and stages."""
-        return (_SWIZZLE_MODE[self.swizzle] << 61 | _VERSION) >> 32 | 8 * self.swizzle >> 4
+        mode = _SWIZZLE_MODE[self.swizzle, self.atom]
+        return (mode << 61 | _VERSION) >> 32 | _LINES[self.atom] * self.swizzle >> 4
 
 
 def issuer(s: State) -> ir.Value:

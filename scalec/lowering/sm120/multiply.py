@@ -68,7 +68,7 @@ def load(s: State, op: ir.OpView) -> None:
     """
     b, source, target = s.b, s.get(op.source), s.get(op.target)
     step, type = tile.int_of(op.step), op.source.type
-    pitch = tile.int_of(type.swizzle)
+    pitch = tile.swizzle_of(type)
     if tile.int_of(op.transpose):
         load_transposed(s, op, target.registers)
         return

@@ -54,7 +54,7 @@ class _Load:
     def of(s: State, op: ir.OpView) -> _Load:
         """Read off the op."""
         (rows, step_k), source = tile.shape_of(op.target.type), op.source.type
-        depth, pitch = tile.shape_of(source)[0], tile.int_of(source.swizzle)
+        depth, pitch = tile.shape_of(source)[0], tile.swizzle_of(source)
         beyond = tile.int_of(op.step) * step_k * pitch
         bits, side = tile.bits_of(tile.element_of(source)), tile.str_of(op.target.type.side)
         return _Load(s, op, side, rows, depth, pitch, bits, beyond)

@@ -32,7 +32,7 @@ def mma(s: State, op: ir.OpView) -> None:
     registers = s.get(op.accumulator).waves[tile.int_of(op.wave)]
     columns = s.get(op.accumulator).columns
     types = [_WGMMA_TYPE[str(tile.element_of(v.type))] for v in (a, bb)]
-    swizzles = [tile.int_of(v.type.swizzle) for v in (a, bb)]
+    swizzles = [tile.swizzle_of(v.type) for v in (a, bb)]
     waves = tile.int_of(op.waves)
     depth = 32 * 8 // tile.bits_of(tile.element_of(a.type))  # K of one wgmma is 32 bytes
     # addresses in units of 16 bytes, as descriptors hold them; what does not change is computed once

@@ -331,6 +331,18 @@ func.func @p(%k: i32) {
 
 // -----
 
+// shared: what a swizzle keeps together
+// EXPECT: swizzle of 64 bytes keeps 32 together, expected 16, or of 128 bytes 32
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, array<i64: 64, 32>, 2 : i64>
+
+// -----
+
+// shared: what a swizzle keeps together, as no copy does
+// EXPECT: swizzle of 128 bytes keeps 8 together, expected 16, or of 128 bytes 32
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, array<i64: 128, 8>, 2 : i64>
+
+// -----
+
 // shared: alignment
 // EXPECT: offset 512 is not a multiple of 1024 (the period of a 128-byte swizzle)
 %a = "tile.shared"() {offset = 512 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>

@@ -88,6 +88,16 @@
 
 // -----
 
+// mma: what the swizzle of B keeps together
+// EXPECT: reads a tile whose swizzle keeps together 32 bytes, expected 16
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, array<i64: 128, 32>, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, array<i64: 128, 32>, 4 : i64>, !tile.position) -> ()
+
+// -----
+
 // mma: accumulate
 // EXPECT: accumulate is 2, expected 0 or 1
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">

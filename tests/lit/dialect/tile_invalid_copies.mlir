@@ -48,6 +48,18 @@ func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 64 : i64>, %x: 
 
 // -----
 
+// copy: what swizzles keep together
+// EXPECT: swizzles keep together 16 and 32 bytes
+func.func @p(%A: !tile.descriptor<array<i64: 32, 64>, tf32, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.copy"(%A, %a, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 32, 64>, tf32, 128 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // copy: multicast
 // EXPECT: multicast is 3, expected 0, or of 1 or 2 different tiles
 func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, %x: i32) {

@@ -9,6 +9,15 @@
 
 // -----
 
+// load: what the tile's swizzle keeps together
+// EXPECT: reads a tile whose swizzle keeps together 32 bytes, expected 16
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, tf32, array<i64: 128, 32>, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 8>, tf32, "b">
+"tile.load"(%s, %a, %c) {step = 0 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 16, 8>, tf32, "b">, !tile.buffer<array<i64: 64, 128>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.position) -> ()
+
+// -----
+
 // load: rows that are transposed at once
 // EXPECT: transposes 8 rows, expected rows by 16
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>

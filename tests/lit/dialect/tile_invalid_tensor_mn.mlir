@@ -61,7 +61,7 @@
 // -----
 
 // mma_sums: 4 bits in bytes
-// EXPECT: A is [K, rows] of i8, expected a type of 8 or 16 bits
+// EXPECT: A is [K, rows] of i8, expected a type of 8, 16 or 32 bits
 %t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 128, 128>, i8, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
@@ -73,7 +73,7 @@
 // -----
 
 // mma_sums: 6 bits in bytes
-// EXPECT: B is [K, rows] of i8, expected a type of 8 or 16 bits
+// EXPECT: B is [K, rows] of i8, expected a type of 8, 16 or 32 bits
 %t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 128, 64>, i8, 64 : i64, 4 : i64>
@@ -84,8 +84,8 @@
 
 // -----
 
-// mma_sums: 32 bits
-// EXPECT: A is [K, rows] of tf32, expected a type of 8 or 16 bits
+// mma_sums: 32 bits, in a swizzle of 16-byte atoms
+// EXPECT: A is [K, rows] of tf32, its swizzle keeps 16 bytes, expected 32
 %t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 32, 128>, tf32, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 4 : i64>
@@ -93,6 +93,30 @@
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
 "tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = tf32, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = tf32, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 8 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 128>, tf32, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+
+// -----
+
+// mma_sums: 16 bits, in a swizzle of 32-byte atoms
+// EXPECT: A is [K, rows] of bf16, its swizzle keeps 32 bytes, expected 16
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, array<i64: 128, 32>, 4 : i64>
+%b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%f = "arith.constant"() {value = false} : () -> i1
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, array<i64: 128, 32>, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+
+// -----
+
+// mma_sums: 32 bits, K contiguous, in a swizzle of 32-byte atoms
+// EXPECT: reads a tile whose swizzle keeps together 32 bytes, expected 16
+%t = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 32, 128>, tf32, array<i64: 128, 32>, 4 : i64>
+%b = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%f = "arith.constant"() {value = false} : () -> i1
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = tf32, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = tf32, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 8 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 128>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 

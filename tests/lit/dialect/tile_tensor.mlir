@@ -86,3 +86,21 @@ func.func @pair(%again: i1) {
   "tile.vacate"(%leader, %slot) : (!tile.stages, !tile.position) -> ()
   return
 }
+
+// Tiles of [K, rows] of 32 bits, in a swizzle that keeps 32 bytes together.
+!turned = !tile.buffer<array<i64: 32, 128>, tf32, array<i64: 128, 32>, 3 : i64>
+
+func.func @turned(%A: !tile.descriptor<array<i64: 32, 32>, tf32, array<i64: 128, 32>>, %x: i32, %again: i1) {
+  // CHECK: %[[A:.*]] = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 32, 128>, tf32, array<i64: 128, 32>, 3 : i64>
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !turned
+  %b = "tile.shared"() {offset = 49152 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 3 : i64>
+  %ring = "tile.ring"() {depth = 3 : i64, empty = 8 : i64, full = 1 : i64, offset = 73776 : i64} : () -> !tile.stages
+  %sums = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 73808 : i64} : () -> !sums
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  // CHECK: "tile.copy"(%{{.*}}, %[[A]], %{{.*}}) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 32, 32>, tf32, array<i64: 128, 32>>,
+  "tile.copy"(%A, %a, %ring, %at, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 32, 32>, tf32, array<i64: 128, 32>>, !turned, !tile.stages, !tile.position, i32, i32) -> ()
+  // CHECK-NEXT: "tile.mma_sums"({{.*}}, %[[A]], {{.*}}) {a_element = tf32, a_mn = 1 : i64
+  "tile.mma_sums"(%sums, %slot, %a, %b, %at, %again) {a_element = tf32, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = tf32, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 8 : i64, scale = ""} : (!sums, !tile.position, !turned, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
