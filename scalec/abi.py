@@ -124,11 +124,15 @@ class Launch:
 
     The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or where the kernel deals out its
     tiles dynamically units * cluster, where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster
-    CTAs along it).
+    CTAs along it), and `shares` times that where tiles are cut.
 
     Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
     need not hold anything, and a counter of 4 bytes for each tile, 0 before the first launch and after each. Two
     launches that may run at the same time need workspaces of their own.
+
+    Where tiles are cut into shares (stream-K), there is a counter for each of those that are: none where the clusters
+    of the grid take equally many tiles, those of the last, partly filled wave and of the wave before it otherwise. Each
+    share may have sums of each tile that it has K blocks of, which are as many as all shares and tiles together.
 
     Attributes:
         threads: threads of a CTA.
@@ -136,7 +140,9 @@ class Launch:
         cluster: CTAs of a cluster, in all.
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
         split: parts of K of one tile, each the work of a CTA of its own.
-        part_bytes: of the workspace, for each part of each tile; 0 where K is not split.
+        shares: the most shares that a tile is cut into, where there are fewer tiles than clusters run at once; 0 where
+            tiles are not cut.
+        part_bytes: of the workspace, for each part of each tile; 0 where no sums meet there.
         dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still
             runs, for whose end the kernel then waits itself; 0 where it does not.
         dynamic: whether a cluster of its own is launched for each tile or part, which running clusters take over.
@@ -150,19 +156,33 @@ class Launch:
     part_bytes: int = 0
     dynamic: bool = False
     dependent: int = 0
+    shares: int = 0
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
         return self.split * math.prod(-(-dims[dim] // (tile * along)) for dim, tile, along in self.tiles)
 
-    def workspace(self, dims: Mapping[str, int]) -> tuple[int, int]:
-        """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions; (0, 0) for none."""
-        parts = self.units(dims) * self.cluster if self.part_bytes else 0
-        return parts * self.part_bytes, parts // self.split * COUNTER_BYTES
+    def workspace(self, dims: Mapping[str, int], clusters: int) -> tuple[int, int]:
+        """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions and how many clusters
+        run at once; (0, 0) for none."""
+        if not self.part_bytes:
+            return 0, 0
+        units = self.units(dims)
+        parts, counters = units, units // self.split
+        if self.shares:
+            counters = self.cut(dims, clusters)
+            # a kernel whose tiles are all whole is given addresses too
+            parts, counters = counters + self.grid(dims, clusters) // self.cluster if counters else 1, counters or 1
+        return parts * self.cluster * self.part_bytes, counters * self.cluster * COUNTER_BYTES
+
+    def cut(self, dims: Mapping[str, int], clusters: int) -> int:
+        """Clusters' worth of tiles that are cut into shares."""
+        waves, rest = divmod(self.units(dims), self.grid(dims, clusters) // self.cluster)
+        return rest + (self.grid(dims, clusters) // self.cluster if waves else 0) if rest else 0
 
     def grid(self, dims: Mapping[str, int], clusters: int) -> int:
         """CTAs to launch where `clusters` clusters run at once."""
-        units = self.units(dims)
+        units = self.units(dims) * max(1, self.shares)
         return (units if self.dynamic else min(units, clusters)) * self.cluster
 
 

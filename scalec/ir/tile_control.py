@@ -175,12 +175,42 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         return takes(op, [i32] * (4 if int_of(op.split) > 1 else 2))
 
 
+class StreamOp(Tile.Operation, name="stream", traits=[ir.NoTerminatorTrait]):
+    """Walks whole output tiles of this CTA as `tiles` does, then its share of those that are cut (stream-K):
+    body(m0, n0, first, count) with the units of K to work on, of the `units` that a tile has.
+
+    Of T tiles (one of each CTA of a cluster), S clusters take one each as often as whole waves are left but one; the
+    rest, S to 2 S - 1 tiles, are a line of units one tile after the other, dealt out in S shares of consecutive units,
+    at most one apart in length, by the numbers of the clusters. Where S divides T all tiles are whole, and where there
+    are fewer than S, all are on the line. `sum_shares` brings a tile's shares together.
+    """
+
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    tile: Any
+    cluster: Any
+    order: ir.StringAttr
+    group: ir.IntegerAttr
+    units: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.order) not in ("n", "m"):
+            return fail(op, f"order is {op.order}, expected n or m")
+        if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "units")):
+            return False
+        return takes(op, [ir.IntegerType.get_signless(32)] * 4)
+
+
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration.
 
     With `cursors`, which body advances by one, such an iteration begins where the first of them is at stage 0, and the
     steps before and behind are walked one by one: so each of its bodies has known stages. Where the first is at stage
     0, so are the others, of depths that divide that of the first, as that divides `unroll`.
+
+    `whole`, an optional unit attribute: there are one or more such iterations and no step besides.
     """
 
     k: ext.Operand[I32]

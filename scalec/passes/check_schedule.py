@@ -11,7 +11,7 @@ from scalec.ir.schedule import DECISIONS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
-from scalec.passes.parts import k_blocks, no_unroll_of_parts
+from scalec.passes.parts import k_blocks, no_stream_k, no_unroll_of_parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,
@@ -227,6 +227,12 @@ def _split(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _stream_k(problem: Problem, schedule: Any) -> None:
+    reason = no_stream_k(problem, schedule)
+    if schedule.stream_k and reason:
+        raise ScheduleError("stream_k=1 is not possible", got=reason, fix="stream_k=0")
+
+
 def _scheduler(problem: Problem, schedule: Any) -> None:
     reason = no_dynamic(problem)
     if schedule.scheduler == "dynamic" and reason:
@@ -326,8 +332,8 @@ def _unroll(problem: Problem, schedule: Any) -> None:
     if reason:
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {reason}",
-            expected="parts of one length, a multiple of it",
-            fix="unroll=1, or split=1",
+            expected="a multiple of it" if schedule.stream_k else "parts of one length, a multiple of it",
+            fix=f"unroll=1, or {'stream_k=0' if schedule.stream_k else 'split=1'}",
         )
 
 
@@ -392,6 +398,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _box,
     _cluster,
     _split,
+    _stream_k,
     _scheduler,
     _promotion,
     _result_blocks,

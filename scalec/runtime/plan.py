@@ -255,7 +255,7 @@ class Plan:
                     expected="at least one element to sum over",
                 )
         plan.grid = spec.launch.grid(dims, clusters)
-        plan.workspace = spec.launch.workspace(dims)
+        plan.workspace = spec.launch.workspace(dims, clusters)
         return plan
 
     def launch(self, key: tuple[Any, ...], scalars: tuple[float, ...]) -> None:

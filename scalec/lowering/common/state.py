@@ -36,7 +36,7 @@ class Geometry:
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:
         """Read off the accumulator and the tile of a `tile.kernel`."""
-        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles")
+        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles", "tile.stream")
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
         wave = tile.wave_rows(fragment.result.type)
         if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's, which has all of them
@@ -44,11 +44,11 @@ class Geometry:
         return Geometry(wave // 16, (tile_m // rows, tile_n // columns), wave)
 
 
-def _first(op: Any, name: str) -> Any:
-    """The first op of that name within `op`."""
+def _first(op: Any, *names: str) -> Any:
+    """The first op of one of these names within `op`."""
     for region in op.operation.regions:
         for inner in region.blocks[0].operations:
-            found = inner if inner.operation.name == name else _first(inner, name)
+            found = inner if inner.operation.name in names else _first(inner, *names)
             if found is not None:
                 return found
     return None
@@ -173,6 +173,7 @@ class State:
     unrolled: int = 1
     fresh: ir.Value | None = None
     cta_group: int = 1
+    stream: Any = None
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 
