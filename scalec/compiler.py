@@ -21,7 +21,7 @@ from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
-from scalec.passes.parts import most_shares
+from scalec.passes.parts import k_units, most_shares
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import free_registers, sums_of_thread
@@ -230,9 +230,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-    shares = most_shares(problem, made.schedule) if made.schedule.stream_k else 0
+    cut = (k_units(problem, made.schedule), most_shares(problem, made.schedule)) if made.schedule.stream_k else (0, 1)
     made.spec = signature.spec(
-        kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within, shares
+        kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within, cut
     )
     return kernel
 

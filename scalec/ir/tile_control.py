@@ -176,17 +176,20 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
 
 
 class StreamOp(Tile.Operation, name="stream", traits=[ir.NoTerminatorTrait]):
-    """Walks whole output tiles of this CTA as `tiles` does, then its share of those that are cut (stream-K):
+    """Walks output tiles of this CTA as `tiles` does, then its share of those that are cut (stream-K):
     body(m0, n0, first, count) with the units of K to work on, of the `units` that a tile has.
 
-    Of T tiles (one of each CTA of a cluster), S clusters take one each as often as whole waves are left but one; the
-    rest, S to 2 S - 1 tiles, are a line of units one tile after the other, dealt out in S shares of consecutive units,
-    at most one apart in length, by the numbers of the clusters. Where S divides T all tiles are whole, and where there
-    are fewer than S, all are on the line. `sum_shares` brings a tile's shares together.
+    The first `whole` tiles, counted in those of a cluster, are not cut: each cluster takes every so many-th. The others
+    are a line of units, one tile after the other, of which each cluster has the next `share` in the order of their
+    numbers, the first `longer` of them one more; the launch sees to it that this is all of the line (abi.Shares).
+    `sum_shares` brings together what clusters have of a tile.
     """
 
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    whole: ext.Operand[I32]
+    share: ext.Operand[I32]
+    longer: ext.Operand[I32]
     tile: Any
     cluster: Any
     order: ir.StringAttr

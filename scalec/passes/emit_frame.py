@@ -12,7 +12,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit import Emitter, Source
-from scalec.passes.parts import k_blocks, part_blocks
+from scalec.passes.parts import k_blocks, k_units, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
 from scalec.passes.resources import (
     RESPONSES,
@@ -259,8 +259,9 @@ class Frame:
         e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
         walk = {"tile": s.tile[:2], "cluster": s.cluster, "order": s.order, "group": s.group}
         if s.stream_k:
-            units = k_blocks(self.problem, s) // s.unroll
-            with e.region("tile.stream", [h.m, h.n], (i32,) * 4, **walk, units=units) as block:
+            dealt = (e.parameter(self.body, i32, Source(kind)) for kind in ("whole", "share", "longer"))
+            units = k_units(self.problem, s)
+            with e.region("tile.stream", [h.m, h.n, *dealt], (i32,) * 4, **walk, units=units) as block:
                 m0, n0, *place = block.arguments
                 k0, k = (e.arith("arith.muli", v, e.i32(s.unroll * s.tile[2])) for v in place)
                 yield Work(m0, n0, k, k0)

@@ -44,11 +44,16 @@ FEWEST_BLOCKS = 4
 """K blocks of a part, at the least: fewer do not fill the ring of stages before the sums are exchanged."""
 
 
+def k_units(problem: Problem, schedule: Schedule) -> int:
+    """Iterations over the K of a tile, between which it may be cut into shares."""
+    return k_blocks(problem, schedule) // (schedule.unroll or 1)
+
+
 def most_shares(problem: Problem, schedule: Schedule) -> int:
     """The most shares of one tile, where tiles are too few for each cluster to have one: FEWEST_BLOCKS K blocks or more
     each, in whole iterations. tile and unroll are decided."""
     unroll = schedule.unroll or 1
-    return max(1, k_blocks(problem, schedule) // unroll // -(-FEWEST_BLOCKS // unroll))
+    return max(1, k_units(problem, schedule) // -(-FEWEST_BLOCKS // unroll))
 
 
 def no_stream_k(problem: Problem, schedule: Schedule) -> str:

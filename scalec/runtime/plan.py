@@ -26,6 +26,7 @@ from scalec.abi import (
     TILES,
     Argument,
     KernelSpec,
+    Shares,
     TensorSpec,
 )
 from scalec.errors import ArgumentError, UnsupportedError
@@ -171,6 +172,7 @@ class Plan:
         dims: the size of every dimension.
         grid: CTAs to launch; 0 where the results have no elements and nothing is to be done.
         workspace: bytes of the workspace's parts and of its counters; (0, 0) where the kernel needs none.
+        shares: how tiles are dealt out where some are cut; None where none is.
         operands: forms of the tensor operands.
         results: forms of the results: those given, or those to allocate.
         workspaces: where that comes from.
@@ -189,6 +191,7 @@ class Plan:
     results: tuple[Form, ...]
     workspaces: Workspaces | None = None
     workspace: tuple[int, int] = (0, 0)
+    shares: Shares | None = None
     launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
     maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
     moved: Moved | None = None
@@ -256,6 +259,8 @@ class Plan:
                 )
         plan.grid = spec.launch.grid(dims, clusters)
         plan.workspace = spec.launch.workspace(dims, clusters)
+        if spec.launch.k_units:
+            plan.shares = spec.launch.dealt(dims, clusters)
         return plan
 
     def launch(self, key: tuple[Any, ...], scalars: tuple[float, ...]) -> None:
@@ -444,6 +449,12 @@ def _workspace(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter
     return ctypes.c_uint64(given.workspace.parts if a.kind == "parts" else given.workspace.counters)
 
 
+def _share(plan: Plan, _index: int, a: Argument, _given: Given) -> Parameter:
+    if plan.shares is None:
+        raise UnsupportedError(f"a kernel argument of kind {a.kind!r}, and no tile is cut", fix=_NEWER)
+    return ctypes.c_int32(getattr(plan.shares, a.kind))
+
+
 def _number(signature: Signature, a: Argument) -> Callable[[Any, Any], Any] | None:
     """What sets an argument from the scalars and the workspace of a launch; None where it is neither's."""
     if a.kind == "scalar":
@@ -462,4 +473,7 @@ _SLOTS = {
     "scalar": _scalar,
     "parts": _workspace,
     "counters": _workspace,
+    "whole": _share,
+    "share": _share,
+    "longer": _share,
 }

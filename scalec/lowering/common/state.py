@@ -173,7 +173,7 @@ class State:
     unrolled: int = 1
     fresh: ir.Value | None = None
     cta_group: int = 1
-    stream: Any = None
+    stream: Any = None  # of the `tile.stream` around
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 

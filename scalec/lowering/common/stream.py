@@ -17,69 +17,67 @@ NUMBER = 1 << 16
 
 
 @dataclass(frozen=True)
-class Shares:
-    """A line of units that is dealt out in shares, the first `longer` of `length` + 1, the others of `length`."""
+class Stream:
+    """A CTA's walk.
 
-    length: ir.Value
-    longer: ir.Value
+    Attributes:
+        units: of K, of a tile.
+        whole, share, longer: as `tile.stream` has them.
+        mine: this CTA's cluster.
+        unit: the next tile that is not cut.
+        at, end: on the line, in this CTA's share.
+    """
 
-    def first(self, s: State, share: ir.Value) -> ir.Value:
-        """Its first unit."""
-        return s.b.add(s.b.mul(share, self.length), s.b.min(share, self.longer))
-
-    def of(self, s: State, unit: ir.Value) -> ir.Value:
-        """The share that has a unit."""
-        b, longer = s.b, s.b.add(self.length, 1)
-        behind = b.mul(self.longer, longer)
-        among = b.add(self.longer, b.div(b.sub(unit, behind), self.length))
-        return b.select(b.compare("lt", unit, behind), b.div(unit, longer), among)
-
-
-@dataclass(frozen=True)
-class At:
-    """Where a CTA is: `count` of the `units` of tile `index` of the line, in share `mine`."""
-
-    shares: Shares
-    mine: ir.Value
-    index: ir.Value
-    count: ir.Value
     units: int
+    whole: ir.Value
+    share: ir.Value
+    longer: ir.Value
+    mine: ir.Value
+    unit: Variable
+    at: Variable
+    end: ir.Value
+
+    def index(self, s: State) -> ir.Value:
+        """The tile of the line where the CTA is."""
+        return s.b.div(self.at.get(), self.units)
+
+    def is_whole(self, s: State) -> ir.Value:
+        """Whether the CTA is at a tile that is not cut."""
+        return s.b.compare("lt", self.unit.get(), self.whole)
+
+    def share_of(self, s: State, unit: ir.Value) -> ir.Value:
+        """The share that has a unit of the line."""
+        b, longer = s.b, s.b.add(self.share, 1)
+        behind = b.mul(self.longer, longer)
+        among = b.add(self.longer, b.div(b.sub(unit, behind), self.share))
+        return b.select(b.compare("lt", unit, behind), b.div(unit, longer), among)
 
 
 @COMMON.lowers("tile.stream")
 def stream(s: State, op: ir.OpView) -> None:
     b, walk, units = s.b, Walk.of(s, op), tile.int_of(op.units)
-    clusters = b.div(b.special("nctaid_x"), s.ctas)
-    mine = b.div(b.special("ctaid_x"), s.ctas)
-    total = b.value(walk.clusters(s))
-    waves = b.div(total, clusters)
-    rest = b.sub(total, b.mul(waves, clusters))
-    cut = b.add(rest, b.select(b.compare("eq", waves, 0), b.constant(0), clusters))
-    cut = b.select(b.compare("eq", rest, 0), b.constant(0), cut)
-    whole = b.sub(total, cut)
-    line = b.mul(cut, units)
-    length = b.div(line, clusters)
-    shares = Shares(length, b.sub(line, b.mul(length, clusters)))
-    at = b.variable(b.i32, shares.first(s, mine))
-    end = shares.first(s, b.add(mine, 1))
-    unit = b.variable(b.i32, mine)
+    whole, share, longer = (s.get(v) for v in (op.whole, op.share, op.longer))
+    clusters, mine = (b.div(b.special(name), s.ctas) for name in ("nctaid_x", "ctaid_x"))
+
+    def first(number: ir.Value) -> ir.Value:
+        return b.add(b.mul(number, share), b.min(number, longer))
+
+    at, unit, end = b.variable(b.i32, first(mine)), b.variable(b.i32, mine), first(b.add(mine, 1))
     block = op.body.blocks[0]
 
     def body() -> None:
-        t, place = unit.get(), at.get()
-        is_whole = b.compare("lt", t, whole)
-        index = b.div(place, units)
-        first = b.sub(place, b.mul(index, units))
-        count = b.select(is_whole, b.constant(units), b.min(b.sub(b.constant(units), first), b.sub(end, place)))
-        s.values[block.arguments[2]] = b.select(is_whole, b.constant(0), first)
-        s.values[block.arguments[3]] = count
-        corner = walk.corner(s, b.select(is_whole, t, b.add(whole, index)))
-        s.values[block.arguments[0]], s.values[block.arguments[1]] = corner
-        s.stream = At(shares, mine, index, count, units)
+        s.stream = walked = Stream(units, whole, share, longer, mine, unit, at, end)
+        is_whole, index = walked.is_whole(s), walked.index(s)
+        begins = b.sub(at.get(), b.mul(index, units))
+        count = b.min(b.sub(b.constant(units), begins), b.sub(end, at.get()))
+        count = b.select(is_whole, b.constant(units), count)
+        corner = walk.corner(s, b.select(is_whole, unit.get(), b.add(whole, index)))
+        values = (*corner, b.select(is_whole, b.constant(0), begins), count)
+        s.values.update(zip(block.arguments, values, strict=True))
         s.table.block(s, block)
         s.stream = None
-        unit.set(b.add(t, b.select(is_whole, clusters, b.constant(0))))
-        at.set(b.add(place, b.select(is_whole, b.constant(0), count)))
+        unit.set(b.add(unit.get(), b.select(is_whole, clusters, b.constant(0))))
+        at.set(b.add(at.get(), b.select(is_whole, b.constant(0), count)))
 
     b.loop(lambda: b.or_(b.compare("lt", unit.get(), whole), b.compare("lt", at.get(), end)), body)
 
@@ -99,24 +97,28 @@ st.relaxed.gpu.global.u32 [$0], 0;
 @COMMON.lowers("tile.sum_shares")
 def sum_shares(s: State, op: ir.OpView) -> None:
     b, at = s.b, s.stream
+    begins = b.mul(at.index(s), at.units)
+    ends = b.add(begins, at.units)
+    ended = b.min(at.end, ends)
     last = b.variable(b.i32, 1)
-    with b.when(b.compare("ne", at.count, at.units)):
+    cut = b.or_(b.compare("ne", at.at.get(), begins), b.compare("ne", ended, ends))
+    with b.when(b.and_(b.compare("ge", at.unit.get(), at.whole), cut)):
         _exchange(s, op, at, last)
     s.values[op.result] = b.compare("ne", last.get(), 0)
 
 
-def _exchange(s: State, op: ir.OpView, at: At, last: Variable) -> None:
-    """A tile that is cut, at the end of one of its shares.
+def _exchange(s: State, op: ir.OpView, at: Stream, last: Variable) -> None:
+    """At the end of what a CTA has of a tile that is cut.
 
     The last to take a number waits for those alone who took one before: they run, and wait for nobody. What all
     consumers stored happens before the first thread's release, by the barrier between them, and its acquire before what
     they load, by the next one (PTX ISA 8.9: causality order).
     """
-    b, threads, thread = s.b, threads_of(s), thread_of(s)
-    begins = b.mul(at.index, at.units)
-    first = at.shares.of(s, begins)
-    others = b.sub(at.shares.of(s, b.add(begins, at.units - 1)), first)
-    counter = b.widen(b.add(b.mul(at.index, s.ctas), s.rank))
+    b, threads, thread, index, mine = s.b, threads_of(s), thread_of(s), at.index(s), at.mine
+    begins = b.mul(index, at.units)
+    first = at.share_of(s, begins)
+    others = b.sub(at.share_of(s, b.add(begins, at.units - 1)), first)
+    counter = b.widen(b.add(b.mul(index, s.ctas), s.rank))
     counter = b.add(pointer_of(s, op.counters), b.mul(counter, b.constant(COUNTER_BYTES, b.i64)))
     taken = b.variable(b.i32, 0xFFFFFFFF)
     with b.when(b.compare("eq", thread, 0)):
@@ -133,7 +135,7 @@ def _exchange(s: State, op: ir.OpView, at: At, last: Variable) -> None:
     piece = Piece(s, [v for wave in s.get(op.accumulator).waves for v in wave], 1, 0, 1)
     # shares and tiles of the line, counted together: of two pieces one after the other one of both is the next
     stride = s.ctas * piece.part_bytes
-    base = b.add(b.mul(b.add(first, at.index), s.ctas), s.rank)
+    base = b.add(b.mul(b.add(first, index), s.ctas), s.rank)
     base = b.mul(b.widen(base), b.constant(piece.part_bytes, b.i64))
     base = b.add(b.add(pointer_of(s, op.parts), base), b.widen(b.mul(thread, 4 * VECTOR)))
 
@@ -141,7 +143,7 @@ def _exchange(s: State, op: ir.OpView, at: At, last: Variable) -> None:
         return b.add(base, b.mul(b.widen(share), b.constant(stride, b.i64)))
 
     with b.when(b.or_(b.compare("eq", last.get(), 0), many)):
-        piece.store_at(place(b.sub(at.mine, first)))
+        piece.store_at(place(b.sub(mine, first)))
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(f"bar.sync {BARRIER}, {threads};")
     with b.when(b.compare("eq", thread, 0)):
@@ -153,7 +155,7 @@ def _exchange(s: State, op: ir.OpView, at: At, last: Variable) -> None:
     with b.when(is_last):
         b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
         b.asm(f"bar.sync {BARRIER}, {threads};")
-        other = b.select(b.compare("eq", at.mine, first), b.constant(1), 0)
+        other = b.select(b.compare("eq", mine, first), b.constant(1), 0)
         low = b.select(many, b.constant(0), other)
         high = b.select(many, others, other)
         for v in piece.sums:
