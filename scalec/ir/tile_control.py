@@ -226,6 +226,12 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         fits = at_least(op, 0, "start") and at_least(op, 1, "step", "unroll")
+        attributes = op.operation.attributes
+        if fits and "whole" in attributes:
+            if not isinstance(attributes["whole"], ir.UnitAttr):
+                return fail(op, f"whole is {attributes['whole']}, expected a unit attribute")
+            if int_of(op.start) or list(op.cursors):
+                return fail(op, f"whole iterations begin at {int_of(op.start)}, expected at 0 and without cursors")
         return fits and takes(op, [ir.IntegerType.get_signless(32)]) and in_rounds(op, op.cursors, int_of(op.unroll))
 
 
