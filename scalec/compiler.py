@@ -20,8 +20,8 @@ from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
-from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.parts import k_units, most_shares
+from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import free_registers, sums_of_thread

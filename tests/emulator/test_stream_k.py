@@ -1,4 +1,4 @@
-"""Tiles cut into shares (stream-K) on the emulator: right, complete, without a finding, bit-equal whoever comes last."""
+"""Tiles cut into shares (stream-K) on the emulator: right, complete, no finding, bit-equal whoever comes last."""
 
 from __future__ import annotations
 
@@ -29,20 +29,24 @@ PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int], tuple[int, ...]
         "sm_90a", f"{BLOCKS} with tile=64x16x128, scale_path=bulk, stages=8, cluster=1x1", 3e-6, (150, 40, 1536), (7,)),
     "Hopper, tiles cut in three": ("sm_90a", f"{BLOCKS} with tile=64x64x128, cluster=1x1", 3e-6, (100, 64, 1536), (5,)),
     "Hopper, two halves": ("sm_90a", f"{BLOCKS} with tile=64x64x128, cluster=1x1", 3e-6, (100, 64, 1024), (4,)),
-    "Hopper, unrolled": ("sm_90a", f"{BLOCKS} with tile=128x64x128, unroll=2, cluster=1x1", 3e-6, (300, 72, 1024), (5,)),
+    "Hopper, unrolled": (
+        "sm_90a", f"{BLOCKS} with tile=128x64x128, unroll=2, cluster=1x1", 3e-6, (300, 72, 1024), (5,)),
     "Hopper, unrolled by four": (
         "sm_90a", f"{BLOCKS} with tile=192x32x128, unroll=4, cluster=1x1", 3e-6, (300, 72, 2048), (4,)),
     "Hopper, by threads": (
-        "sm_90a", f"{F32} scale(1x128,1x128) with scale_path=thread, tile=64x32x128, cluster=1x1", 1e-7, (40, 136, 784), (3,)),
+        "sm_90a", f"{F32} scale(1x128,1x128) with scale_path=thread, tile=64x32x128, cluster=1x1", 1e-7,
+        (40, 136, 784), (3,)),
     "Hopper, by threads, unrolled": (
-        "sm_90a", f"{F32} scale(1x128,1x128) with scale_path=thread, tile=64x32x128, unroll=2, cluster=1x1", 1e-7, (40, 136, 1024),
-        (3,)),
+        "sm_90a", f"{F32} scale(1x128,1x128) with scale_path=thread, tile=64x32x128, unroll=2, cluster=1x1", 1e-7,
+        (40, 136, 1024), (3,)),
     "Hopper, clusters along M": (
         "sm_90a", "C[m,n] = gelu(A[m,k] @ B[n,k] + b[n]) with cluster=2x1, tile=64x64x64", 3e-6, (310, 72, 328), (8,)),
     "Hopper, clusters along N, order m": (
         "sm_90a", f"{BLOCKS} with cluster=1x2, tile=64x32x128, order=m, group=2", 3e-6, (140, 130, 1024), (8,)),
-    "Hopper, swapped": ("sm_90a", "C[m,n] = A[m,k] @ B[n,k] with swap=1, tile=64x16x64, cluster=1x1", 3e-6, (5, 300, 640), (3,)),
-    "Hopper, accumulated": ("sm_90a", f"{F32.replace('=', '+=', 1)} with tile=64x64x64, cluster=1x1", 1e-9, (70, 140, 256), (5,)),
+    "Hopper, swapped": (
+        "sm_90a", "C[m,n] = A[m,k] @ B[n,k] with swap=1, tile=64x16x64, cluster=1x1", 3e-6, (5, 300, 640), (3,)),
+    "Hopper, accumulated": (
+        "sm_90a", f"{F32.replace('=', '+=', 1)} with tile=64x64x64, cluster=1x1", 1e-9, (70, 140, 256), (5,)),
     "registers, promoted": ("sm_120a", f"{BLOCKS} with tile=64x64x128, cluster=1x1", 3e-6, (140, 136, 1000), (5, 7)),
     "registers, windows of shares": (
         "sm_120a", f"{BLOCKS} with tile=64x64x128, scale_path=bulk, unroll=1", 3e-6, (130, 72, 1536), (5,)),
@@ -50,8 +54,8 @@ PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int], tuple[int, ...]
         "sm_120a", "C[m,n] = A[m,k] @ B[n,k] with tile=64x64x64, unroll=1", 3e-6, (40, 72, 1216), (7,)),
     "registers, unrolled": (
         "sm_120a", "C[m,n] = A[m,k] @ B[n,k] with tile=64x64x64, unroll=2", 3e-6, (100, 136, 512), (4,)),
-    "registers, mxfp8": ("sm_120a", "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with tile=64x64x128, cluster=1x1", 3e-6, (40, 200, 640),
-                         (3,)),
+    "registers, mxfp8": (
+        "sm_120a", "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with tile=64x64x128", 3e-6, (40, 200, 640), (3,)),
     "registers, nvfp4, packed words": (
         "sm_120a", "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4 with tile=64x64x256", 3e-6, (40, 200, 1024), (3,)),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tiles cut into shares on a GPU: the numbers, bit-equal from launch to launch, in CUDA graphs and beside other work."""
+"""Tiles cut into shares on a GPU: the numbers, bit-equal from launch to launch, in graphs and beside other work."""
 
 from __future__ import annotations
 

@@ -59,10 +59,10 @@ def stream(s: State, op: ir.OpView) -> None:
     whole, share, longer = (s.get(v) for v in (op.whole, op.share, op.longer))
     clusters, mine = (b.div(b.special(name), s.ctas) for name in ("nctaid_x", "ctaid_x"))
 
-    def first(number: ir.Value) -> ir.Value:
+    def start(number: ir.Value) -> ir.Value:
         return b.add(b.mul(number, share), b.min(number, longer))
 
-    at, unit, end = b.variable(b.i32, first(mine)), b.variable(b.i32, mine), first(b.add(mine, 1))
+    at, unit, end = b.variable(b.i32, start(mine)), b.variable(b.i32, mine), start(b.add(mine, 1))
     block = op.body.blocks[0]
 
     def body() -> None:
@@ -72,7 +72,9 @@ def stream(s: State, op: ir.OpView) -> None:
         count = b.min(b.sub(b.constant(units), begins), b.sub(end, at.get()))
         count = b.select(is_whole, b.constant(units), count)
         corner = walk.corner(s, b.select(is_whole, unit.get(), b.add(whole, index)))
-        values = (*corner, b.select(is_whole, b.constant(0), begins), count)
+        # of which LLVM is not to know that it is small: it would keep an address for each block of an iteration
+        first = b.asm("mov.b32 $0, $1;", [b.i32], [b.select(is_whole, b.constant(0), begins)], memory=False)[0]
+        values = (*corner, first, count)
         s.values.update(zip(block.arguments, values, strict=True))
         s.table.block(s, block)
         s.stream = None
@@ -133,7 +135,7 @@ def _exchange(s: State, op: ir.OpView, at: Stream, last: Variable) -> None:
     is_last, many = b.compare("ne", last.get(), 0), b.compare("gt", others, 1)
 
     piece = Piece(s, [v for wave in s.get(op.accumulator).waves for v in wave], 1, 0, 1)
-    # shares and tiles of the line, counted together: of two pieces one after the other one of both is the next
+    # shares and tiles of the line are numbered together: from one place to the next, one of the two is the next
     stride = s.ctas * piece.part_bytes
     base = b.add(b.mul(b.add(first, index), s.ctas), s.rank)
     base = b.mul(b.widen(base), b.constant(piece.part_bytes, b.i64))
@@ -147,11 +149,10 @@ def _exchange(s: State, op: ir.OpView, at: Stream, last: Variable) -> None:
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(f"bar.sync {BARRIER}, {threads};")
     with b.when(b.compare("eq", thread, 0)):
-        b.either(
-            is_last,
-            lambda: b.asm(_AWAIT, [], [counter, others]),
-            lambda: b.asm("red.release.gpu.global.add.u32 [$0], 1;", [], [counter]),
-        )
+        with b.when(is_last):
+            b.asm(_AWAIT, [], [counter, others])
+        with b.when(b.compare("eq", last.get(), 0)):
+            b.asm("red.release.gpu.global.add.u32 [$0], 1;", [], [counter])
     with b.when(is_last):
         b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
         b.asm(f"bar.sync {BARRIER}, {threads};")
