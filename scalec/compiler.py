@@ -20,6 +20,7 @@ from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_tiling import ChooseTiling
+from scalec.passes.parts import k_units, most_shares
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
@@ -229,7 +230,10 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-    made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within)
+    cut = (k_units(problem, made.schedule), most_shares(problem, made.schedule)) if made.schedule.stream_k else (0, 1)
+    made.spec = signature.spec(
+        kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within, cut
+    )
     return kernel
 
 

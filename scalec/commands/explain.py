@@ -81,7 +81,7 @@ def _prediction(p: Prediction) -> dict[str, Any]:
     return {
         "sizes": p.sizes,
         "tiles": p.tiles,
-        "waves": p.waves,
+        "waves": round(p.waves, 4),
         "busy": round(p.busy, 4),
         "flop": p.flop,
         "bytes": p.bytes,
@@ -105,7 +105,7 @@ def table(found: Sequence[Explanation]) -> Table:
                 *(str(size) for size in p.sizes.values()),
                 "x".join(map(str, one.schedule.tile or ())),
                 str(one.schedule.stages),
-                str(p.waves),
+                f"{round(p.waves, 2):g}",
                 f"{p.busy:.0%}",
                 f"{p.bytes / 1e6:.1f}",
                 f"{p.flop / 1e9:.1f}",

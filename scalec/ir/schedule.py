@@ -105,6 +105,10 @@ class Schedule:
             the rows of its own tile and half of the rows of B that both multiply with.
         split: parts of K of one tile, each the work of a cluster of its own, dealt out in whole K blocks; above 1 where
             K is known. The sums of the parts meet in memory, and are added in the order of the parts.
+        stream_k: 1 deals the tiles of the last, partly filled wave, and of the wave before it, out in equal shares of
+            consecutive K blocks, one for each cluster that runs (stream-K); where tiles fill no wave, all of them. A
+            share may hold the end of one tile and the beginning of the next; the sums of a tile that is cut meet in
+            memory. Needs K known. 0: every tile is one cluster's.
         stages: depth of the shared-memory ring, in K blocks.
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
             are longer, along M or N, lies in panels that wide.
@@ -150,6 +154,7 @@ class Schedule:
     cluster: tuple[int, int] | None = _decided("1x2", _ints(2))
     cta_group: int | None = _decided("1", _int(1, 2))
     split: int | None = _decided("1", _int(1, MAX_SPLIT))
+    stream_k: int | None = _decided("0", _int(0, 1))
     stages: int | None = _decided("4", _int(2, 32))
     swizzle_a: int | None = _decided("128", _swizzle)
     swizzle_b: int | None = _decided("128", _swizzle)

@@ -206,6 +206,29 @@ class SumPartsOp(Tile.Operation, name="sum_parts"):
         return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32") and at_least(op, 2, "split")
 
 
+class SumSharesOp(Tile.Operation, name="sum_shares"):
+    """accumulator = the sum of those of all shares of the tile that `tile.stream`, in whose body this stands, is at.
+
+    Where the tile is whole, nothing happens, and the result is 1. Else the shares meet in memory. Each CTA takes a
+    number at the tile's counter. All but the last store their sums in `parts` and count that in the counter; the last
+    waits for them, who wait for nobody, and leaves the counter at 0. Of two shares it adds the other to its own, which
+    is the same sum whichever comes last; of more it stores its own too and adds all in the order of K. There the
+    result is 1, elsewhere 0, and the accumulator stays.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    counters: ext.Operand[Any]
+    result: ext.Result[I1]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        parent = op.operation.parent
+        if parent is None or parent.name != "tile.stream":
+            return fail(op, "is not in the body of a tile.stream")
+        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32")
+
+
 class StorePartOp(Tile.Operation, name="store_part"):
     """Stores a CTA's sums of `part` of tile `number`: `piece` of the `pieces` that a tile's sums come in, some columns
     each. What `sum_parts` does at once, where no fragment has all sums: then `last_part`, and there `add_parts`."""

@@ -192,12 +192,45 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         return takes(op, [i32] * (4 if int_of(op.split) > 1 else 2))
 
 
+class StreamOp(Tile.Operation, name="stream", traits=[ir.NoTerminatorTrait]):
+    """Walks output tiles of this CTA as `tiles` does, then its share of those that are cut (stream-K):
+    body(m0, n0, first, count) with the units of K to work on, of the `units` that a tile has.
+
+    The first `whole` tiles, counted in those of a cluster, are not cut: each cluster takes every so many-th. The others
+    are a line of units, one tile after the other, of which each cluster has the next `share` in the order of their
+    numbers, the first `longer` of them one more; the launch sees to it that this is all of the line (abi.Shares).
+    `sum_shares` brings together what clusters have of a tile.
+    """
+
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    whole: ext.Operand[I32]
+    share: ext.Operand[I32]
+    longer: ext.Operand[I32]
+    tile: Any
+    cluster: Any
+    order: ir.StringAttr
+    group: ir.IntegerAttr
+    units: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if str_of(op.order) not in ("n", "m"):
+            return fail(op, f"order is {op.order}, expected n or m")
+        if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "units")):
+            return False
+        return takes(op, [ir.IntegerType.get_signless(32)] * 4)
+
+
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration.
 
     With `cursors`, which body advances by one, such an iteration begins where the first of them is at stage 0, and the
     steps before and behind are walked one by one: so each of its bodies has known stages. Where the first is at stage
     0, so are the others, of depths that divide that of the first, as that divides `unroll`.
+
+    `whole`, an optional unit attribute: there are one or more such iterations and no step besides.
     """
 
     k: ext.Operand[I32]
@@ -210,6 +243,12 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         fits = at_least(op, 0, "start") and at_least(op, 1, "step", "unroll")
+        attributes = op.operation.attributes
+        if fits and "whole" in attributes:
+            if not isinstance(attributes["whole"], ir.UnitAttr):
+                return fail(op, f"whole is {attributes['whole']}, expected a unit attribute")
+            if int_of(op.start) or list(op.cursors):
+                return fail(op, f"whole iterations begin at {int_of(op.start)}, expected at 0 and without cursors")
         return fits and takes(op, [ir.IntegerType.get_signless(32)]) and in_rounds(op, op.cursors, int_of(op.unroll))
 
 

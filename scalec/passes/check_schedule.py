@@ -13,7 +13,7 @@ from scalec.passes.choose_consumers import no_pingpong
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_stages import no_overlap
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
-from scalec.passes.parts import k_blocks, no_unroll_of_parts
+from scalec.passes.parts import k_blocks, no_stream_k, no_unroll_of_parts
 from scalec.passes.permute_columns import no_permuted_columns
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
@@ -240,6 +240,12 @@ def _split(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _stream_k(problem: Problem, schedule: Any) -> None:
+    reason = no_stream_k(problem, schedule)
+    if schedule.stream_k and reason:
+        raise ScheduleError("stream_k=1 is not possible", got=reason, fix="stream_k=0")
+
+
 def _scheduler(problem: Problem, schedule: Any) -> None:
     reason = no_dynamic(problem)
     if schedule.scheduler == "dynamic" and reason:
@@ -365,8 +371,8 @@ def _unroll(problem: Problem, schedule: Any) -> None:
     if reason:
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {reason}",
-            expected="parts of one length, a multiple of it",
-            fix="unroll=1, or split=1",
+            expected="a multiple of it" if schedule.stream_k else "parts of one length, a multiple of it",
+            fix=f"unroll=1, or {'stream_k=0' if schedule.stream_k else 'split=1'}",
         )
 
 
@@ -438,6 +444,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _box,
     _cluster,
     _split,
+    _stream_k,
     _scheduler,
     _promotion,
     _result_blocks,

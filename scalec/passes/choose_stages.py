@@ -18,16 +18,11 @@ from scalec.passes.resources import (
     sums_slots,
     units,
 )
-from scalec.passes.warp_specialize import REGISTERS
+from scalec.passes.warp_specialize import REGISTERS, UNROLL
 from scalec.targets import Target
 
 MAX_STAGES = 8
 """Small tiles would fit more; their copies are never all on the way at once."""
-
-
-UNROLL = {1: 1, 2: 2, 3: 4}
-"""K blocks in one iteration, by consumer warpgroups: +0.3 to +0.9 % for 2 over 1 at 256x128, +0.5 to +1 % for 4 over 1
-at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved)."""
 
 
 class ChooseStages:
@@ -53,6 +48,8 @@ class ChooseStages:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         if schedule.scale_path is None:
             schedule = schedule.with_fields(scale_path=path_of_scales(problem, schedule))
+        if schedule.stream_k and schedule.unroll is None:  # windows of shares are at least one iteration long
+            schedule = schedule.with_fields(unroll=unroll_of(problem, schedule))
         stages = schedule.stages or in_whole_rounds(
             problem, schedule, min(MAX_STAGES, stages_that_fit(problem, schedule))
         )
@@ -70,7 +67,7 @@ class ChooseStages:
             early_wait=int(
                 problem.family.operands_in == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)
             ),
-            unroll=unroll_of(problem, schedule.with_fields(stages=stages)),
+            unroll=schedule.unroll or unroll_of(problem, schedule.with_fields(stages=stages)),
         )
 
 

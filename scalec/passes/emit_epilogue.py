@@ -26,20 +26,22 @@ class Epilogue(Frame):
     """Writes the result."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
-        """The epilogue; where K is split, by the CTA whose part is the last to arrive, of the sums of all parts."""
-        e = self.e
-        if w.part is None:
+        """The epilogue; where K is split, by the CTA whose part is the last to arrive, of the sums of all parts; where
+        tiles are cut into shares likewise."""
+        e, s = self.e, self.schedule
+        if s.split == 1 and not s.stream_k:
             self.epilogue(h, accumulator, w.m0, w.n0)
             return
-        parts, counters = self.workspace()
-        operands = [accumulator, parts, counters, w.part, w.number]
-        result = ir.IntegerType.get_signless(1)
-        last = e.op("tile.sum_parts", [result], operands, split=self.schedule.split).result
+        operands, result = [accumulator, *self.workspace()], ir.IntegerType.get_signless(1)
+        if s.stream_k:
+            last = e.op("tile.sum_shares", [result], operands).result
+        else:
+            last = e.op("tile.sum_parts", [result], [*operands, w.part, w.number], split=s.split).result
         with e.region("tile.when", [last]):
             self.epilogue(h, accumulator, w.m0, w.n0)
 
     def workspace(self) -> tuple[ir.Value, ir.Value]:
-        """Where the parts of K meet: their sums, and the counters of tiles."""
+        """Where the parts or shares of K meet: their sums, and the counters of tiles."""
         parts, counters = (
             self.e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
             for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))

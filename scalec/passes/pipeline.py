@@ -15,6 +15,7 @@ from scalec.passes.choose_dependent import ChooseDependent
 from scalec.passes.choose_scheduler import ChooseScheduler
 from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
+from scalec.passes.choose_stream_k import ChooseStreamK
 from scalec.passes.choose_swizzle import ChooseSwizzle
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.copy_scales import CopyScales
@@ -35,6 +36,7 @@ PIPELINE: list[Pass] = [
     FixOrder(),
     ChooseTiling(),
     ChooseSplit(),
+    ChooseStreamK(),
     ChooseScheduler(),
     ChooseDependent(),
     ChooseConsumers(),

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
-from scalec.passes.parts import parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem, Scale
 from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, given_warpgroups, turns_of, warpgroups_for, warps_for
+from scalec.passes.windows import WINDOW, window_slots
 from scalec.passes.words import WordPlan, no_bulk_words
 from scalec.targets import WARPGROUP, WAVES, MmaShape
 
@@ -41,10 +40,6 @@ ACCUMULATORS = 128
 OVERHEAD_REGISTERS = 32
 """Registers of a consumer thread beside accumulators: addresses, scales, loop state. The largest that lets the
 192x128 tile (64 + 64 accumulators at 160 registers) through, which ran without spills: H200, 2026-11-21."""
-
-
-WINDOW = 8
-"""K blocks whose row-major scales one bulk copy brings: 32 bytes of each row, one sector of memory."""
 
 
 def round_up(value: int, step: int) -> int:
@@ -98,34 +93,6 @@ def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
     if schedule.scale_path != "bulk" or no_bulk(problem, scale):
         return "thread"
     return "vector" if scale.layout == "col" else "window"
-
-
-def window_slots(problem: Problem, schedule: Schedule, stages: int) -> int:
-    """Slots that windows need so that none is overwritten while its last K block is still being read.
-
-    A window is copied when its first K block's stage is empty, so `stages` K blocks before it are done with. The
-    windows between two that share a slot must make up for the rest; the last of a tile, or of a part, may be short.
-    """
-    windows = {_windows(part) for part in parts(problem, schedule) if part}
-    slots = 2
-    while stages > _fewest(windows, slots - 1) + 1:
-        slots *= 2  # a power of two, so that a role finds its slot by masking a count
-    return slots
-
-
-def _windows(part: range) -> tuple[int, ...]:
-    """K blocks that a part has of each window it meets; windows begin at multiples of WINDOW, whatever the part's."""
-    first = range(part.start // WINDOW * WINDOW, part.stop, WINDOW)
-    return tuple(min(part.stop, at + WINDOW) - max(part.start, at) for at in first)
-
-
-def _fewest(parts: Collection[tuple[int, ...]], count: int) -> int:
-    """The fewest K blocks that `count` consecutive windows hold, of parts that follow one another in any order."""
-    from_start = [0]  # likewise, of so many windows from the start of a part on
-    for n in range(1, count + 1):
-        from_start.append(min(sum(p[:n]) + from_start[max(0, n - len(p))] for p in parts))
-    rests = [p[start:] for p in parts for start in range(len(p))]
-    return min(sum(r[:count]) + from_start[max(0, count - len(r))] for r in rests)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,11 @@ REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
 promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what two take."""
 
 
+UNROLL = {1: 1, 2: 2, 3: 4}
+"""K blocks in one iteration, by consumer warpgroups: +0.3 to +0.9 % for 2 over 1 at 256x128, +0.5 to +1 % for 4 over 1
+at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved)."""
+
+
 SCALE_WARPS = {"shared": (1, 3), "registers": (1, 3), "tensor": (2, 2)}
 """First and number of the producer warpgroup's warps that bring scales, by MmaShape.kernel: all but the one that issues
 copies, and where sums are in tensor memory, the one that issues products. Where one more warp copies scales on to

@@ -15,11 +15,17 @@ from dataclasses import dataclass, field
 
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.passes.parts import most_shares
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import units
 
 STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
+
+
+EXCHANGED = 2
+"""Sums of a tile that a CTA stores or adds where tiles are cut into shares: those of one, and of another. As those of
+two parts where K is split, which is a guess: nothing was measured."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     Args:
         problem: as the schedule sees it.
-        schedule: with swap, tile, cluster, split and promote decided.
+        schedule: with swap, tile, cluster, split and promote decided, and stream_k where it is 1.
         load: of the launch.
         costs: of the kind of kernel.
     """
@@ -201,6 +207,10 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     size = along_m * along_n
     total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * warpgroups
+    if schedule.stream_k and last < at_once:
+        running = min(at_once, clusters * most_shares(problem, schedule))
+        total += clusters / running * wave(running * size) - (waves - 1) * wave(at_once * size) - wave(last * size)
+        total += c.split + c.exchange * EXCHANGED * bm * bn
     total += c.cluster * math.log2(size)
     if parts > 1:
         total += c.split + c.exchange * parts * bm * bn

@@ -38,7 +38,7 @@ class Prediction:
     Attributes:
         sizes: of M, N and K, by their names in the program.
         tiles: tiles of the result, or where K is split their parts: one CTA's work each.
-        waves: rounds in which the SMs work on them.
+        waves: rounds in which the SMs work on them; a part of one where tiles are cut into equal shares.
         busy: share of the waves' places, one for each SM, that have a tile or part.
         flop: floating-point operations of the contraction.
         bytes: that cross device memory if every tensor does once.
@@ -52,7 +52,7 @@ class Prediction:
 
     sizes: dict[str, int]
     tiles: int
-    waves: int
+    waves: float
     busy: float
     flop: int
     bytes: int
@@ -90,7 +90,8 @@ class Prediction:
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
         split = schedule.split or 1
-        waves = _ceil(clusters * split, problem.target.at_once(prod(schedule.cluster)))
+        at_once = problem.target.at_once(prod(schedule.cluster))
+        waves = clusters / at_once if schedule.stream_k else _ceil(clusters * split, at_once)
         tiles = along_m * along_n * split
         longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
         result = problem.result.element.bytes(m * n)
@@ -99,8 +100,9 @@ class Prediction:
             + problem.rhs.element.bytes(n * k) * _ceil(along_m, schedule.cluster[0])
             + result
         )
-        if split > 1:  # sums of the parts, stored and loaded once each
-            l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
+        # sums of the parts, stored and loaded once each; of tiles that are cut, for each CTA
+        met = tiles if split > 1 else min(sms, tiles) if schedule.stream_k and clusters % at_once else 0
+        l2_bytes += 2 * 4 * met * prod(schedule.tile[:2])
         moved = memory_bytes(problem, sizes)
         in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, longest).items()}
         times = {**in_sm, "L2": l2_bytes / rates.l2, rates.memory_kind: moved / rates.memory}

@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.parts import FEWEST_BLOCKS
+from scalec.passes.parts import FEWEST_BLOCKS, no_stream_k
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.tiles import TURNED, misfit, no_swap
 from scalec.tuning.cost import Costs, Load, seconds
@@ -30,6 +30,10 @@ LARGER = ((1, 4), (4, 1))
 
 SWAP = 192
 """Rows up to which the transposed result is considered."""
+
+STREAM_K = (0,)
+"""Values of `stream_k` that are looked at where nobody decided it: with 1 beside 0, tiles of a last wave that is not
+full may be cut into shares. Not measured yet."""
 
 OVERFULL = 2
 """Waves up to which K is split: the parts of more tiles would not begin together."""
@@ -55,14 +59,13 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
             for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
                 if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
                     continue
-                for split in [given.split] if given.split else SPLITS:
-                    if not given.split and split > 1 and not _splits(seen, prod(along), split, tile_k):
-                        continue
+                tried = {"swap": swap, "tile": (bm, bn, tile_k), "cluster": cluster, "cta_group": 1, "promote": promote}
+                whole = given.with_fields(**tried)
+                for split in _splits(seen, whole, prod(along)):
                     if not given.cluster and cluster in LARGER and not _one_wave(seen, along, cluster, split):
                         continue
-                    yield given.with_fields(
-                        swap=swap, tile=(bm, bn, tile_k), cluster=cluster, cta_group=1, split=split, promote=promote
-                    )
+                    for stream_k in _streams(seen, whole.with_fields(split=split)):
+                        yield whole.with_fields(split=split, stream_k=stream_k)
 
 
 def ranked(
@@ -111,8 +114,24 @@ def _one_wave(problem: Problem, along: tuple[int, int], cluster: tuple[int, int]
     return clusters * split <= problem.target.at_once(prod(cluster))
 
 
-def _splits(problem: Problem, tiles: int, split: int, tile_k: int) -> bool:
-    """Whether parts of K are worth looking at: all begin in the first waves, and none is short."""
-    if problem.k.size is None or tiles * split > OVERFULL * problem.target.sms:
-        return False
-    return problem.k.tiles(tile_k, 0) // split >= FEWEST_BLOCKS
+def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
+    """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
+    assert schedule.tile is not None
+    if schedule.split or schedule.stream_k:
+        return [schedule.split or 1]
+    if problem.k.size is None:
+        return [1]
+    blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
+    return [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
+
+
+def _streams(problem: Problem, schedule: Schedule) -> list[int | None]:
+    """The values of stream_k that are worth looking at: 1 only where a wave of tiles is not full."""
+    if schedule.stream_k is not None or STREAM_K == (0,):
+        return [schedule.stream_k]
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
+    clusters = prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
+    full = clusters % problem.target.at_once(prod(schedule.cluster)) == 0
+    return [v for v in STREAM_K if not v or not (full or no_stream_k(problem, schedule))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
@@ -96,15 +98,60 @@ def when(s: State, op: ir.OpView) -> None:
         s.table.block(s, op.body.blocks[0])
 
 
+@dataclass(frozen=True)
+class Walk:
+    """The order in which clusters of tiles are numbered.
+
+    Attributes:
+        tile, cluster: along M and N.
+        blocks: clusters of tiles along M and N.
+        by_n: whether M is walked within a group of `group` along N.
+    """
+
+    tile: tuple[int, ...]
+    cluster: tuple[int, ...]
+    blocks: tuple[ir.Value | int, ir.Value | int]
+    by_n: bool
+    group: int
+
+    @staticmethod
+    def of(s: State, op: ir.OpView) -> Walk:
+        """That of `tile.tiles` or `tile.stream`."""
+        b = s.b
+        (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
+        blocks_m = b.ceildiv(b.ceildiv(s.get(op.m), bm), cm)
+        blocks_n = b.ceildiv(b.ceildiv(s.get(op.n), bn), cn)
+        return Walk((bm, bn), (cm, cn), (blocks_m, blocks_n), tile.str_of(op.order) == "n", tile.int_of(op.group))
+
+    def clusters(self, s: State) -> ir.Value | int:
+        """How many there are."""
+        return s.b.mul(*self.blocks)
+
+    def corner(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:
+        """First row and column of this CTA's tile of cluster `t`."""
+        b, group, (cm, cn) = s.b, self.group, self.cluster
+        inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a group holds `group` of outer
+        per_group = b.mul(inner, group)
+        index = b.div(t, per_group)
+        within = b.sub(t, b.mul(index, per_group))
+        first = b.mul(index, group)
+        whole = isinstance(outer, int) and outer % group == 0
+        width = group if whole else b.min(b.sub(outer, first), group)
+        along = b.div(within, width)
+        across = b.add(first, b.sub(within, b.mul(along, width)))
+        mb, nb = (along, across) if self.by_n else (across, along)
+        both = cm > 1 and cn > 1  # ranks then go along M first
+        if cm > 1:
+            mb = b.add(b.mul(mb, cm), b.and_(s.rank, cm - 1) if both else s.rank)
+        if cn > 1:
+            nb = b.add(b.mul(nb, cn), b.shr(s.rank, cm.bit_length() - 1) if both else s.rank)
+        return b.mul(mb, self.tile[0]), b.mul(nb, self.tile[1])
+
+
 @COMMON.lowers("tile.tiles")
 def tiles(s: State, op: ir.OpView) -> None:
     b = s.b
-    (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
-    blocks_m = b.ceildiv(b.ceildiv(s.get(op.m), bm), cm)
-    blocks_n = b.ceildiv(b.ceildiv(s.get(op.n), bn), cn)
-    by_n = tile.str_of(op.order) == "n"
-    group = tile.int_of(op.group)
-    inner, outer = (blocks_m, blocks_n) if by_n else (blocks_n, blocks_m)  # a group holds `group` of outer
+    walk = Walk.of(s, op)
     split = tile.int_of(op.split)
     block = op.body.blocks[0]
     following = next((o.opview.following for o in block.operations if o.operation.name == "tile.query_cancel"), None)
@@ -120,22 +167,7 @@ def tiles(s: State, op: ir.OpView) -> None:
             t, work = b.div(t, split), t
             s.values[block.arguments[2]] = b.sub(work, b.mul(t, split))
             s.values[block.arguments[3]] = b.add(b.mul(t, s.ctas), s.rank)
-        per_group = b.mul(inner, group)
-        index = b.div(t, per_group)
-        within = b.sub(t, b.mul(index, per_group))
-        first = b.mul(index, group)
-        whole = isinstance(outer, int) and outer % group == 0
-        width = group if whole else b.min(b.sub(outer, first), group)
-        along = b.div(within, width)
-        across = b.add(first, b.sub(within, b.mul(along, width)))
-        mb, nb = (along, across) if by_n else (across, along)
-        both = cm > 1 and cn > 1  # ranks then go along M first
-        if cm > 1:
-            mb = b.add(b.mul(mb, cm), b.and_(s.rank, cm - 1) if both else s.rank)
-        if cn > 1:
-            nb = b.add(b.mul(nb, cn), b.shr(s.rank, cm.bit_length() - 1) if both else s.rank)
-        s.values[block.arguments[0]] = b.mul(mb, bm)
-        s.values[block.arguments[1]] = b.mul(nb, bn)
+        s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.corner(s, t)
         s.table.block(s, block)
         unit.set(b.add(unit.get(), clusters) if following is None else s.get(following))
 
@@ -144,7 +176,7 @@ def tiles(s: State, op: ir.OpView) -> None:
         # bytes: 1x128 by 128x128 on sm_120a, tile 128x128x128, ptxas 13.0)
         b.loop(lambda: b.compare("ne", unit.get(), NO_CLUSTER), body)
         return
-    total = b.mul(b.mul(blocks_m, blocks_n), split)
+    total = b.mul(walk.clusters(s), split)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
 
 
@@ -170,6 +202,9 @@ def steps(s: State, op: ir.OpView) -> None:
             body()
         s.unrolled = 1
 
+    if "whole" in op.operation.attributes:
+        b.loop_once(bodies, lambda: b.compare("lt", at.get(), k))  # as below
+        return
     if not isinstance(k, int) and unroll == 1 and not start:
         # K is never 0 (the runtime sees to it): tested at the end, so that no path reads an accumulator that no wgmma
         # has written, which ptxas answers by serialising them (C7514)

@@ -6,7 +6,18 @@ from scalec.abi import SHARED
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
-from scalec.lowering.common import control, copies, epilogue, launch, parts, promote, quantize, scale_bytes, turns  # noqa: F401 - they fill the common table
+from scalec.lowering.common import (  # noqa: F401 - they fill the common table
+    control,
+    copies,
+    epilogue,
+    launch,
+    parts,
+    promote,
+    quantize,
+    scale_bytes,
+    stream,
+    turns,
+)
 from scalec.lowering.common.state import Geometry, State
 from scalec.lowering.table import Table
 from scalec.targets import Target

@@ -19,7 +19,7 @@ VECTOR = 4
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """A fragment's sums in the workspace: piece `index` of as many as a tile's sums of a thread come in.
 
     Sums are moved in the order of registers: each thread finds in every part what the thread of its number stored.
@@ -32,34 +32,37 @@ class _Piece:
     pieces: int
 
     @staticmethod
-    def of(s: State, op: ir.OpView, index: int = 0, pieces: int = 1) -> _Piece:
+    def of(s: State, op: ir.OpView, index: int = 0, pieces: int = 1) -> Piece:
         sums = [v for wave in s.get(op.accumulator).waves for v in wave]
-        return _Piece(s, sums, tile.int_of(op.split), index, pieces)
+        return Piece(s, sums, tile.int_of(op.split), index, pieces)
 
     @property
     def part_bytes(self) -> int:
         """Of all pieces of a part."""
-        return 4 * _threads(self.s) * len(self.sums) * self.pieces
+        return 4 * threads_of(self.s) * len(self.sums) * self.pieces
 
     @property
     def groups(self) -> list[tuple[int, list[Variable]]]:
         """(offset in bytes, sums) of each VECTOR."""
-        first = self.index * 4 * _threads(self.s) * len(self.sums)
+        first = self.index * 4 * threads_of(self.s) * len(self.sums)
         steps = range(0, len(self.sums), VECTOR)
-        return [(first + 4 * _threads(self.s) * i, self.sums[i : i + VECTOR]) for i in steps]
+        return [(first + 4 * threads_of(self.s) * i, self.sums[i : i + VECTOR]) for i in steps]
 
     def first(self, parts: ir.Value, number: ir.Value) -> ir.Value:
         """Address of this thread's sums in part 0 of a tile."""
         b = self.s.b
-        thread = _thread(self.s)
-        first = b.add(_pointer(self.s, parts), b.mul(number, b.constant(self.split * self.part_bytes, b.i64)))
+        thread = thread_of(self.s)
+        first = b.add(pointer_of(self.s, parts), b.mul(number, b.constant(self.split * self.part_bytes, b.i64)))
         return b.add(first, b.widen(b.mul(thread, 4 * VECTOR)))
 
     def store(self, first: ir.Value, part: ir.Value) -> None:
         b = self.s.b
-        mine = b.add(first, b.mul(b.widen(part), b.constant(self.part_bytes, b.i64)))
+        self.store_at(b.add(first, b.mul(b.widen(part), b.constant(self.part_bytes, b.i64))))
+
+    def store_at(self, mine: ir.Value) -> None:
         for offset, group in self.groups:
-            b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], [mine, *(v.get() for v in group)])
+            operands = [mine, *(v.get() for v in group)]
+            self.s.b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], operands)
 
     def add(self, first: ir.Value) -> None:
         """The sums of all parts, in their order."""
@@ -68,6 +71,11 @@ class _Piece:
         end = b.add(first, b.constant(self.split * self.part_bytes, b.i64))
         for v in self.sums:
             v.set(0.0)
+        self.add_each(at, end, self.part_bytes)
+
+    def add_each(self, at: Variable, end: ir.Value, stride: int) -> None:
+        """Adds what is at `at`, `at` + stride, ... before `end`, once at the least."""
+        b = self.s.b
 
         def add_part() -> None:
             address = at.get()
@@ -75,21 +83,23 @@ class _Piece:
                 text = f"ld.global.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
                 for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [address]), strict=True):
                     v.set(b.fadd(v.get(), x))
-            at.set(b.add(address, b.constant(self.part_bytes, b.i64)))
+            at.set(b.add(address, b.constant(stride, b.i64)))
 
         b.loop_once(add_part, lambda: b.compare("lt", at.get(), end))
 
 
-def _threads(s: State) -> int:
+def threads_of(s: State) -> int:
     """All consumers."""
     return 32 * s.geometry.warps * prod(s.geometry.units)
 
 
-def _thread(s: State) -> ir.Value:
+def thread_of(s: State) -> ir.Value:
+    """This thread's number among them."""
     return s.once("thread", lambda: s.b.sub(s.tid, s.b.constant(32 * s.first_warp)))
 
 
-def _pointer(s: State, source: ir.Value) -> ir.Value:
+def pointer_of(s: State, source: ir.Value) -> ir.Value:
+    """Address of memory that threads read or write."""
     return s.b.op("llvm.ptrtoint", [s.b.i64], [s.get(source)])
 
 
@@ -100,12 +110,12 @@ def _count(s: State, counters: ir.Value, number: ir.Value, split: int) -> ir.Val
     before what they load, by the next one (PTX ISA 8.9: causality order). The increment wraps from split - 1 to 0, so
     that the last to arrive also readies the counter for the next launch.
     """
-    b, threads, thread = s.b, _threads(s), _thread(s)
+    b, threads, thread = s.b, threads_of(s), thread_of(s)
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(f"bar.sync {BARRIER}, {threads};")
     arrived = b.variable(b.i32, 0)
     with b.when(b.compare("eq", thread, 0)):
-        counter = b.add(_pointer(s, counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
+        counter = b.add(pointer_of(s, counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
         text = f"atom.acq_rel.gpu.global.inc.u32 $0, [$1], {split - 1};"
         arrived.set(b.asm(text, [b.i32], [counter])[0])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
@@ -118,7 +128,7 @@ def _count(s: State, counters: ir.Value, number: ir.Value, split: int) -> ir.Val
 
 @COMMON.lowers("tile.sum_parts")
 def sum_parts(s: State, op: ir.OpView) -> None:
-    b, piece = s.b, _Piece.of(s, op)
+    b, piece = s.b, Piece.of(s, op)
     number = b.widen(s.get(op.number))
     first = piece.first(op.parts, number)
     piece.store(first, s.get(op.part))
@@ -129,7 +139,7 @@ def sum_parts(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.store_part")
 def store_part(s: State, op: ir.OpView) -> None:
-    piece = _Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces))
+    piece = Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces))
     piece.store(piece.first(op.parts, s.b.widen(s.get(op.number))), s.get(op.part))
 
 
@@ -140,5 +150,5 @@ def last_part(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.add_parts")
 def add_parts(s: State, op: ir.OpView) -> None:
-    piece = _Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces))
+    piece = Piece.of(s, op, tile.int_of(op.piece), tile.int_of(op.pieces))
     piece.add(piece.first(op.parts, s.b.widen(s.get(op.number))))

@@ -42,14 +42,14 @@ class Geometry:
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:
         """Read off the accumulator and the tile of a `tile.kernel`."""
-        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles")
+        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles", "tile.stream")
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
         wave = tile.wave_rows(fragment.result.type)
         if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's, which has all of them
             columns = tile_n
-        return Geometry(
-            wave // 16, (tile_m // rows, tile_n // columns), wave, _permuted(kernel), tile.int_of(tiles.turns)
-        )
+        units = (tile_m // rows, tile_n // columns)
+        turns = tile.int_of(tiles.turns) if tiles.operation.name == "tile.tiles" else 1
+        return Geometry(wave // 16, units, wave, _permuted(kernel), turns)
 
     @property
     def adjacent(self) -> int:
@@ -70,11 +70,11 @@ def _permuted(kernel: Any) -> int:
     return next((tile.permuted_of(tile.shape_of(u.source.type)) for u in users if u.operation.name == "tile.copy"), 0)
 
 
-def _first(op: Any, name: str) -> Any:
-    """The first op of that name within `op`."""
+def _first(op: Any, *names: str) -> Any:
+    """The first op of one of these names within `op`."""
     for region in op.operation.regions:
         for inner in region.blocks[0].operations:
-            found = inner if inner.operation.name == name else _first(inner, name)
+            found = inner if inner.operation.name in names else _first(inner, *names)
             if found is not None:
                 return found
     return None
@@ -208,6 +208,7 @@ class State:
     unrolled: int = 1
     fresh: ir.Value | None = None
     cta_group: int = 1
+    stream: Any = None  # of the `tile.stream` around
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 
