@@ -64,9 +64,7 @@ class ChooseStages:
         return schedule.with_fields(
             stages=stages,
             scale_path=schedule.scale_path,
-            early_wait=int(
-                problem.family.operands_in == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)
-            ),
+            early_wait=int(problem.family.kernel == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)),
             unroll=unroll_of(problem, schedule.with_fields(stages=stages)),
         )
 
