@@ -88,7 +88,7 @@ def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: 
     if family.sums_in == "tensor":
         if warpgroups not in TENSOR:
             return f"{warpgroups} warpgroups, and sums in tensor memory are for {' or '.join(map(str, TENSOR))}"
-        if tile[1] % (LEAST_COLUMNS * warpgroups):
+        if warpgroups > 1 and tile[1] % (LEAST_COLUMNS * warpgroups):
             return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}"
         return ""
     if family.warps > 1:

@@ -23,7 +23,7 @@ MOST = {
     "MXFP8": 8.0,
     "MXFP4": 7.5,
     "NVFP4": 8.0,
-    "FP8, f32 1x128 by 128x128": 7.0,
+    "FP8, f32 1x128 by 128x128": 7.5,
 }
 """Instructions for each tcgen05.mma (ptxas 13.0; fewer with 13.5: 2026-11-21)."""
 
