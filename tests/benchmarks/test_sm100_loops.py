@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -10,6 +11,7 @@ from benchmarks import sm100_loops
 from benchmarks.sass_flow import parse
 from scalec import env
 from scalec.commands import sass
+from scalec.compiler import compile_source
 from scalec.errors import ToolchainError
 from scalec.lowering import ptxas
 from tests.benchmarks.test_sass_loop import listing
@@ -51,6 +53,21 @@ def test_counts_stay(case: sm100_loops.Case, toolchain: None) -> None:
     assert counts.epilogue is not None
     assert counts.epilogue <= (61 if case.name == "NVFP4" else 29)  # NVFP4 has two tensor scales
     assert counts.converted == 16
+
+
+@pytest.mark.parametrize("case", [c for c in sm100_loops.CASES if c.name in ("NVFP4", "FP8, f32 1x128 by 128x128")])
+def test_packed_arithmetic_needs_no_moves(case: sm100_loops.Case, toolchain: None) -> None:
+    """Adjacent columns are in adjacent registers from tensor memory to where they are rounded."""
+    made = compile_source(case.source, "sm_100a", case.dims)
+    assert made.cubin is not None
+    (function,) = parse(sass.disassemble(made.cubin, encoding=True))
+    counts = Counter(x.stem for x in function.instructions)
+    # of a thread's 256 sums, two products each; of 128, one sum of a product each
+    assert {"NVFP4": counts["FMUL2"] == 256, "FP8, f32 1x128 by 128x128": counts["FFMA2"] == 64}[case.name]
+    assert not counts["FMUL"]
+    assert not counts["FFMA"]
+    first, *_, last = sm100_loops.taking(function)
+    assert not [x for x in function.instructions[first:last] if x.kind == "MOV"]
 
 
 def test_most_is_within_the_goal() -> None:
