@@ -255,15 +255,16 @@ MOST_TAKEN = 64
 
 def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     """Columns that a warp takes at once of so many that it has of a tile. Where they are converted as they come: whole
-    blocks of the result's scales, and where bulk copies may write them, as many as fill a row of the widest swizzle and
-    leave the elementwise expression registers. A copy then writes whole lines of memory, and what stands around each
-    part is shared by more columns: 28.5 instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0,
-    2026-11-21)."""
+    blocks of the result's scales, and where bulk copies may write them, as many as fill a row of the widest swizzle. A
+    copy then writes whole lines of memory, and what stands around each part is shared by more columns: 28.5
+    instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0, 2026-11-21). Not where something is
+    read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid."""
     least = TAKEN_COLUMNS
     if not promote:
         row = problem.target.swizzles[0] * 8 // problem.result.element.bits
-        wide = min(row, MOST_TAKEN, most_accumulators(problem) // PARTS)
-        least = max(least, problem.result.block, wide if problem.n.size is not None and not problem.swapped else 0)
+        narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
+        narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for x in problem.inputs)
+        least = max(least, problem.result.block, min(narrowest if narrow else row, MOST_TAKEN))
     return math.gcd(columns, 1 << (least - 1).bit_length())
 
 
