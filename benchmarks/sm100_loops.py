@@ -33,7 +33,10 @@ GOAL = 8.0
 """Instructions for each tcgen05.mma."""
 
 EPILOGUE_GOAL = 45
-"""Instructions of a warp for 32 columns of a bf16 result that is stored in bulk."""
+"""Instructions of a warp for COLUMNS of a bf16 result that is stored in bulk."""
+
+COLUMNS = 32
+"""Columns that an epilogue's instructions are told for, however many are taken at a time."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,8 @@ class Counts:
     Attributes:
         schedule: the compiler's.
         per_product: instructions of the issuing loop for each tcgen05.mma.
-        epilogue: instructions of a warp for 32 columns; None where they are not taken out of tensor memory just to be
-            stored in bulk.
+        epilogue: instructions of a warp for COLUMNS columns; None where they are not taken out of tensor memory just to
+            be stored in bulk.
         converted: of these, conversions while the next columns are on their way out of tensor memory, the fewest;
             likewise None.
         loop: the issuing loop.
@@ -75,8 +78,8 @@ class Counts:
 
     schedule: str
     per_product: float
-    epilogue: int | None
-    converted: int | None
+    epilogue: float | None
+    converted: float | None
     loop: Quality
 
 
@@ -90,27 +93,38 @@ def taking(function: Function) -> Iterator[int]:
             last = i
 
 
-def epilogue(functions: Sequence[Function]) -> int | None:
-    """The most instructions from the loads of one part of a tile to those of the next, None with too few parts."""
-    found = [b - a for f in functions for a, b in pairwise(taking(f))]
-    return max(found) if len(found) > 2 else None
+def epilogue(functions: Sequence[Function]) -> float | None:
+    """The most instructions from the loads of one part of a tile to those of the next, for COLUMNS of the part; None
+    with too few parts."""
+    found = []
+    for f in functions:
+        at = list(taking(f))
+        found += [(b - a) * COLUMNS / _taken(f.instructions[b]) for a, b in pairwise(at)]
+    return round(max(found), 1) if len(found) > 1 else None
 
 
-def converted(functions: Sequence[Function]) -> int | None:
-    """The fewest conversions from the loads of a part of a tile to where its registers are first used, None with too
-    few parts: those of the part before. Under a tile's last loads ptxas mixes those of both parts."""
+def converted(functions: Sequence[Function]) -> float | None:
+    """The fewest conversions from the loads of a part of a tile to where its registers are first used, for COLUMNS of
+    a part, None with too few parts: those of the part before. Under a tile's last loads ptxas mixes those of both
+    parts."""
     found = []
     for f in functions:
         code = f.instructions
         for start in list(taking(f))[1:-1]:
-            if _columns(code[start].operands):  # nothing is converted under a tile's first loads
-                found.append(_until_used(code, start))
-    return min(found) if len(found) > 1 else None
+            if _column(code[start].operands):  # nothing is converted under a tile's first loads
+                found.append(_until_used(code, start) * COLUMNS / _taken(code[start]))
+    return round(min(found), 1) if found else None
 
 
-def _columns(operands: str) -> bool:
+def _column(operands: str) -> bool:
     """Whether a load's address is not that of an accumulator's first columns."""
     return "+" in operands.partition("tmem[")[2]
+
+
+def _taken(load: Instruction) -> int:
+    """Columns of a load: 8 of .16dp256bit, .xN of N times as many (PTX ISA 9.7.16.8.1)."""
+    wide = re.search(r"\.x(\d+)", load.opcode)
+    return 8 * int(wide[1] if wide else 1)
 
 
 def _until_used(code: Sequence[Instruction], start: int) -> int:
@@ -119,10 +133,9 @@ def _until_used(code: Sequence[Instruction], start: int) -> int:
     conversions = 0
     for x in code[start:]:
         if x.stem == "LDTM":
-            first, wide = re.search(r"R(\d+)", x.operands), re.search(r"\.x(\d+)", x.opcode)
+            first = re.search(r"R(\d+)", x.operands)
             if first is not None and not conversions:
-                # of .16dp256bit four registers for each of its columns by 8 (PTX ISA 9.7.16.8.1)
-                loaded |= {int(first[1]) + i for i in range(4 * int(wide[1] if wide else 1))}
+                loaded |= {int(first[1]) + i for i in range(_taken(x) // 2)}  # of 16 lanes, by 32 threads
                 continue
             return conversions
         if loaded & {int(r) for r in re.findall(r"\bR(\d+)", x.operands)}:
@@ -166,7 +179,7 @@ def main(target: str, output: str | None) -> None:
         fields = dict(f.split("=") for f in c.schedule.split(", "))
         wide = ("-", "-", "-")
         if c.epilogue is not None:
-            wide = (str(c.epilogue), str(EPILOGUE_GOAL), str(c.converted))
+            wide = (f"{c.epilogue:g}", str(EPILOGUE_GOAL), f"{c.converted or 0:g}")
         values = (c.loop.tensor, c.loop.instructions, f"{c.per_product:.2f}", f"{GOAL:g}", *wide)
         table.add_row(case.name, fields["tile"], fields["stages"], *map(str, values))
     print_table(table, stderr=output == "-")

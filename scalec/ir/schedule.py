@@ -117,6 +117,7 @@ class Schedule:
             so that one stores its results while another multiplies.
         warps: consumer warps (along M, along N) that share a tile. Where one instruction is a warpgroup's, each
             warpgroup takes tile M / warpgroups rows: 4 * warpgroups along M, 1 along N; with "pingpong" 4 along M.
+            Where sums are in tensor memory, warpgroups share the columns: 4 along M, warpgroups along N.
         registers: (producer, consumer) registers of a thread after setmaxnreg.
         scale_path: how scales with one value a row that vary along K reach shared memory: "bulk" (tensor copies: of a
             K block's column of a "col" layout, or of windows of eight K blocks of a "row" layout, which needs K known

@@ -311,13 +311,15 @@ class VacateOp(Tile.Operation, name="vacate"):
 class TakeOp(Tile.Operation, name="take"):
     """Brings a warp's rows of the accumulator at `slot`, from `column` on, into registers; asynchronous, see `taken`.
 
-    The warps of a warpgroup have 32 rows each, in their order.
+    The warps of a warpgroup have 32 rows each, in their order. Those of each further warpgroup take columns `apart`
+    behind those of the one before.
     """
 
     target: ext.Operand[FragmentType]
     sums: ext.Operand[SumsType]
     slot: ext.Operand[CursorType]
     column: ir.IntegerAttr
+    apart: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -328,7 +330,9 @@ class TakeOp(Tile.Operation, name="take"):
             )
         if int_of(op.column) % columns or int_of(op.column) + columns > all_columns:
             return fail(op, f"columns from {int_of(op.column)} on, {columns} at once, of {all_columns}")
-        return at_least(op, 0, "column") and _in_slot(op)
+        if int_of(op.apart) % columns:
+            return fail(op, f"columns {int_of(op.apart)} apart, expected a multiple of the {columns} taken at once")
+        return at_least(op, 0, "column") and at_least(op, 1, "apart") and _in_slot(op)
 
 
 class HasRowsOp(Tile.Operation, name="has_rows"):

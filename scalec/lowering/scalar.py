@@ -8,33 +8,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from scalec.errors import UnsupportedError
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Builder
 
 _LOG2_E = math.log2(math.e)
 
 
-def _asm(b: Builder, text: str, *operands: ir.Value) -> ir.Value:
+class Arithmetic(Protocol):
+    """What computes: a Builder with single values, or one with several at once."""
+
+    @property
+    def f32(self) -> ir.Type: ...
+    def constant(self, value: float, /) -> Any: ...
+    def fadd(self, a: Any, b: Any, /) -> Any: ...
+    def fmul(self, a: Any, b: Any, /) -> Any: ...
+    def fma(self, a: Any, b: Any, c: Any, /) -> Any: ...
+    def op(self, name: str, results: Sequence[ir.Type], operands: Sequence[Any], /) -> Any: ...
+    def asm(
+        self, text: str, results: Sequence[ir.Type], operands: Sequence[Any], /, *, volatile: bool, memory: bool
+    ) -> list[Any]: ...
+
+
+Op = Callable[[Arithmetic, list[Any]], Any]
+
+
+def _asm(b: Arithmetic, text: str, *operands: Any) -> Any:
     return b.asm(text, [b.f32], operands, volatile=False, memory=False)[0]
 
 
-def _binary(name: str) -> Callable[[Builder, list[ir.Value]], ir.Value]:
+def _binary(name: str) -> Op:
     return lambda b, x: b.op(name, [b.f32], x)
 
 
-def _divide(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _divide(b: Arithmetic, x: list[Any]) -> Any:
     """div.full.f32: 2 ulp, no slow path (PTX ISA 9.7.3.8)."""
     return _asm(b, "div.full.f32 $0, $1, $2;", *x)
 
 
-def _exp(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _exp(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "ex2.approx.f32 $0, $1;", b.fmul(x[0], b.constant(_LOG2_E)))
 
 
-def _tanh(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _tanh(b: Arithmetic, x: list[Any]) -> Any:
     """1 - 2 / (1 + e^2x): right at both ends (e^2x is 0 or infinite), absolute error about 1e-7."""
     e = _exp(b, [b.fmul(x[0], b.constant(2.0))])
     quotient = _divide(b, [b.constant(-2.0), b.fadd(e, b.constant(1.0))])
@@ -46,7 +63,7 @@ _ERF_P = 0.3275911
 _ERF_A = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
-def _erf(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _erf(b: Arithmetic, x: list[Any]) -> Any:
     magnitude = _absolute(b, x)
     t = _divide(b, [b.constant(1.0), b.fma(magnitude, b.constant(_ERF_P), b.constant(1.0))])
     polynomial = b.constant(_ERF_A[-1])
@@ -57,27 +74,27 @@ def _erf(b: Builder, x: list[ir.Value]) -> ir.Value:
     return _asm(b, "copysign.f32 $0, $1, $2;", x[0], b.fadd(b.fmul(tail, b.constant(-1.0)), b.constant(1.0)))
 
 
-def _absolute(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _absolute(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "abs.f32 $0, $1;", x[0])
 
 
-def _sqrt(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _sqrt(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "sqrt.rn.f32 $0, $1;", x[0])
 
 
-def _negate(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _negate(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "neg.f32 $0, $1;", x[0])
 
 
-def _maximum(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _maximum(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "max.NaN.f32 $0, $1, $2;", *x)
 
 
-def _minimum(b: Builder, x: list[ir.Value]) -> ir.Value:
+def _minimum(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "min.NaN.f32 $0, $1, $2;", *x)
 
 
-OPS: dict[str, Callable[[Builder, list[ir.Value]], ir.Value]] = {
+OPS: dict[str, Op] = {
     "arith.addf": _binary("arith.addf"),
     "arith.subf": _binary("arith.subf"),
     "arith.mulf": _binary("arith.mulf"),
@@ -93,19 +110,8 @@ OPS: dict[str, Callable[[Builder, list[ir.Value]], ir.Value]] = {
 }
 
 
-def _apply(b: Builder, name: str, operands: list[Any]) -> Any:
-    return OPS[name](b, operands)
-
-
-def evaluate(
-    b: Builder,
-    block: ir.Block,
-    arguments: Sequence[Any],
-    constant: Callable[[float], Any] | None = None,
-    apply: Callable[[Builder, str, list[Any]], Any] = _apply,
-) -> Any:
-    """Emits the body for one element; returns what it yields. `constant` and `apply` make the values of others than
-    single elements.
+def evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any]) -> Any:
+    """Emits the body for one of what `b` computes with; returns what it yields.
 
     Raises:
         UnsupportedError: an op that OPS does not have.
@@ -117,9 +123,9 @@ def evaluate(
         if name.endswith(".yield"):
             return operands[0]
         if name == "arith.constant":
-            values[op.result] = (constant or b.constant)(float(ir.FloatAttr(op.attributes["value"]).value))
+            values[op.result] = b.constant(float(ir.FloatAttr(op.attributes["value"]).value))
         elif name in OPS:
-            values[op.result] = apply(b, name, operands)
+            values[op.result] = OPS[name](b, operands)
         else:
             raise UnsupportedError(
                 f"{name} in an elementwise expression", expected=", ".join(OPS), fix="build it from these"

@@ -12,15 +12,18 @@ Lower = Callable[[Any, ir.OpView], None]
 
 
 class Table:
-    """op name → function(state, op). `state.values` maps tile values to whatever their functions made of them."""
+    """op name → function(state, op). `state.values` maps tile values to whatever their functions made of them.
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    `settles`: whether a role's values are made when its threads have the role's registers.
+    """
+
+    def __init__(self, target: str, settles: bool = False) -> None:
+        self.target, self.settles = target, settles
         self._functions: dict[str, Lower] = {}
 
-    def extended(self, target: str) -> Table:
+    def extended(self, target: str, settles: bool = False) -> Table:
         """A table for `target` that begins with the functions of this one."""
-        made = Table(target)
+        made = Table(target, settles or self.settles)
         made._functions = dict(self._functions)
         return made
 

@@ -30,7 +30,7 @@ from scalec.passes.resources import (
     units,
 )
 from scalec.passes.tiles import PAIR, cuts_result, no_swap
-from scalec.passes.warp_specialize import WARPS, warps_for
+from scalec.passes.warp_specialize import LEAST_COLUMNS, TENSOR, WARPS, shared_out, warps_for
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
 
 
@@ -57,7 +57,9 @@ class CheckSchedule:
 def _warps(problem: Problem, schedule: Any) -> None:
     sharing = schedule.warpgroups // turns(problem, schedule)
     (along_m, along_n), warps = schedule.warps, WARPS * sharing
-    if problem.family.warps > 1 and (along_m, along_n) != (warps, 1):
+    if problem.family.sums_in == "tensor":
+        _quarters(problem, schedule)
+    elif problem.family.warps > 1 and (along_m, along_n) != (warps, 1):
         raise ScheduleError(
             f"warps = {along_m}x{along_n}, and {problem.target.name} multiplies for whole warpgroups, which share M",
             expected=f"{warps}x1",
@@ -67,6 +69,26 @@ def _warps(problem: Problem, schedule: Any) -> None:
         raise ScheduleError(
             f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
             fix=f"warps={'x'.join(map(str, warps_for(problem, schedule.tile, sharing)))}",
+        )
+
+
+def _quarters(problem: Problem, schedule: Any) -> None:
+    """Refuses warps that cannot share an accumulator in tensor memory."""
+    reason = shared_out(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
+    if reason:
+        step = LEAST_COLUMNS * schedule.warpgroups
+        known = schedule.warpgroups in TENSOR
+        raise ScheduleError(
+            f"a tile of {reason}" if known else reason,
+            got=f"tile N = {schedule.tile[1]}, warpgroups = {schedule.warpgroups}",
+            fix=f"tile N = {-(-schedule.tile[1] // step) * step}, or warpgroups=1" if known else "warpgroups=1",
+        )
+    if tuple(schedule.warps) != (wanted := warps_for(problem, schedule.tile, schedule.warpgroups)):
+        raise ScheduleError(
+            f"warps = {schedule.warps[0]}x{schedule.warps[1]}, and each warp of a warpgroup reads a quarter of the "
+            "rows in tensor memory: warpgroups share columns",
+            expected=f"{wanted[0]}x{wanted[1]}",
+            fix="leave warps out, and decide warpgroups",
         )
 
 
@@ -83,17 +105,18 @@ def _consumers(problem: Problem, schedule: Any) -> None:
 
 
 def _tile_rows(problem: Problem, schedule: Any) -> None:
-    family = problem.family
+    family, rows = problem.family, schedule.tile[0]
+    if family.sums_in == "tensor":
+        if rows != family.m:
+            pair = rows == 2 * family.m and family.pair_n
+            raise ScheduleError(
+                f"tile M = {rows}, and one instruction sums {family.m} rows in tensor memory",
+                fix=f"tile M = {family.m}" + (", cta_group=2 for two CTAs that multiply together" if pair else ""),
+            )
+        return
     sharing = schedule.warpgroups // turns(problem, schedule)
     who, count = ("warpgroups", sharing) if family.warps > 1 else ("warps", schedule.warps[0])
-    rows, step = schedule.tile[0], family.m * count
-    if family.sums_in == "tensor" and (rows, count) != (family.m, 1):
-        raise ScheduleError(
-            f"tile M = {rows} of {count} warpgroups, and one instruction sums {family.m} rows in tensor memory",
-            expected=f"tile M = {family.m} and warpgroups = 1",
-            fix=f"tile M = {family.m}, warpgroups=1"
-            + (", cta_group=2 for two CTAs that multiply together" if rows == 2 * family.m and family.pair_n else ""),
-        )
+    step = family.m * count
     if rows % step:
         raise ScheduleError(
             f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {count} {who})",
@@ -269,7 +292,7 @@ def _promotion(problem: Problem, schedule: Any) -> None:
 def _result_blocks(problem: Problem, schedule: Any) -> None:
     reason, scale, along_n = cuts_result(problem, schedule, schedule.tile), problem.result.scale, schedule.warps[1]
     if reason and scale is not None:
-        step = scale.block * (along_n if problem.family.warps == 1 else 1)
+        step = scale.block * along_n
         columns = -(-schedule.tile[1] // step) * step
         raise ScheduleError(
             f"a tile of {reason}", got=f"tile N = {schedule.tile[1]}", fix=f"tile N = {columns}, or other warps"

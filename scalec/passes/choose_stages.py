@@ -64,9 +64,7 @@ class ChooseStages:
             stages=stages,
             scale_path=schedule.scale_path,
             partials=1,
-            early_wait=int(
-                problem.family.operands_in == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)
-            ),
+            early_wait=int(problem.family.kernel == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)),
             unroll=schedule.unroll or unroll_of(problem, schedule.with_fields(stages=stages)),
         )
 

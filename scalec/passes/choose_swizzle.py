@@ -6,8 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import converted_columns, copied_columns, path_of_scales, stages_that_fit, turns
-from scalec.passes.warp_specialize import given_warpgroups, turns_of, warpgroups_for, warps_for
+from scalec.passes.resources import converted_columns, copied_columns, path_of_scales, stages_that_fit, turns, units
 from scalec.targets import PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
@@ -119,11 +118,7 @@ def no_panels(target: Target, operand: Operand, rows: int) -> str:
 def staged_row(problem: Problem, schedule: Schedule) -> int:
     """Bytes of a row of the result that one warpgroup, or warp, stages."""
     assert schedule.tile is not None
-    tile, family = schedule.tile, problem.family
-    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile)
-    warps = schedule.warps or warps_for(problem, tile, warpgroups // turns_of(schedule, warpgroups))
-    columns = converted_columns(problem, schedule)
-    return problem.result.element.bytes(columns // (warps[1] if family.warps == 1 else 1))
+    return problem.result.element.bytes(converted_columns(problem, schedule) // units(problem, schedule)[1])
 
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:

@@ -270,43 +270,62 @@ class TensorConsumer(Producer, Consumer):
     def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[ir.Value]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
         e, s = self.e, self.schedule
-        columns, split = taken_columns(self.problem, s.tile[1], s.promote), s.split
-        (memory, counters), pieces = self.workspace(), s.tile[1] // columns
-        for column, taken in self.taking(h, slot, parts):
+        columns, split = self.part_columns, s.split
+        (memory, counters), pieces = self.workspace(), self.own_columns // columns
+        for piece, (_, taken) in enumerate(self.taking(h, slot, parts)):
             operands = [taken, memory, w.part, w.number]
-            e.op("tile.store_part", operands=operands, split=split, piece=column // columns, pieces=pieces)
+            e.op("tile.store_part", operands=operands, split=split, piece=piece, pieces=pieces)
         result = ir.IntegerType.get_signless(1)
         last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
         with e.region("tile.when", [last]):
             for piece in range(pieces):
                 operands = [parts[0], memory, w.number]
                 e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
-                self.epilogue(h, parts[0], w.m0, self.from_column(w, piece * columns))
+                self.epilogue(h, parts[0], w.m0, self.from_column(w, piece * columns * self.units[1]))
 
     def parts(self) -> list[ir.Value]:
         """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""
-        e, p, s = self.e, self.problem, self.schedule
-        kind = e.accumulator(self.waves * self.wave, taken_columns(p, s.tile[1], s.promote), "warp")
-        return [e.op("tile.fragment", [kind]).result for _ in range(parts_taken(p, s.tile[1], s.promote))]
+        e, count = self.e, parts_taken(self.problem, self.own_columns, self.schedule.promote)
+        kind = e.accumulator(self.waves * self.wave, self.part_columns, "warp")
+        return [e.op("tile.fragment", [kind]).result for _ in range(count)]
+
+    @property
+    def own_columns(self) -> int:
+        """Columns of a tile that a warp takes: all, or its share of those of several warpgroups."""
+        return self.schedule.tile[1] // self.units[1]
+
+    @property
+    def part_columns(self) -> int:
+        """Of these, as many as it takes at once."""
+        return taken_columns(self.problem, self.own_columns, self.schedule.promote)
 
     def taking(self, h: Handles, slot: ir.Value, parts: list[ir.Value]) -> Iterator[tuple[int, ir.Value]]:
         """The accumulator at `slot`, which is full, part by part: (its first column, its registers). What is emitted
-        for one part stands under the loads of the next."""
-        e, s = self.e, self.schedule
-        columns = taken_columns(self.problem, s.tile[1], s.promote)
-        starts = range(0, self.schedule.tile[1], columns)
-        e.op("tile.take", operands=[parts[0], h.sums, slot], column=0)
+        for one part stands under the loads of the next.
+
+        Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
+        threads hold for a whole tile are of adjacent columns.
+        """
+        e = self.e
+        columns, own, across = self.part_columns, self.own_columns, self.units[1]
+        apart, step = (own, columns) if self.schedule.promote else (columns, columns * across)
+        starts = range(0, step * (own // columns), step)
+
+        def take(part: ir.Value, column: int) -> None:
+            e.op("tile.take", operands=[part, h.sums, slot], column=column, apart=apart)
+
+        take(parts[0], 0)
         for i, column in enumerate(starts):
             part, following = parts[i % len(parts)], parts[(i + 1) % len(parts)]
             e.op("tile.taken", operands=[part])
-            ahead, more = part is not following, column + columns in starts
+            ahead, more = part is not following, column + step in starts
             if more and ahead:
-                e.op("tile.take", operands=[following, h.sums, slot], column=column + columns)
+                take(following, column + step)
             elif not more:
                 e.op("tile.vacate", operands=[h.vacated, slot])
             yield column, part
             if more and not ahead:
-                e.op("tile.take", operands=[following, h.sums, slot], column=column + columns)
+                take(following, column + step)
         e.op("tile.advance", operands=[slot])
 
     def promoting(self, h: Handles, slot: ir.Value) -> None:
@@ -316,7 +335,7 @@ class TensorConsumer(Producer, Consumer):
         """
         e, s = self.e, self.schedule
         cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
-        sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1], "warp")]).result
+        sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, self.own_columns, "warp")]).result
         parts, at = self.parts(), Positions(cursor, self.window())
         with self.over_tiles(h) as w:
             e.op("tile.clear", operands=[sums])

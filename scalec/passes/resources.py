@@ -209,35 +209,44 @@ def staged_columns(problem: Problem, schedule: Schedule) -> int:
 
 
 def converted_columns(problem: Problem, schedule: Schedule) -> int:
-    """Columns of a tile that are converted together: all, or those that a warp takes out of tensor memory at a time."""
+    """Columns of a tile that are converted together: all, or those that warps take out of tensor memory at a time."""
     assert schedule.tile is not None
-    by_parts = problem.family.sums_in == "tensor" and not schedule.promote
-    return taken_columns(problem, schedule.tile[1], 0) if by_parts else schedule.tile[1]
+    by_parts, along_n = problem.family.sums_in == "tensor" and not schedule.promote, units(problem, schedule)[1]
+    return along_n * taken_columns(problem, schedule.tile[1] // along_n, 0) if by_parts else schedule.tile[1]
 
 
 TENSOR_COLUMNS = 512
 """Columns of an SM's tensor memory, each 32 bits of 128 rows (PTX ISA 9.7.16.1)."""
 
 TAKEN_COLUMNS = 32
-"""Sums of a row that a warp takes out of tensor memory at once: 32 registers of a thread for its 32 rows."""
+"""Sums of a row that a warp takes out of tensor memory at once, at the least: 32 registers of a thread for its 32
+rows."""
+
+PARTS = 2
+"""Of a tile that have registers of their own, if they fit."""
 
 MOST_TAKEN = 64
 """Columns of which two parts find room in a thread's registers."""
 
 
 def taken_columns(problem: Problem, columns: int, promote: int) -> int:
-    """Columns that a warp takes at once of a tile of so many. Where they are converted as they come: whole blocks of
-    the result's scales, and of packed results as many as fill the narrowest swizzle."""
+    """Columns that a warp takes at once of so many that it has of a tile. Where they are converted as they come: whole
+    blocks of the result's scales, and where bulk copies may write them, as many as fill a row of the widest swizzle. A
+    copy then writes whole lines of memory, and what stands around each part is shared by more columns: 28.5
+    instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0, 2026-11-21). Not where something is
+    read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid."""
     least = TAKEN_COLUMNS
     if not promote:
-        narrowest = min(s for s in problem.target.swizzles if s) * 8 // problem.result.element.bits
-        least = max(least, problem.block_columns, narrowest if narrowest <= MOST_TAKEN else 0)
+        row = problem.target.swizzles[0] * 8 // problem.result.element.bits
+        narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
+        narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for x in problem.inputs)
+        least = max(least, problem.block_columns, min(narrowest if narrow else row, MOST_TAKEN))
     return math.gcd(columns, 1 << (least - 1).bit_length())
 
 
 def parts_taken(problem: Problem, columns: int, promote: int) -> int:
     """How many of these parts have registers of their own: one is on its way while another is converted, if two fit."""
-    return 2 if taken_columns(problem, columns, promote) <= MOST_TAKEN else 1
+    return PARTS if taken_columns(problem, columns, promote) <= MOST_TAKEN else 1
 
 
 def sums_slots(problem: Problem, schedule: Schedule) -> int:
@@ -359,8 +368,9 @@ class Registers:
         family = problem.family
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
         if family.sums_in == "tensor":
-            taken = parts_taken(problem, tile[1], promote) * taken_columns(problem, tile[1], promote)
-            return Registers(tile[1], taken) if promote else Registers(taken, 0)
+            own = tile[1] // warps[1]
+            taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
+            return Registers(own, taken) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             return Registers(sums, partials * tile[1] * family.m // (32 * family.warps) if promote else 0)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
@@ -454,7 +464,7 @@ def reads_of_own(problem: Problem) -> int:
 def warpgroups_of(problem: Problem, schedule: Schedule) -> int:
     """Consumer warpgroups of a schedule that may leave them undecided."""
     assert schedule.tile is not None
-    return given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile)
+    return given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile, schedule.promote)
 
 
 def turns(problem: Problem, schedule: Schedule) -> int:
@@ -468,7 +478,7 @@ def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     family = problem.family
     warpgroups = warpgroups_of(problem, schedule) // turns(problem, schedule)
     if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
-        return WARPGROUP // 32 * warpgroups, 1
+        return WARPS, warpgroups
     return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(problem, schedule.tile, warpgroups)
 
 

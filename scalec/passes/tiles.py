@@ -15,6 +15,7 @@ from scalec.passes.resources import (
     register_file,
     stages_that_fit,
     staging_registers,
+    sums_slots,
     threads,
     units,
 )
@@ -70,10 +71,10 @@ def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
         return ""
     if tile[1] % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
-    own = tile[1] // along_n
-    if own % scale.block and scale.block % own:
+    own, shares = tile[1] // along_n, problem.family.sums_in == "registers"  # warps may find a scale together
+    if own % scale.block and not (shares and scale.block % own == 0):
         return f"{tile[1]} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
-    if along_n > 1 and scale.block % own == 0:  # warps find a scale together
+    if along_n > 1 and scale.block % own == 0:
         return ""
     together = converted_columns(problem, schedule.with_fields(tile=tile)) // along_n
     if together % scale.block:
@@ -85,7 +86,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     """Why a tile cannot be chosen, "" where it can: registers, two stages (without a staged epilogue, unless decided)
     and scales of the result that are cut evenly."""
     family = problem.family
-    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile)
+    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile, promote)
     sharing = warpgroups // turns_of(schedule, warpgroups)
     warps = schedule.warps or warps_for(problem, tile, sharing)
     reason = shared_out(family, tile, sharing, warps)
@@ -118,6 +119,8 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
         return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
     if free_registers(problem, plan, schedule.unroll or 1) < spare + staging_registers(problem, schedule, promote):
         return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
+    if family.sums_in == "tensor" and promote and sums_slots(problem, plan) < 2:
+        return "one accumulator in tensor memory: products would wait until its sums are added up"
     if family.kernel == "shared":
         sums = tile[1] * family.m // WARPGROUP
         entry = problem.target.entry_registers(entering)

@@ -33,21 +33,31 @@ tensor memory, those that bring them are a warpgroup of their own (resources.sca
 BYTEWISE = (88, 208)
 """Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
 
-TENSOR = (240, 240)
+TENSOR = {1: (240, 240), 2: (88, 208)}
 """Those where sums are in tensor memory: two producer warps may bring the scale bytes of 384 rows, and a consumer
 thread holds a place for each column of a tile where N is not known."""
 
-TENSOR_COPIER = (128, 240)
+TENSOR_COPIER = {1: (128, 240), 2: (80, 176)}
 """Likewise where a warp copies scales to tensor memory: there may be two producer warpgroups, and four warps bring the
 scale bytes."""
 
-TENSOR_PROMOTED = (240, 240)
+TENSOR_PROMOTED = {1: (240, 240), 2: (40, 232)}
 """Likewise where consumer threads add K blocks up: they hold all their sums."""
 
+PROMOTED_COLUMNS = 144
+"""Of a tile whose sums a thread then has registers for, beside those of two parts on their way."""
 
-def warpgroups_for(family: MmaShape, tile: tuple[int, ...]) -> int:
+LEAST_COLUMNS = 16
+"""Of a warp that takes sums out of tensor memory: those of one stmatrix."""
+
+
+def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int | None = 0) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
-    two waves for each of two. Of warps that multiply alone, two warpgroups."""
+    two waves for each of two. Of warps that multiply alone, two warpgroups. Of those that take sums out of tensor
+    memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns."""
+    if family.sums_in == "tensor":
+        halves = promote and tile[1] > PROMOTED_COLUMNS and not shared_out(family, tile, 2, (WARPS, 2))
+        return 2 if halves else 1
     if family.warps == 1:
         two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]
         return 2 if any(not shared_out(family, tile, 2, warps) for warps in two) else 1
@@ -78,6 +88,8 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
     """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory, and
     so that each has whole blocks of the result's scales, or a part of one."""
     warps = WARPS * warpgroups
+    if problem.family.sums_in == "tensor":
+        return WARPS, warpgroups
     if problem.family.warps > 1:
         return warps, 1
     ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
@@ -93,6 +105,12 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
 
 def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: tuple[int, int]) -> str:
     """Why warpgroups, or warps, cannot share a tile, "" where they can."""
+    if family.sums_in == "tensor":
+        if warpgroups not in TENSOR:
+            return f"{warpgroups} warpgroups, and sums in tensor memory are for {' or '.join(map(str, TENSOR))}"
+        if warpgroups > 1 and tile[1] % (LEAST_COLUMNS * warpgroups):
+            return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}"
+        return ""
     if family.warps > 1:
         if tile[0] % (family.m * warpgroups):
             return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}"
@@ -125,12 +143,12 @@ class WarpSpecialize:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
         family = problem.family
-        warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile)
+        warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile, schedule.promote)
         sharing = warpgroups // turns_of(schedule, warpgroups)
         warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
         bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
         registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
         if family.sums_in == "tensor":
-            registers = TENSOR_PROMOTED if schedule.promote else TENSOR
-            registers = TENSOR_COPIER if schedule.scale_copier else registers
+            table = TENSOR_COPIER if schedule.scale_copier else TENSOR_PROMOTED if schedule.promote else TENSOR
+            registers = table.get(warpgroups, registers)
         return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)

@@ -28,6 +28,7 @@ from scalec.passes.resources import (
     scale_warps,
     units,
 )
+from scalec.passes.warp_specialize import PROMOTED_COLUMNS
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
 from scalec.tuning import cost, scale_words, space
@@ -245,6 +246,13 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
     assert chosen.tile is not None
     assert chosen.warps is not None
     rows, columns = chosen.tile[0] // chosen.warps[0], chosen.tile[1] // chosen.warps[1]
+    if problem.family.sums_in == "tensor":
+        told = (
+            f"{_count(chosen.warpgroups or 1, 'warpgroup')} to write results: {rows} rows by {columns} columns a warp"
+        )
+        if chosen.promote and chosen.tile[1] > PROMOTED_COLUMNS:
+            return f"{told}, whose sums a thread holds"
+        return told if chosen.warpgroups != 1 else f"{told}; two share them likewise, which nobody has measured"
     if problem.family.warps > 1:
         sharing = units(problem, chosen)[0]
         who = f"{sharing} warpgroups multiply together" if sharing > 1 else "a warpgroup multiplies"

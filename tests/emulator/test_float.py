@@ -9,6 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from scalec.emulator.findings import Finding, NotModelled
+
 from .elementwise import apply
 from .rational import nearest
 
@@ -246,13 +248,42 @@ def test_double_fma_by_hand() -> None:
     same(apply("fma.rn.f64", "f8", a, b, c), np.array([-(2.0**-104), -INF]))
 
 
-def test_packed_single() -> None:
+@pytest.mark.parametrize(
+    "modifiers", [f"{r}{ftz}" for r in (*(f".{r}" for r in ROUNDINGS), "") for ftz in ("", ".ftz")]
+)
+def test_packed_single(modifiers: str) -> None:
+    """Each half as by itself (PTX ISA 9.7.3.3 to 9.7.3.6); fma has no default rounding."""
     a, b, c = (x.view("u8") for x in operands(64, 3, 5))
-    for name in ("add.rz", "mul.rn", "sub.rp.ftz"):
-        got = apply(f"{name}.f32x2", "u8", a, b, target="sm_100a").view("f4")
-        same(got, apply(f"{name}.f32", "f4", a.view("f4"), b.view("f4")))
-    got = apply("fma.rn.f32x2", "u8", a, b, c, target="sm_100a").view("f4")
-    same(got, apply("fma.rn.f32", "f4", a.view("f4"), b.view("f4"), c.view("f4")))
+    for name in ("add", "sub", "mul"):
+        got = apply(f"{name}{modifiers}.f32x2", "u8", a, b, target="sm_100a").view("f4")
+        same(got, apply(f"{name}{modifiers}.f32", "f4", a.view("f4"), b.view("f4")))
+    if modifiers in ("", ".ftz"):
+        return
+    got = apply(f"fma{modifiers}.f32x2", "u8", a, b, c, target="sm_100a").view("f4")
+    same(got, apply(f"fma{modifiers}.f32", "f4", a.view("f4"), b.view("f4"), c.view("f4")))
+
+
+def test_packed_single_by_hand() -> None:
+    """1 + 2^-24 is a tie of f32, 2^-126 / 2 subnormal; the first element is the lower half."""
+    ones, small = f32(1, 2.0**-126, 3, 1).view("u8"), f32(2.0**-24, -(2.0**-127), 4, 1).view("u8")
+    same(apply("add.rn.f32x2", "u8", ones, small, target="sm_100a").view("f4"), f32(1, 2.0**-127, 7, 2))
+    same(apply("add.rp.f32x2", "u8", ones, small, target="sm_100a").view("f4"), f32(1 + 2.0**-23, 2.0**-127, 7, 2))
+    same(apply("add.rp.ftz.f32x2", "u8", ones, small, target="sm_100a").view("f4"), f32(1 + 2.0**-23, 2.0**-126, 7, 2))
+
+
+@pytest.mark.parametrize(
+    "name", ["add.sat.f32x2", "fma.f32x2", "fma.rn.sat.f32x2", "mul.rn.relu.f32x2", "div.rn.f32x2"]
+)
+def test_packed_single_has_no_other_forms(name: str) -> None:
+    a = f32(1, 2).view("u8")
+    with pytest.raises(NotModelled):
+        apply(name, "u8", *[a] * (3 if name.startswith("fma") else 2), target="sm_100a")
+
+
+def test_packed_single_needs_sm_100() -> None:
+    a = f32(1, 2).view("u8")
+    with pytest.raises(Finding, match="illegal: the instruction needs sm_100"):
+        apply("mul.rn.f32x2", "u8", a, a, target="sm_90a")
 
 
 @pytest.mark.parametrize("narrow", ["f16", "bf16"])

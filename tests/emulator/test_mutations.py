@@ -24,7 +24,14 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
-from tests.emulator import sm90_turns_faults, sm100_copier_faults, sm100_faults, sm100_pair_faults, sm120_faults
+from tests.emulator import (
+    sm90_turns_faults,
+    sm100_copier_faults,
+    sm100_faults,
+    sm100_pair_faults,
+    sm100_warpgroups_faults,
+    sm120_faults,
+)
 from tests.emulator.faults import EARLY, WRONG, Fault
 
 SEEDS = range(3)
@@ -132,7 +139,7 @@ FAULTS_90 = [
           ("in-flight", "wgmma", "race")),
 ]  # fmt: skip
 
-SM100 = (sm100_faults, sm100_pair_faults, sm100_copier_faults)
+SM100 = (sm100_faults, sm100_pair_faults, sm100_copier_faults, sm100_warpgroups_faults)
 FAULTS = [*FAULTS_90, *sm90_turns_faults.FAULTS, *(f for made in SM100 for f in made.FAULTS), *sm120_faults.FAULTS]
 SIZES_100 = {program: sizes for made in SM100 for program, sizes in made.SIZES.items()}
 SIZES = {**SIZES_90, **SIZES_100, **sm120_faults.SIZES}
@@ -213,6 +220,8 @@ NAMES = [
     "pair unscaled",
     "pairs",
     "copier",
+    "two warpgroups",
+    "two, promoted",
     "mxfp8",
     "nvfp4",
     "padded",

@@ -6,6 +6,7 @@ The ptxas on PATH is used where there is one, as the one of the wheel may be ano
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -17,23 +18,46 @@ from tests.emulator.sm100_programs import PROGRAMS
 
 NEXT = ("bf16", "mxfp8", "nvfp4", "f32 1x128, 128x128", "e4m3 x e2m1")
 PATHS = [
-    *((name, "sm_100a", 1) for name in PROGRAMS),
-    *((name, "sm_100a", 2) for name, source in PROGRAMS.items() if " with " not in source),
-    *((name, "sm_103a", 2) for name in NEXT),
+    *((name, "sm_100a", 1, 1) for name in PROGRAMS),
+    *((name, "sm_100a", 2, 1) for name, source in PROGRAMS.items() if " with " not in source),
+    *((name, "sm_100a", 1, 2) for name, source in PROGRAMS.items() if not re.search("x(48|80)x", source)),
+    *((name, "sm_103a", 2, 1) for name in NEXT),
 ]
+WIDE = {
+    "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n])": "128x256x64",
+    "C[m,n] = silu(A[m,k]:mxfp8 @ B[n,k]:mxfp8) * R[m,n]": "128x256x128",
+    "C[m,n] = gelu(A[m,k]:nvfp4 @ B[n,k]:nvfp4 + bias[n])": "128x256x256",
+    "D[m,n]:nvfp4 = A[m,k]:nvfp4 @ B[n,k]:nvfp4": "128x256x256",
+}
+"""What needs many registers."""
 
 
-@pytest.mark.parametrize(("name", "target", "ctas"), PATHS)
-def test_no_spills(name: str, target: str, ctas: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "target", "ctas", "warpgroups"), PATHS)
+def test_no_spills(name: str, target: str, ctas: int, warpgroups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = shutil.which("ptxas")
     if on_path is not None and not env.PTXAS.get():
         monkeypatch.setenv("SCALEC_PTXAS", on_path)
     schedule = {} if " with " in PROGRAMS[name] else {"cta_group": str(ctas)}
+    schedule |= {"warpgroups": "2"} if warpgroups > 1 else {}
     dims = {"n": 7168, "k": 2048}
     kernel = scalec.compile(PROGRAMS[name], target=target, dims=dims, schedule=schedule)  # refuses spills
     fields = dict(f.strip().split("=") for f in kernel.spec.schedule.split(","))
     assert parse_field("stages", fields["stages"]) >= 2
     assert fields["tile"].split("x")[0] == "128"
-    if " with " not in PROGRAMS[name]:  # with promotion, a thread holds a sum for each column
-        wide = ("128",) if fields["promote"] == "128" else ("192", "256") if ctas == 1 else ("256",)
-        assert fields["tile"].split("x")[1] in wide, kernel.spec.schedule
+    if " with " not in PROGRAMS[name]:
+        assert fields["tile"].split("x")[1] in (("192", "256") if ctas == 1 else ("256",)), kernel.spec.schedule
+    if warpgroups > 1:
+        assert fields["warpgroups"] == "2"
+
+
+@pytest.mark.parametrize("warpgroups", ["1", "2"])
+@pytest.mark.parametrize("source", WIDE)
+def test_no_spills_of_the_widest(source: str, warpgroups: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a decided tile nothing is chosen anew; where N is not known, results are stored from registers."""
+    on_path = shutil.which("ptxas")
+    if on_path is not None and not env.PTXAS.get():
+        monkeypatch.setenv("SCALEC_PTXAS", on_path)
+    decided = {"tile": WIDE[source], "warpgroups": warpgroups}
+    for dims in ({"n": 7168, "k": 2048}, {"k": 2048}):
+        kernel = scalec.compile(source, target="sm_100a", dims=dims, schedule=decided)
+        assert f"warpgroups={warpgroups}, " in kernel.spec.schedule

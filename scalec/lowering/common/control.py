@@ -65,6 +65,8 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
             count = tile.int_of(last.registers)
             action = ir.Attribute.parse(f"#nvvm<action {'increase' if count > entry else 'decrease'}>")
             s.b.op("nvvm.setmaxregister", [], [], action=action, regCount=ir.IntegerAttr.get(s.b.i32, count))
+            if s.table.settles:
+                s.settle(low)
             s.table.block(s, last.body.blocks[0])
 
         if len(remaining) == 1:
@@ -72,7 +74,9 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
         else:
             s.b.either(s.b.compare("ge", s.warp, low), body, lambda: emit(remaining[:-1]))
 
+    lane = s.lane
     emit(ops)
+    s.lane = lane
 
 
 @COMMON.lowers("tile.warp")

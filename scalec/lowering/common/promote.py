@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.lowering.builder import Variable
 from scalec.lowering.common.state import COMMON, Buffer, Fragment, State, Window, row_swizzle
 
 # ---------------------------------------------------------------------------------------------------------- factors
@@ -104,7 +105,7 @@ def uniform_factors(s: State, op: ir.OpView) -> None:
 Factors = RowFactors | ColumnFactors | UniformFactors
 
 
-class _Product:
+class Products:
     """Factor of each of a group's four accumulators (rows r, r, r + 8, r + 8; columns c, c + 1, c, c + 1)."""
 
     def __init__(self, s: State, sides: list[Factors]) -> None:
@@ -114,11 +115,19 @@ class _Product:
         """The factors of columns 8g..8g+7, or None where there are none."""
         if not self._sides:
             return None
-        key = tuple(self._key(side, g) for side in self._sides)
+        key = self.key(g)
         if key not in self._cache:
-            parts = [self._factors(side, g) for side in self._sides]
+            parts = self.factors(g)
             self._cache[key] = parts[0] if len(parts) == 1 else self._multiply(*parts)
         return self._cache[key]
+
+    def key(self, g: int) -> tuple[int, ...]:
+        """Groups of one key have the same factors."""
+        return tuple(self._key(side, g) for side in self._sides)
+
+    def factors(self, g: int) -> list[list[ir.Value]]:
+        """Those of each side, likewise."""
+        return [self._factors(side, g) for side in self._sides]
 
     @staticmethod
     def _key(side: Factors, g: int) -> int:
@@ -151,13 +160,23 @@ class _Product:
 
 @COMMON.lowers("tile.promote")
 def promote(s: State, op: ir.OpView) -> None:
-    b = s.b
+    b, products = s.b, products_of(s, op)
+    for g, sums, partial in groups(s, op):
+        factors = products.group(g)
+        for i, (target, part) in enumerate(zip(sums, partial, strict=True)):
+            x = part.get()
+            target.set(b.fadd(target.get(), x) if factors is None else b.fma(x, factors[i], target.get()))
+
+
+def products_of(s: State, op: ir.OpView) -> Products:
+    """The factors of a `tile.promote`."""
+    return Products(s, [s.get(f) for f in (op.a_factors, op.b_factors) if f is not None])
+
+
+def groups(s: State, op: ir.OpView) -> Iterator[tuple[int, list[Variable], list[Variable]]]:
+    """Of a `tile.promote`, each eight columns: (their number in the accumulator, its registers, the partial sums')."""
     accumulator = s.get(op.accumulator).waves[tile.int_of(op.wave)]
     partial = s.get(op.partial).waves[-1 if len(s.get(op.partial).waves) == 1 else tile.int_of(op.wave)]
-    product = _Product(s, [s.get(f) for f in (op.a_factors, op.b_factors) if f is not None])
     first = tile.int_of(op.column) // 8
     for g in range(len(partial) // 4):
-        factors = product.group(first + g)
-        for i in range(4):
-            target, part = accumulator[4 * (first + g) + i], partial[4 * g + i].get()
-            target.set(b.fadd(target.get(), part) if factors is None else b.fma(part, factors[i], target.get()))
+        yield first + g, accumulator[4 * (first + g) : 4 * (first + g + 1)], partial[4 * g : 4 * (g + 1)]

@@ -45,8 +45,9 @@ class Geometry:
         fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles", "tile.stream")
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
         wave = tile.wave_rows(fragment.result.type)
-        if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's, which has all of them
-            columns = tile_n
+        if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's
+            low, high = tile.ints_of(_first(kernel, "tile.role").warps)
+            columns = tile_n // ((high - low) // (tile_m // rows))
         units = (tile_m // rows, tile_n // columns)
         turns = tile.int_of(tiles.turns) if tiles.operation.name == "tile.tiles" else 1
         return Geometry(wave // 16, units, wave, _permuted(kernel), turns)
@@ -238,6 +239,13 @@ class State:
         """Starts a role at the insertion point."""
         self.first_warp, self._once = first_warp, {}
         self._anchor = self.b.constant(0).owner
+
+    def settle(self, first_warp: int) -> None:
+        """Starts a role anew behind setmaxnreg: what it makes once, and the lane, are then no values of the registers
+        that a thread had before, out of whose number ptxas 13.0 spills those that it keeps in a higher one (three of
+        FP8 1x128 by 128x128 with 128 sums, of 168 registers at entry)."""
+        self.lane = self.b.asm("mov.u32 $0, %laneid;", [self.b.i32], memory=False)[0]
+        self.enter_role(first_warp)
 
     def unit(self, axis: int) -> ir.Value | int:
         """Index of this unit (warpgroup or warp) within its role along M (0) or N (1)."""

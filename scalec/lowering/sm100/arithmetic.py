@@ -1,16 +1,18 @@
-"""Elementwise bodies on two adjacent columns: FP32 sums and products of both are one instruction (PTX ISA 9.7.3.3 to
-9.7.3.5, .f32x2), which rounds each as it would by itself.
+"""Arithmetic on two adjacent columns: FP32 sums and products of both are one instruction (PTX ISA 9.7.3.3 to 9.7.3.6,
+.f32x2), which rounds each as it would by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
-from scalec.lowering.builder import Builder
+from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common import epilogue as common
 from scalec.lowering.common.epilogue import Reader, places
+from scalec.lowering.common.promote import Products, groups, products_of
 from scalec.lowering.common.state import State
 from scalec.lowering.sm100.table import TABLE
 
@@ -39,22 +41,64 @@ class Pair:
         return self._packed
 
 
-def evaluate(b: Builder, name: str, operands: list[Pair]) -> Pair:
-    """An op of a body on pairs."""
-    if name in _PACKED:
-        text = f"{_PACKED[name]}.rn.f32x2 $0, $1, $2;"
-        return Pair(b, packed=b.asm(text, [b.i64], [x.packed for x in operands], volatile=False, memory=False)[0])
-    return Pair(b, [scalar.OPS[name](b, [x.values[i] for x in operands]) for i in (0, 1)])
+class PairBuilder:
+    """What the functions of scalar.OPS ask of a builder, on pairs: sums and products are one instruction, whatever else
+    there is two. Pairs of values that several have in common are packed once."""
+
+    def __init__(self, b: Builder) -> None:
+        self._b, self.f32 = b, b.f32
+        self._shared: dict[tuple[Any, ...], Pair] = {}
+
+    def pair(self, values: tuple[ir.Value, ...]) -> Pair:
+        """A pair that others may have in common with this one."""
+        return self._shared.setdefault(values, Pair(self._b, values))
+
+    def constant(self, value: float) -> Pair:
+        if (value,) not in self._shared:
+            self._shared[value,] = Pair(self._b, [self._b.constant(value)] * 2)
+        return self._shared[value,]
+
+    def fadd(self, x: Pair, y: Pair) -> Pair:
+        return self._packed("add", x, y)
+
+    def fmul(self, x: Pair, y: Pair) -> Pair:
+        return self._packed("mul", x, y)
+
+    def fma(self, x: Pair, y: Pair, z: Pair) -> Pair:
+        return self._packed("fma", x, y, z)
+
+    def op(self, name: str, results: Sequence[ir.Type], operands: Sequence[Pair]) -> Pair:
+        return self._packed(_PACKED[name], *operands)
+
+    def asm(
+        self, text: str, results: Sequence[ir.Type], operands: Sequence[Pair], *, volatile: bool, memory: bool
+    ) -> list[Pair]:
+        each = [[x.values[i] for x in operands] for i in (0, 1)]
+        made = [self._b.asm(text, results, x, volatile=volatile, memory=memory)[0] for x in each]
+        return [Pair(self._b, made)]
+
+    def _packed(self, name: str, *operands: Pair) -> Pair:
+        text = f"{name}.rn.f32x2 $0, {', '.join(f'${1 + i}' for i in range(len(operands)))};"
+        made = self._b.asm(text, [self._b.i64], [x.packed for x in operands], volatile=False, memory=False)
+        return Pair(self._b, packed=made[0])
+
+    def of(self, registers: list[Variable]) -> Pair:
+        """What two registers hold."""
+        return Pair(self._b, [v.get() for v in registers])
+
+
+def _put(registers: list[Variable], pair: Pair) -> None:
+    for v, x in zip(registers, pair.values, strict=True):
+        v.set(x)
 
 
 @TABLE.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
-    fragment, b = s.get(op.accumulator), s.b
+    fragment = s.get(op.accumulator)
     if fragment.columns > _FEW:
         common.epilogue(s, op)
         return
-    readers = [Reader(s, s.get(v)) for v in op.inputs]
-    shared: dict[tuple[ir.Value, ...], Pair] = {}  # of values that pairs have in common
+    readers, pairs = [Reader(s, s.get(v)) for v in op.inputs], PairBuilder(s.b)
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
@@ -62,14 +106,28 @@ def epilogue(s: State, op: ir.OpView) -> None:
             inputs = [r.at(place) for r in readers]
             for i in (0, 2):
                 own = registers[4 * g + i : 4 * g + i + 2]
-                halves = [tuple(x[i : i + 2]) for x in inputs]
-                arguments = [Pair(b, [v.get() for v in own]), *(shared.setdefault(h, Pair(b, h)) for h in halves)]
-                result = scalar.evaluate(
-                    b,
-                    op.body.blocks[0],
-                    arguments,
-                    constant=lambda x: shared.setdefault((x,), Pair(b, [b.constant(x)] * 2)),
-                    apply=evaluate,
-                )
-                for v, x in zip(own, result.values, strict=True):
-                    v.set(x)
+                arguments = [pairs.of(own), *(pairs.pair(tuple(x[i : i + 2])) for x in inputs)]
+                _put(own, scalar.evaluate(pairs, op.body.blocks[0], arguments))
+
+
+@TABLE.lowers("tile.promote")
+def promote(s: State, op: ir.OpView) -> None:
+    pairs, products = PairBuilder(s.b), products_of(s, op)
+    made: dict[tuple[int, ...], list[Pair]] = {}
+    for g, sums, partial in groups(s, op):
+        key = products.key(g)
+        if key and key not in made:
+            made[key] = _factors(pairs, products, g)
+        for half in (0, 1):
+            own = slice(2 * half, 2 * half + 2)
+            target, part = pairs.of(sums[own]), pairs.of(partial[own])
+            _put(sums[own], pairs.fma(part, made[key][half], target) if key else pairs.fadd(target, part))
+
+
+def _factors(pairs: PairBuilder, products: Products, g: int) -> list[Pair]:
+    """Those of a group's upper and lower row, of both sides multiplied."""
+    found = []
+    for half in (0, 2):
+        first, *others = (pairs.pair(tuple(side[half : half + 2])) for side in products.factors(g))
+        found.append(pairs.fmul(first, others[0]) if others else first)
+    return found

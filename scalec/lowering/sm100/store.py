@@ -11,7 +11,8 @@ from scalec.lowering.sm100.table import TABLE
 
 class Staged(Staging):
     """Its addresses are made once for the role: each part of a tile is stored behind a branch of its own, and what is
-    made behind one is made again behind the next (44 instructions of a warp for 32 columns, 37 so; ptxas 13.0)."""
+    made behind one is made again behind the next (of a warp for 32 columns, 44 instructions, and 37 so, when parts had
+    32; ptxas 13.0)."""
 
     def place(self, s: State, across: int, above: int) -> ir.Value:
         return s.once(("staged", self.at, across, above), lambda: super(Staged, self).place(s, across, above))

@@ -3,4 +3,4 @@
 from scalec.lowering.common import kernel  # noqa: F401 - it fills the common table
 from scalec.lowering.common.state import COMMON
 
-TABLE = COMMON.extended("sm_100a")
+TABLE = COMMON.extended("sm_100a", settles=True)

@@ -120,11 +120,12 @@ def vacate(s: State, op: ir.OpView) -> None:
 def take(s: State, op: ir.OpView) -> None:
     """.16x256b lies in registers as an m16n8 accumulator does, 8 columns in four of them (9.7.16.8.1, figure)."""
     b, made, fragment = s.b, s.get(op.sums), s.get(op.target)
-    column, columns = tile.int_of(op.column), fragment.columns
+    column, columns, apart = tile.int_of(op.column), fragment.columns, tile.int_of(op.apart)
     if column == 0:
         b.asm("tcgen05.fence::after_thread_sync;")
     lanes = s.once("lanes", lambda: b.shl(b.and_(s.warp, 3), 21))  # 32 lanes a warp, in bits 16 and up
-    at = b.add(made.at(s, s.get(op.slot)), lanes)
+    mine = s.once(("mine", apart), lambda: b.add(lanes, b.mul(s.unit(1), apart))) if s.geometry.units[1] > 1 else lanes
+    at = b.add(made.at(s, s.get(op.slot)), mine)
     count = columns // 2
     names = ", ".join(f"${i}" for i in range(count))
     taken = []

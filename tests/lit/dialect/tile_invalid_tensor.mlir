@@ -189,7 +189,7 @@ func.func @p(%again: i1) {
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
 %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -198,7 +198,7 @@ func.func @p(%again: i1) {
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 64, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -207,7 +207,7 @@ func.func @p(%again: i1) {
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 48>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 32, 48>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 48>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -216,7 +216,7 @@ func.func @p(%again: i1) {
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {column = 16 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 16 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -225,7 +225,7 @@ func.func @p(%again: i1) {
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {column = 64 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 64 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -234,7 +234,25 @@ func.func @p(%again: i1) {
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {column = -32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = -32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: what further warpgroups take
+// EXPECT: columns 16 apart, expected a multiple of the 32 taken at once
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {apart = 16 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// take: that all take the same
+// EXPECT: apart is 0, expected at least 1
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+%s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+%slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+"tile.take"(%t, %s, %slot) {apart = 0 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -243,7 +261,7 @@ func.func @p(%again: i1) {
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
 %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.take"(%t, %s, %slot) {column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+"tile.take"(%t, %s, %slot) {apart = 32 : i64, column = 0 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
 
 // -----
 

@@ -31,8 +31,8 @@ func.func @tensor(%again: i1, %m0: i32, %m: i32) {
   "tile.hand_over"(%done, %slot) {side = "full"} : (!tile.stages, !tile.position) -> ()
   // CHECK-NEXT: %[[TAKEN:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
   %taken = "tile.fragment"() : () -> !taken
-  // CHECK-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {column = 32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
-  "tile.take"(%taken, %sums, %slot) {column = 32 : i64} : (!taken, !sums, !tile.position) -> ()
+  // CHECK-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {apart = 32 : i64, column = 32 : i64} : (!tile.accumulator<array<i64: 32, 32>, "warp">, !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position) -> ()
+  "tile.take"(%taken, %sums, %slot) {apart = 32 : i64, column = 32 : i64} : (!taken, !sums, !tile.position) -> ()
   // CHECK-NEXT: "tile.taken"(%[[TAKEN]]) : (!tile.accumulator<array<i64: 32, 32>, "warp">) -> ()
   "tile.taken"(%taken) : (!taken) -> ()
   // CHECK-NEXT: "tile.has_rows"(%{{.*}}, %{{.*}}) {rows = 32 : i64} : (i32, i32) -> i1

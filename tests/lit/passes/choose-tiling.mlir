@@ -1,6 +1,6 @@
 // RUN: scalec opt --passes=choose-tiling %s | filecheck %s
-// Where the tensor cores of two CTAs multiply together, they do: each copies half of B. FP32 sums beside them fit 128
-// columns, where as much is copied as by one CTA whose A another takes, too.
+// Where the tensor cores of two CTAs multiply together, they do: each copies half of B. FP32 sums beside them fit 256
+// columns, which two warpgroups share.
 // RUN: scalec opt --passes=choose-tiling --target sm_100a %s | filecheck %s --check-prefix=PAIR
 
 #mk = affine_map<(m, n, k) -> (m, k)>
@@ -14,7 +14,7 @@
 // CHECK-SAME: tile = array<i64: 256, 128, 128>
 // PAIR-LABEL: func.func @large
 // PAIR-SAME: cluster = array<i64: 2, 1>, cta_group = 2 : i64
-// PAIR-SAME: tile = array<i64: 128, 128, 128>
+// PAIR-SAME: tile = array<i64: 128, 256, 128>
 func.func @large(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"]} {

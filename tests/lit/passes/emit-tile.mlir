@@ -266,23 +266,23 @@
 // MIXED-NEXT: "tile.release"
 // MIXED: "tile.multiply"(%[[PART]], {{.*}}) {a_byte = -1 : i64, accumulate = 0 : i64, b_byte = 0 : i64
 
-// Sums in tensor memory: one thread copies, another issues products, and a warpgroup takes the sums, 32 columns at a
+// Sums in tensor memory: one thread copies, another issues products, and a warpgroup takes the sums, 64 columns at a
 // time. The tensor core hands over: stages back to the copies, accumulators on to the consumers.
-// RUN: scalec compile 'C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x64x128,cluster=1x1,stages=4 --emit tile | filecheck %s --check-prefix=TENSOR
+// RUN: scalec compile 'C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,cluster=1x1,stages=4 --emit tile | filecheck %s --check-prefix=TENSOR
 // TENSOR: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 1 : i64
-// TENSOR-NEXT: %[[SUMS:.*]] = "tile.sums"(){{.*}} -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+// TENSOR-NEXT: %[[SUMS:.*]] = "tile.sums"(){{.*}} -> !tile.tensor_memory<array<i64: 128, 128>, 2 : i64>
 // TENSOR-NEXT: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64
 // TENSOR: "tile.sync"() {scope = "cluster"}
 // TENSOR: "tile.role"
 // TENSOR: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
-// TENSOR-NEXT: %[[TAKEN:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
-// TENSOR-NEXT: %[[NEXT:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 32>, "warp">
+// TENSOR-NEXT: %[[TAKEN:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
+// TENSOR-NEXT: %[[NEXT:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
 // TENSOR-NEXT: "tile.tiles"
 // TENSOR: "tile.wait"(%[[DONE]], %[[SLOT]])
 // TENSOR-NEXT: %[[OWN:.*]] = "tile.has_rows"({{.*}}) {rows = 32 : i64}
-// TENSOR-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {column = 0 : i64}
+// TENSOR-NEXT: "tile.take"(%[[TAKEN]], %[[SUMS]], %[[SLOT]]) {apart = 64 : i64, column = 0 : i64}
 // TENSOR-NEXT: "tile.taken"(%[[TAKEN]])
-// TENSOR-NEXT: "tile.take"(%[[NEXT]], %[[SUMS]], %[[SLOT]]) {column = 32 : i64}
+// TENSOR-NEXT: "tile.take"(%[[NEXT]], %[[SUMS]], %[[SLOT]]) {apart = 64 : i64, column = 64 : i64}
 // TENSOR-NEXT: "tile.when"(%[[OWN]])
 // TENSOR-NEXT: "tile.store"(%[[TAKEN]]
 // TENSOR-NEXT: })
@@ -295,7 +295,7 @@
 // TENSOR: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
 // TENSOR: "tile.warp"
 // TENSOR: "tile.acquire"(%[[RING]]
-// TENSOR: "tile.expect"{{.*}} {bytes = 24576 : i64}
+// TENSOR: "tile.expect"{{.*}} {bytes = 32768 : i64}
 // TENSOR-NEXT: "tile.copy"
 // TENSOR-NEXT: "tile.copy"
 // TENSOR: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
@@ -460,3 +460,18 @@
 // STREAM: }) {label = "consumer"
 // STREAM: "tile.stream"(%{{.*}}, %{{.*}}, %[[WHOLE]], %[[SHARE]], %[[LONGER]]) ({
 // STREAM: arguments = [{{.*}}kind = "whole"{{.*}}kind = "share"{{.*}}kind = "longer"
+
+// Two warpgroups that write results take parts of a tile side by side: eight warps give an accumulator back. Where sums
+// are added up, each has adjacent columns.
+// RUN: scalec compile 'C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x256x128,cluster=1x1,stages=4,warpgroups=2 --emit tile | filecheck %s --check-prefix=HALVES
+// HALVES: "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 1 : i64
+// HALVES: "tile.take"({{.*}}) {apart = 64 : i64, column = 0 : i64}
+// HALVES: "tile.take"({{.*}}) {apart = 64 : i64, column = 128 : i64}
+// HALVES-NOT: "tile.take"
+// HALVES: }) {label = "consumer", registers = 208 : i64, warps = array<i64: 0, 8>}
+// HALVES: }) {label = "producer", registers = 88 : i64, warps = array<i64: 8, 12>}
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x256x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=HELD
+// HELD: "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 128>, "warp">
+// HELD: "tile.take"({{.*}}) {apart = 128 : i64, column = 0 : i64}
+// HELD: "tile.take"({{.*}}) {apart = 128 : i64, column = 32 : i64}
+// HELD: "tile.promote"({{.*}}column = 0 : i64
