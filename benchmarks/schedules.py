@@ -3,7 +3,7 @@
     python benchmarks/schedules.py --program fp8 -o benchmarks/results/NAME.json
 
 At each shape the schedules that the model ranks first, and some of the others at random, all in one interleaved run.
-The shapes are layers of published models (scalec/bench/projections.py) at random numbers of rows.
+The shapes are layers of published models (scalec/bench/projections.py) at random numbers of rows, or a suite's.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scalec.bench import method, projections, provenance
+from scalec.bench.suites import SUITES, get_suite
 
 PROGRAMS = {
     "fp8": ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", 128, 128),
@@ -141,6 +142,7 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.option("--program", type=click.Choice(list(PROGRAMS)), default="fp8", show_default=True)
 @click.option("--shapes", default=240, show_default=True, help="How many shapes.")
 @click.option("--rows", type=(int, int), default=(1, 8192), show_default=True, help="Fewest and most rows of a shape.")
+@click.option("--suite", type=click.Choice(list(SUITES)), help="The shapes of a suite instead.")
 @click.option("--seed", default=1, show_default=True, help="Which.")
 @click.option("--first", default=16, show_default=True, help="Schedules that the model ranks first.")
 @click.option("--others", default=8, show_default=True, help="Others, at random.")
@@ -148,13 +150,16 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.option("--limit", default=400.0, show_default=True, help="Seconds after which no further shape is measured.")
 @click.option("--workers", default=16, show_default=True, help="Processes that compile.")
 @click.option("-o", "output", required=True, metavar="PATH", help="Write JSON there.")
-def main(program: str, shapes: int, rows: tuple[int, int], seed: int, first: int, others: int, rounds: int,
-         limit: float, workers: int, output: str) -> None:  # fmt: skip
+def main(program: str, shapes: int, rows: tuple[int, int], suite: str | None, seed: int, first: int, others: int,
+         rounds: int, limit: float, workers: int, output: str) -> None:  # fmt: skip
     from scalec.bench import graphs
 
     # many contenders a shape: a millisecond each, and a pause that keeps the clocks high
     graphs.PAUSE_SECONDS, graphs.GRAPH_SECONDS = 0.002, 0.001
-    every = shapes_of(shapes, seed, range(rows[0], rows[1] + 1))
+    if suite:
+        every = [(d["m"], d["n"], d["k"]) for d in get_suite(suite).shapes]
+    else:
+        every = shapes_of(shapes, seed, range(rows[0], rows[1] + 1))
     with ProcessPoolExecutor(workers) as pool:
         found = pool.map(points, *zip(*((program, shape, first, others) for shape in every), strict=True), chunksize=4)
         wanted = dict(zip(every, found, strict=True))

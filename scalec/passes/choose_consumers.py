@@ -11,7 +11,8 @@ from scalec.targets import Target
 
 
 class ChooseConsumers:
-    """Decides `consumers`: that they share each tile, as long as nobody has measured where turns are faster.
+    """Decides `consumers` where the search of schedules (scalec.tuning.space) has not: that they share each tile. Where
+    sums are promoted, turns took 1.09 to 1.5 times as long (H200, 2026-11-21, FP8 1x128 by 128x128).
 
         #scale.schedule<{tile = array<i64: 128, 128, 128>, ...}>
     -->

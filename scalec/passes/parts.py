@@ -85,7 +85,7 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
     assert schedule.tile is not None
     assert schedule.cluster is not None
-    if problem.k.size is None or schedule.stream_k:
+    if problem.k.size is None or schedule.stream_k or schedule.consumers == "pingpong":
         return 1
     (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
     clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)

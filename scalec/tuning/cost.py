@@ -17,7 +17,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.parts import most_shares
 from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.resources import units
+from scalec.passes.resources import turns, units
 
 STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
@@ -167,7 +167,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     Args:
         problem: as the schedule sees it.
-        schedule: with swap, tile, cluster, split and promote decided, and stream_k where it is 1.
+        schedule: with swap, tile, cluster, split and promote decided, and stream_k and consumers where they are not as
+            most are.
         load: of the launch.
         costs: of the kind of kernel.
     """
@@ -184,8 +185,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once
     blocks = math.ceil(math.ceil(k / bk) / parts)
-    warpgroups = units(problem, schedule)[0]
-    waves_each = bm // (family.m * warpgroups)
+    sharing, taking = units(problem, schedule)[0], turns(problem, schedule)
+    waves_each = bm // (family.m * sharing)
 
     rates = target.rates
     flop = 2 * bn * bk / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) / rates.clock * 1e9
@@ -198,11 +199,14 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     moved = load.bytes / (tiles * parts) * c.memory / rates.memory * 1e9
 
     def wave(ctas: int) -> float:
+        if taking > 1:  # another tile is multiplied while one is stored, and between a warpgroup's products
+            block = _norm(c.bound, products, filled, asked * ctas / target.sms) + c.block
+            return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), ctas * moved)
         block = _norm(c.bound, products, chain, filled, asked * ctas / target.sms) + c.block
         return _norm(c.overlap, blocks * block + stored, ctas * moved)
 
     size = along_m * along_n
-    total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * warpgroups
+    total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * sharing * taking
     if schedule.stream_k and last < at_once:
         running = min(at_once, clusters * most_shares(problem, schedule))
         total += clusters / running * wave(running * size) - (waves - 1) * wave(at_once * size) - wave(last * size)

@@ -26,7 +26,7 @@ from scalec.tuning.predict import Prediction, memory_bytes
 SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
 
-FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "promote")
+FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "consumers", "promote")
 """What candidates differ in."""
 
 

@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 
 from scalec.ir.schedule import Schedule
+from scalec.passes.choose_consumers import no_pingpong
 from scalec.passes.parts import FEWEST_BLOCKS, no_stream_k
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.tiles import TURNED, misfit, no_swap
@@ -65,7 +66,10 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
                     if not given.cluster and cluster in LARGER and not _one_wave(seen, along, cluster, split):
                         continue
                     for stream_k in _streams(seen, whole.with_fields(split=split)):
-                        yield whole.with_fields(split=split, stream_k=stream_k)
+                        plan = whole.with_fields(split=split, stream_k=stream_k)
+                        yield plan
+                        if _by_turns(seen, plan, prod(along), given):
+                            yield plan.with_fields(consumers="pingpong")
 
 
 def ranked(
@@ -117,12 +121,30 @@ def _one_wave(problem: Problem, along: tuple[int, int], cluster: tuple[int, int]
 def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
     assert schedule.tile is not None
-    if schedule.split or schedule.stream_k:
+    if schedule.split or schedule.stream_k or schedule.consumers == "pingpong":
         return [schedule.split or 1]
     if problem.k.size is None:
         return [1]
     blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
     return [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
+
+
+TURNS = 2048
+"""Bytes of K of a row up to which warpgroups that take tiles by turns are looked at. H200, 2026-11-21, times as fast as
+the fastest other schedule with tiles of 128x128, without promotion: FP8 with 1.09 to 1.13 at K = 512 to 1536, 1.06 at
+2048, 1.00 at 4096, 0.99 and 0.95 at 7168 and 16384; BF16 1.10 at 512, 1.00 at 1536 and 0.99 at 2048."""
+
+TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
+"""What a warpgroup has registers for, and enough of for its copies."""
+
+
+def _by_turns(problem: Problem, plan: Schedule, tiles: int, given: Schedule) -> bool:
+    """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
+    if plan.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.k.size is None:
+        return False
+    assert plan.tile is not None
+    few = max(x.shared_bytes(problem.k.size) for x in (problem.lhs, problem.rhs)) <= TURNS
+    return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)
 
 
 def _streams(problem: Problem, schedule: Schedule) -> list[int | None]:
