@@ -62,7 +62,7 @@ def _shapes(*sizes: Shape) -> tuple[dict[str, int], ...]:
 # is given them so, and what transposing them would cost it is not counted.
 BLOCK_FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 BLOCK_FP8_COL = "C[m,n] = A[m,k]@B[n,k] scale(1x128:f32@col,128x128)"
-ROW_FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)"
+ROW_FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)"  # with promote=0 as torch's fast accumulation
 BOTH_FP8 = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)"  # a weight's gradient
 BF16 = "C[m,n] = A[m,k]@B[n,k]"
 
@@ -169,6 +169,7 @@ SUITES: dict[str, Suite] = {
         ),
     ),
     "hopper-fp8-rows": Suite(ROW_FP8, LARGE),
+    "hopper-fp8-rows-fast": Suite(f"{ROW_FP8} with promote=0", LARGE),
     "hopper-fp8-f32": Suite(BOTH_FP8, LARGE),
     "bf16": Suite(BF16, _shapes((4096, 4096, 4096), (4096, 7168, 2048), (4096, 7168, 4096), (8192, 8192, 8192))),
 }
