@@ -47,7 +47,7 @@ FAULTS = [
           r"shl\.b32 \t(%r\d+), %r\d+, 13;(?=\n\tadd\.s32 \t%r\d+, %r\d+, \1;\n\tadd\.s32 \t%r\d+, %r\d+, 49152)",
           r"mov.b32 \t\1, 0;", ("race", "in-flight", "proxy", WRONG)),
     Fault("turns: one barrier for both", SHORT,
-          r"add\.s32 \t(%r\d+), %r\d+, 1;(?=\n\t// begin inline asm\n\tbar\.sync)",
+          r"add\.s32 \t(%r\d+), %r\d+, 1;(?=\n\tbar\.sync)",
           r"mov.b32 \t\1, 1;", ("barrier", "race", "proxy", "deadlock", *EARLY)),
     Fault("partials: a wait leaves two products under way", PARTIALS, r"wgmma\.wait_group\.sync\.aligned 1",
           "wgmma.wait_group.sync.aligned 2", ("in-flight", "wgmma")),

@@ -98,7 +98,7 @@ def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> No
         ("sm_90a", "nvfp4", "swap=1, tile=256x32x64, warpgroups=2"),  # two waves of each warpgroup
         ("sm_90a", "e5m2 scale(1x16:ue8m0@packed)", "swap=1, tile=64x64x64, split=2"),
         ("sm_100a", "mxfp8", "swap=1, tile=128x96x64"),  # columns in parts
-        ("sm_100a", "mxfp4", "swap=1, tile=128x64x64, split=2"),
+        ("sm_100a", "mxfp4", "swap=1, tile=128x32x64, split=2"),
         ("sm_100a", "mxfp8", "swap=1, tile=128x64x64, cta_group=2, cluster=2x1"),
         ("sm_120a", "mxfp8", "swap=1, tile=64x64x64, warps=1x4, split=2"),
     ],

@@ -175,7 +175,7 @@ def test_what_is_chosen() -> None:
         ("bf16", "cluster=6x1", "a cluster of 6x1 .* is no power of two"),
         ("bf16", "cluster=8x2", "a cluster of 8x2 is 16 CTAs\n  expected: at most 8 on sm_100a"),
         ("bf16", "tile=128x48x64", "tile N = 48 is not a width of .* 2 CTAs\n  expected: .* 32 from 32 to 256"),
-        ("bf16", "tile=256x256x64", "fix: tile M = 128, warpgroups=1, cta_group=2 for two CTAs that multiply together"),
+        ("bf16", "tile=256x256x64", "fix: tile M = 128, cta_group=2 for two CTAs that multiply together"),
         ("B by N, e4m3", "tile=128x32x128", "a tile of 16 of n, 16 bytes of B.*\n  fix: tile N a multiple of 64"),
         ("B by N, e4m3", "tile=128x64x128, swizzle_b=64", "is 32 bytes and swizzle_b = 64"),
     ],

@@ -39,11 +39,12 @@ def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...]
         f"{source}{join}warpgroups=2{schedule}", dims, fixed, seed, wide or limit(source), target=TARGET,
         times=1 if seed % 4 else 2,
     )  # fmt: skip
-    assert "warpgroups=2, warps=4x2" in ran.kernel.spec.schedule
+    schedule = ran.kernel.spec.schedule
+    assert "warpgroups=2," in schedule and "warps=4x2" in schedule
     return ran
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES)))
+@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES), 1))
 def test_program(name: str, seed: int) -> None:
     m, n, row, fixed = SIZES[seed]
     ran = run(NAMES[name], "", {"m": m, "n": n, "k": k_of(NAMES[name], row)}, fixed, seed)
@@ -80,7 +81,7 @@ SCHEDULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(SCHEDULES, 4))
+@pytest.mark.parametrize(("name", "seed"), by_turns(SCHEDULES, 4, 1))
 def test_schedule(name: str, seed: int) -> None:
     source, schedule, (m, n, k) = SCHEDULES[name]
     wide = 3e-6 if "split" in schedule or "C[m,n] =" in source else limit(source)
@@ -96,7 +97,7 @@ def test_schedule(name: str, seed: int) -> None:
         ("D[m,n]{} = A[m,k] @ B[n,k]", "e4m3 scale(1x32:ue8m0@blocked)", "tile=128x192x64, cta_group=2"),
         ("D[m,n]{} = A[m,k] @ B[n,k]", "fp8_block", "tile=128x256x64"),
         ("D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)", "mxfp8", "tile=128x64x128"),
-        ("D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)", "fp8_block", "tile=128x256x128"),
+        ("D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)", "mxfp8", "tile=128x192x128"),
         ("D[m,n]{} = A[m,k]:nvfp4 @ B[n,k]:nvfp4", "nvfp4", "tile=128x256x256"),
         ("D[m,n]{} = gelu(A[m,k] @ B[n,k] + bias[n])", "nvfp4", "tile=128x64x64, split=2"),
     ],
@@ -104,6 +105,13 @@ def test_schedule(name: str, seed: int) -> None:
 @pytest.mark.parametrize("dims", [{"m": 136, "n": 384, "k": 256}, {"m": 72, "n": 176, "k": 384}])
 def test_quantised(program: str, result: str, schedule: str, dims: dict[str, int]) -> None:
     kernel = run_quantised(program, result, dims, ("n", "k"), 3, TARGET, f"{schedule}, warpgroups=2")
+    assert "warpgroups=2" in kernel.spec.schedule
+
+
+def test_blocks_as_wide_as_a_warpgroups_columns_are_promoted() -> None:
+    """Where N is no multiple of them, ptxas 13.5 spills a register of this tile."""
+    program, dims = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)", {"m": 136, "n": 384, "k": 256}
+    kernel = run_quantised(program, "fp8_block", dims, ("n", "k"), 3, TARGET, "tile=128x256x128, warpgroups=2")
     assert "warpgroups=2" in kernel.spec.schedule
 
 
