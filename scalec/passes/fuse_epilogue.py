@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from scalec.formats import LAYOUTS, WHOLE, element_spelled
@@ -18,7 +19,8 @@ class FuseEpilogue:
 
     A sum over K of (a * s) * (b * t), where s and t are constant along K, is (the sum of a * b) * s * t: one
     multiplication for each result instead of one for each product. The order is left scales, then right ones, inner
-    level first. A map that reads another map at its own points takes the other's body in.
+    level first; but those of whole tensors come last, multiplied with each other before, once and not with each result:
+    their product is rounded to f32. A map that reads another map at its own points takes the other's body in.
 
         %a = scale.dequantize(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
         %t = scale.contract(%a, %B)
@@ -84,11 +86,15 @@ class FuseEpilogue:
             own = [views[0].owner.operation]
             views += [read(scales, at, symbols) for scales, at in hoisted]
 
+            whole = [not dims_in(at) for _, at in hoisted]
+
             def product(values: list[Any]) -> Any:
-                result, *scales = values
-                for scale in scales:
-                    result = arith.mulf(result, _as_f32(scale))
-                return result
+                result, *scales = [values[0], *map(_as_f32, values[1:])]
+                alone = [s for s, one in zip(scales, whole, strict=True) if one]
+                factors = [s for s, one in zip(scales, whole, strict=True) if not one]
+                if alone:
+                    factors.append(reduce(arith.mulf, alone))
+                return reduce(arith.mulf, factors, result)
 
             scaled = build_map(views, result_map, contract.result.type, product)
         if uses:

@@ -40,7 +40,8 @@ def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...]
         times=1 if seed % 4 else 2,
     )  # fmt: skip
     schedule = ran.kernel.spec.schedule
-    assert "warpgroups=2," in schedule and "warps=4x2" in schedule
+    assert "warpgroups=2," in schedule
+    assert "warps=4x2" in schedule
     return ran
 
 

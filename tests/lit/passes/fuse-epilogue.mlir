@@ -54,8 +54,8 @@ func.func @chain(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: t
 // CHECK-NEXT: %[[R:.*]] = "scale.read"(%arg3) {map = #[[ONE:.*]], operand
 // CHECK-NEXT: %[[C:.*]] = "scale.map"(%[[V]], %[[L]], %[[R]])
 // CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[P:.*]]: f32, %[[Q:.*]]: f8E8M0FNU):
-// CHECK-NEXT: %[[XP:.*]] = arith.mulf %[[X]], %[[P]]
 // CHECK-NEXT: %[[QF:.*]] = arith.extf %[[Q]] : f8E8M0FNU to f32
+// CHECK-NEXT: %[[XP:.*]] = arith.mulf %[[X]], %[[P]]
 // CHECK-NEXT: %[[Z:.*]] = arith.mulf %[[XP]], %[[QF]]
 // CHECK-NEXT: "scale.yield"(%[[Z]])
 // CHECK: return %[[C]]
@@ -63,6 +63,24 @@ func.func @hoist(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: t
   -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k"]} {
   %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
     : (tensor<?x256xf8E4M3FN>, tensor<?x1xf32>) -> tensor<?x256xf32>
+  %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: -1, -1>, "ue8m0", "row">}
+    : (tensor<512x256xf8E4M3FN>, tensor<1x1xf8E8M0FNU>) -> tensor<512x256xf32>
+  %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
+    : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
+  return %c : tensor<?x512xf32>
+}
+
+// Scales of whole tensors are multiplied with each other, not each with every result.
+// CHECK-LABEL: func.func @both
+// CHECK: ^bb0(%[[X:.*]]: f32, %[[P:.*]]: f32, %[[Q:.*]]: f8E8M0FNU):
+// CHECK-NEXT: %[[QF:.*]] = arith.extf %[[Q]] : f8E8M0FNU to f32
+// CHECK-NEXT: %[[PQ:.*]] = arith.mulf %[[P]], %[[QF]]
+// CHECK-NEXT: %[[Z:.*]] = arith.mulf %[[X]], %[[PQ]]
+// CHECK-NEXT: "scale.yield"(%[[Z]])
+func.func @both(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: tensor<1x1xf32>, %t: tensor<1x1xf8E8M0FNU>)
+  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: -1, -1>, "f32", "row">}
+    : (tensor<?x256xf8E4M3FN>, tensor<1x1xf32>) -> tensor<?x256xf32>
   %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: -1, -1>, "ue8m0", "row">}
     : (tensor<512x256xf8E4M3FN>, tensor<1x1xf8E8M0FNU>) -> tensor<512x256xf32>
   %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
