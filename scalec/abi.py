@@ -299,4 +299,4 @@ def _tensor(fields: dict[str, Any]) -> TensorSpec:
     return TensorSpec(**{**fields, "shape": tuple(Extent(**e) for e in fields["shape"])})
 
 
-VERSION = 3
+VERSION = 4

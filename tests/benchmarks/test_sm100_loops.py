@@ -62,8 +62,8 @@ def test_packed_arithmetic_needs_no_moves(case: sm100_loops.Case, toolchain: Non
     assert made.cubin is not None
     (function,) = parse(sass.disassemble(made.cubin, encoding=True))
     counts = Counter(x.stem for x in function.instructions)
-    # of a thread's 256 sums, a product each; of 128, one sum of a product each
-    assert {"NVFP4": counts["FMUL2"] == 128, "FP8, f32 1x128 by 128x128": counts["FFMA2"] == 64}[case.name]
+    # of a thread's 256 sums, a product each, and that of the scales; of 128, one sum of a product each
+    assert {"NVFP4": 128 < counts["FMUL2"] < 136, "FP8, f32 1x128 by 128x128": counts["FFMA2"] == 64}[case.name]
     assert not counts["FMUL"]
     assert not counts["FFMA"]
     first, *_, last = sm100_loops.taking(function)
