@@ -80,7 +80,7 @@ SWAPPED = {
 
 
 @pytest.mark.parametrize(
-    ("case", "seed"), by_turns([(target, name) for name, (*_, targets) in SWAPPED.items() for target in targets], 8)
+    ("case", "seed"), by_turns([(target, name) for name, (*_, targets) in SWAPPED.items() for target in targets], 8, 1)
 )
 def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> None:
     target, (program, result, _) = case[0], SWAPPED[case[1]]
