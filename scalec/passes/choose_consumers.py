@@ -12,7 +12,8 @@ from scalec.targets import Target
 
 class ChooseConsumers:
     """Decides `consumers` where the search of schedules (scalec.tuning.space) has not: that they share each tile. Where
-    sums are promoted, turns took 1.09 to 1.5 times as long (H200, 2026-11-21, FP8 1x128 by 128x128).
+    sums are promoted, turns took 1.09 to 1.36 times as long with tiles of 128x128, and longer with others (H200,
+    2026-11-21, FP8 1x128 by 128x128, four sizes).
 
         #scale.schedule<{tile = array<i64: 128, 128, 128>, ...}>
     -->

@@ -25,7 +25,7 @@ STEPS = 2
 
 EXCHANGED = 2
 """Sums of a tile that a CTA stores or adds where tiles are cut into shares: those of one, and of another. As those of
-two parts where K is split, which is a guess: nothing was measured."""
+two parts where K is split: launches were slower than that (docs/decisions.md), and nothing is fitted to them."""
 
 
 @dataclass(frozen=True)

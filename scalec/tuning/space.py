@@ -34,7 +34,7 @@ SWAP = 192
 
 STREAM_K = (0,)
 """Values of `stream_k` that are looked at where nobody decided it: with 1 beside 0, tiles of a last wave that is not
-full may be cut into shares. Not measured yet."""
+full may be cut into shares. On the H200 that was slower (docs/decisions.md)."""
 
 OVERFULL = 2
 """Waves up to which K is split: the parts of more tiles would not begin together."""
@@ -131,8 +131,9 @@ def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
 
 TURNS = 2048
 """Bytes of K of a row up to which warpgroups that take tiles by turns are looked at. H200, 2026-11-21, times as fast as
-the fastest other schedule with tiles of 128x128, without promotion: FP8 with 1.09 to 1.13 at K = 512 to 1536, 1.06 at
-2048, 1.00 at 4096, 0.99 and 0.95 at 7168 and 16384; BF16 1.10 at 512, 1.00 at 1536 and 0.99 at 2048."""
+the fastest other schedule timed, with tiles of 128x128 in clusters of 1x2, without promotion: FP8 1.07 to 1.11 at K =
+512 to 1536, 1.06 at 2048, 1.00 at 4096, 0.98 and 0.95 at 7168 and 16384; BF16 1.10 at 512, 1.00 at 1536, 0.99 at
+2048."""
 
 TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
 """What a warpgroup has registers for, and enough of for its copies."""
