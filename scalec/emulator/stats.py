@@ -33,6 +33,7 @@ class Stats:
         bytes: path, e.g. "global -> shared (bulk)" -> bytes.
         counts: anything else, by name.
         waits: what warps were put aside for -> how often.
+        prefetched: addresses of sectors of 32 bytes that prefetch asked for, divided by 32.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class Stats:
         self.bytes: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.waits: Counter[str] = Counter()
+        self.prefetched: set[int] = set()
 
     def report(self, kernel: Kernel) -> dict[str, Any]:
         """All of it, ready for JSON: see the keys."""

@@ -489,4 +489,4 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
 
 
 class DrainOp(Tile.Operation, name="drain"):
-    """Waits until this role's bulk stores are complete."""
+    """Waits until this role's bulk stores have read shared memory, which is gone when the CTA exits."""

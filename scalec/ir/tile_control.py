@@ -133,15 +133,19 @@ class WarpOp(Tile.Operation, name="warp", traits=[ir.NoTerminatorTrait]):
 
 
 class SyncOp(Tile.Operation, name="sync"):
-    """All threads of the `scope` ("cta" or "cluster") meet."""
+    """All threads of the `scope` ("cta" or "cluster") meet.
+
+    `releases` 1: what they wrote before is seen by all behind it; 0: rings are, and nothing else.
+    """
 
     scope: ir.StringAttr
+    releases: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if str_of(op.scope) not in ("cta", "cluster"):
             return fail(op, f"scope is {op.scope}, expected cta or cluster")
-        return True
+        return flag(op, "releases")
 
 
 # ------------------------------------------------------------------------------------------------------------ loops

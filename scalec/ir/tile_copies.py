@@ -195,6 +195,27 @@ class ScalarsOp(Tile.Operation, name="scalars"):
         return at_least(op, 1, "count")
 
 
+class PrefetchOp(Tile.Operation, name="prefetch"):
+    """Asks L2 for the scales source[row / row_block, k / k_block] of all `k` elements of K, `count` rows, which are
+    row0 + i * spacing, clamped below `rows`; a warp, whose lanes ask for a sector each."""
+
+    source: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    k_stride: ext.Operand[ir.IntegerType[64]]
+    row0: ext.Operand[I32]
+    rows: ext.Operand[I32]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    row_block: ir.IntegerAttr
+    k_block: ir.IntegerAttr
+    count: ir.IntegerAttr
+    spacing: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "row_block", "k_block", "count") and at_least(op, 0, "spacing") and reads_f32(op)
+
+
 class FetchOp(Tile.Operation, name="fetch"):
     """Loads into `into` the scales source[row / row_block, k0 / k_block] of `count` rows, while k0 < k.
 

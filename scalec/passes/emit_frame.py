@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -142,6 +143,19 @@ class Frame:
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a cluster."""
+        return math.prod(self.schedule.cluster)
+
+    @property
+    def ends_together(self) -> bool:
+        """Whether all threads of the cluster meet before they exit: where tensor memory is given back then, or answers
+        of the scheduler may come. Else only barriers of empty stages are arrived at from other CTAs, and a CTA's
+        producer waits for these: 0.96 to 0.99 of the time at few rows, as nobody waits for all that is under way
+        (H200, 2026-11-22). A CTA alone meets too: 0.99 of the time at one row, same run, for no reason known."""
+        return self.ctas == 1 or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic"
 
     def dim(self, which: str) -> ir.Value:
         """m, n or k: a constant where the size is known, else a parameter."""

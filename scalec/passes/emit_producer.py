@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from scalec.abi import TILE_WORDS
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
@@ -30,8 +32,40 @@ class Producer(Frame):
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
                     self.bulk_copies(h, cursor, window, w, k)
+            if not self.ends_together:
+                self.stay(h, cursor)
         if self.producers == 1 and any(self.threaded(side) for side in self.sides):
             self.scales(h)
+        self.prefetch(h)
+
+    def prefetch(self, h: Handles) -> None:
+        """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
+        ahead: too late for what is still in device memory."""
+        sides = [side for side in self.sides if self.block_scale(side)]
+        busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
+        if not sides or busy or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic":
+            return
+        e = self.e
+        with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
+            for side in sides:
+                scale = self.block_scale(side)
+                if scale.rows == WHOLE:
+                    row_block, count = 1 << 30, 1
+                else:
+                    row_block = scale.rows
+                    within = math.gcd(side.rows, row_block)  # tiles begin at multiples of it
+                    count = -(-(side.rows + row_block - within) // row_block)
+                source, rows = self.pointer(scale.name, scale.argument_index), h.m if side.label == "A" else h.n
+                operands = [source, *self.strides(scale), w.row0[side.label], rows, self.at_k(w), w.k]
+                extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
+                e.op("tile.prefetch", operands=operands, **extents)
+
+    def stay(self, h: Handles, cursor: ir.Value) -> None:
+        """Waits until all stages are empty, so that no CTA of the cluster arrives at the barriers of one that has
+        exited."""
+        for _ in range(self.schedule.stages):
+            self.e.op("tile.acquire", operands=[h.ring, cursor])
+            self.e.op("tile.advance", operands=[cursor])
 
     def scales(self, h: Handles) -> None:
         """Warps bring the scales that bulk copies cannot."""

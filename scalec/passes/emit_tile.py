@@ -75,7 +75,7 @@ class Kernel(Producer, Consumer):
         self.body = made.regions[0].blocks.append()
         with ir.InsertionPoint(self.body):
             h = self.handles()
-            e.op("tile.sync", scope="cluster")
+            e.op("tile.sync", scope="cluster", releases=int(self.family.sums_in == "tensor"))
             if s.dependent:
                 e.op("tile.depend")
             with e.region("tile.role", label="consumer", warps=(0, self.consumers), registers=s.registers[1]):
@@ -86,7 +86,8 @@ class Kernel(Producer, Consumer):
             if self.producers > 1:
                 with e.region("tile.role", label="scales", warps=(low + 4, low + 8), registers=s.registers[0]):
                     self.scales(h)
-            e.op("tile.sync", scope="cluster")
+            if self.ends_together:
+                e.op("tile.sync", scope="cluster", releases=1)
             self.give_back(h)
         made.attributes["arguments"] = e.arguments_attribute()
 

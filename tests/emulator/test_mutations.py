@@ -42,13 +42,12 @@ SIZES_90 = {FP8: (140, 136, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320
 
 
 FAULTS_90 = [
-    Fault("the fence of mbarrier.init dropped", FP8, r"\tfence\.mbarrier_init[^\n]*\n", "", ("proxy",)),
+    Fault("the fence of mbarrier.init dropped", FP8, r"\tfence\.mbarrier_init[^\n]*\n", "", ("barrier", "proxy")),
     Fault("the cluster barrier at the start dropped", FP8,
-          r"\tbarrier\.cluster\.arrive\.aligned;\n\tbarrier\.cluster\.wait\.aligned;\n", "",
+          r"\tbarrier\.cluster\.arrive\.relaxed\.aligned;\n\tbarrier\.cluster\.wait\.aligned;\n", "",
           ("barrier", "bounds", "deadlock", *EARLY)),
-    Fault("the cluster barrier at the end dropped", FP8,
-          r"\tbarrier\.cluster\.arrive\.aligned;\n\tbarrier\.cluster\.wait\.aligned;\n", "",
-          ("bounds", "in-flight", "race"), at=1),
+    Fault("a wait for an empty stage at the end dropped", FP8, r"@P1 bra DONE;\nbra WAIT;", "bra DONE;",
+          ("bounds", "in-flight", "race"), at=-1),
     Fault("a count of a full barrier too high", FP8, r"(mbarrier\.init\.shared\.b64 \t\[%rd\d+\]), %r\d+", r"\1, 2",
           ("deadlock",)),
     Fault("a count of an empty barrier too low", FP8, r"mov\.b32 \t(%r\d+), 16;(?=\n\tmbarrier\.init)",
@@ -121,7 +120,7 @@ FAULTS_90 = [
           ("barrier", "deadlock", "race", "proxy")),
     Fault("the wait for the last store's reads dropped", FP8, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "",
           ("race", "in-flight")),
-    Fault("the wait at the end dropped", FP8, r"\tcp\.async\.bulk\.wait_group \t0;\n", "", ("in-flight",)),
+    Fault("the wait at the end dropped", FP8, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "", ("in-flight",), at=1),
     Fault("the store's group not committed", FP8, r"\tcp\.async\.bulk\.commit_group;\n", "", ("race", "in-flight")),
     Fault("an epilogue address", FP8, r"add\.s32 \t(%r\d+), (%r\d+), 8192;\n(.*\n){0,2}?\tstmatrix",
           r"add.s32 \t\1, \2, 4096;\n\tcvt.u64.u32 \t%rd35, \1;\n\tstmatrix", (WRONG, "alignment", *EARLY)),

@@ -89,7 +89,7 @@ def trap(instruction: Instruction, decoder: Decoder) -> Step:
     return stop
 
 
-@op("pmevent", "prefetch", "prefetchu", "applypriority", "discard", "createpolicy", "nanosleep", "griddepcontrol")
+@op("pmevent", "prefetchu", "applypriority", "discard", "createpolicy", "nanosleep", "griddepcontrol")
 def nothing(instruction: Instruction, decoder: Decoder) -> Step:
     """Hints, and what has no effect where one kernel runs alone."""
     return lambda warp: None

@@ -23,6 +23,8 @@ HINTS = (
     "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
     "L2::evict_normal", "L2::evict_first", "L2::evict_last", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B",
 )  # fmt: skip
+SECTOR = 32
+"""Bytes that a cache fetches at once."""
 _STRONG = ("relaxed", "acquire", "release", "volatile", "mmio")
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _WINDOW_OF = {base >> 32: name for name, base in WINDOWS.items()}
@@ -238,3 +240,19 @@ def st(instruction: Instruction, decoder: Decoder) -> Step:
             strong.wrote(warp, space, addresses, each, scope, release=release, atomic=False)
 
     return step
+
+
+@op("prefetch")
+def prefetch(instruction: Instruction, decoder: Decoder) -> Step:
+    """prefetch{.space}.level [a]: a hint (9.7.9.15); what it asks for must exist, and is counted by sectors."""
+    space, _ = named_space(instruction)
+    where = decoder.address(instruction.operands[0])
+
+    def run(warp: Warp) -> None:
+        addresses = where(warp)
+        for address in {int(a) for a in addresses[warp.mask]}:
+            segment, _ = access.locate(warp.cta.cluster, space, address, 1)
+            if segment.space == "global":
+                warp.machine.stats.prefetched.add(address // SECTOR)
+
+    return run

@@ -24,7 +24,10 @@ def sync(s: State, op: ir.OpView) -> None:
     # .aligned needs converged warps (PTX ISA 9.7.13.4): elected threads come back first
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     if tile.str_of(op.scope) == "cluster" and s.ctas > 1:
-        b.op("nvvm.cluster.arrive", [], [], aligned=ir.UnitAttr.get())
+        # with fence.mbarrier_init a relaxed arrival publishes barriers (PTX ISA 9.7.13.4, example); a releasing one
+        # waits for all that its thread has under way, in SASS a membar.gpu
+        arrive = "nvvm.cluster.arrive" if tile.int_of(op.releases) else "nvvm.cluster.arrive.relaxed"
+        b.op(arrive, [], [], aligned=ir.UnitAttr.get())
         b.op("nvvm.cluster.wait", [], [], aligned=ir.UnitAttr.get())
     else:
         b.asm("bar.sync 0;")

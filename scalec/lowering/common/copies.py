@@ -184,6 +184,29 @@ def scalars(s: State, op: ir.OpView) -> None:
     s.values[op.result] = [s.b.variable(s.b.f32, 0.0) for _ in range(tile.int_of(op.count))]
 
 
+SECTOR = 32
+"""Bytes that L2 fetches from memory at once."""
+
+
+@COMMON.lowers("tile.prefetch")
+def prefetch(s: State, op: ir.OpView) -> None:
+    b, count, step = s.b, tile.int_of(op.count), tile.int_of(op.k_block)
+    k, stride = s.get(op.k), s.get(op.k_stride)
+    each = SECTOR // 4 if isinstance(stride, int) and stride == 1 else 1  # scales of a sector
+    sectors = 1 + -(-k // (step * each)) if isinstance(k, int) else tile.LANES // count  # they may begin within one
+    source, last = s.get(op.source), b.sub(s.get(op.rows), 1)
+    for first in range(0, sectors * count, tile.LANES):
+        number = b.add(s.lane, first)
+        sector = b.div(number, count)
+        block = b.mul(sector, each)
+        inside = b.compare("lt", b.mul(block, step), b.value(k))
+        block = b.add(b.div(s.get(op.k0), step), block)
+        row = b.add(s.get(op.row0), b.mul(b.sub(number, b.mul(sector, count)), tile.int_of(op.spacing)))
+        row = b.div(b.min(row, last), tile.int_of(op.row_block))
+        at = b.offset(source, b.add(_scaled(s, block, stride), _scaled(s, row, s.get(op.row_stride))), b.f32)
+        b.asm("@$1 prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [at]), inside])
+
+
 @COMMON.lowers("tile.fetch")
 def fetch(s: State, op: ir.OpView) -> None:
     """Predicated loads, no branch (rule 3): they are issued between a wgmma and its promotion."""

@@ -408,9 +408,11 @@ def _stage_narrow(s: State, registers: list[Any], to: Staging, above: int) -> No
 
 @COMMON.lowers("tile.drain")
 def drain(s: State, op: ir.OpView) -> None:
+    """Until shared memory has been read: it is gone when the CTA exits. What is written is seen at the grid's end."""
     b = s.b
     with b.when(s.lead):
-        b.op("nvvm.cp.async.bulk.wait_group", [], [], group=ir.IntegerAttr.get(b.i32, 0))
+        none = ir.IntegerAttr.get(b.i32, 0)
+        b.op("nvvm.cp.async.bulk.wait_group", [], [], group=none, read=ir.UnitAttr.get())
 
 
 def _at(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:

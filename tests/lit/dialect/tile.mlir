@@ -29,9 +29,9 @@
   %v = "tile.shared"() {offset = 122880 : i64} : () -> !vector
   // CHECK: "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 4 : i64, offset = 123904 : i64} : () -> !tile.stages
   %ring = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 4 : i64, offset = 123904 : i64} : () -> !tile.stages
-  // CHECK: "tile.sync"() {scope = "cta"} : () -> ()
-  "tile.sync"() {scope = "cta"} : () -> ()
-  "tile.sync"() {scope = "cluster"} : () -> ()
+  // CHECK: "tile.sync"() {releases = 1 : i64, scope = "cta"} : () -> ()
+  "tile.sync"() {releases = 1 : i64, scope = "cta"} : () -> ()
+  "tile.sync"() {releases = 0 : i64, scope = "cluster"} : () -> ()
   // CHECK: "tile.role"() ({
   "tile.role"() ({
     // CHECK-NEXT: "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -49,6 +49,9 @@
     // CHECK-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32):
     "tile.tiles"(%m, %n) ({
     ^bb0(%m0: i32, %n0: i32):
+      // CHECK-NEXT: "tile.prefetch"({{.*}}) {count = 2 : i64, k_block = 128 : i64, row_block = 128 : i64, spacing = 128 : i64}
+      "tile.prefetch"(%Bs, %s, %s, %n0, %n, %m0, %k) {count = 2 : i64, k_block = 128 : i64, row_block = 128 : i64, spacing = 128 : i64}
+        : (memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.clear"(%{{.*}})
       "tile.clear"(%sum) : (!sums) -> ()
       // CHECK-NEXT: "tile.open_window"(%{{.*}}) : (!tile.window) -> ()

@@ -160,7 +160,7 @@
 
 // sync: scope
 // EXPECT: scope is "grid", expected cta or cluster
-"tile.sync"() {scope = "grid"} : () -> ()
+"tile.sync"() {releases = 1 : i64, scope = "grid"} : () -> ()
 
 // -----
 

@@ -283,6 +283,24 @@ func.func @p(%A: memref<?x?xbf16>, %i: i64, %x: i32) {
 
 // -----
 
+// prefetch: count
+// EXPECT: count is 0, expected at least 1
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  "tile.prefetch"(%A, %i, %i, %x, %x, %x, %x) {count = 0 : i64, k_block = 128 : i64, row_block = 128 : i64, spacing = 128 : i64} : (memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// prefetch: element
+// EXPECT: reads scales from f32, expected a memref of f32
+func.func @p(%A: f32, %i: i64, %x: i32) {
+  "tile.prefetch"(%A, %i, %i, %x, %x, %x, %x) {count = 1 : i64, k_block = 128 : i64, row_block = 128 : i64, spacing = 128 : i64} : (f32, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // fetch: row_block
 // EXPECT: row_block is 0, expected at least 1
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {

@@ -10,7 +10,8 @@
 // WINDOW-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
 // WINDOW-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 256, 128>, bf16, 128 : i64, 1 : i64>
 // WINDOW: "tile.ring"() {depth = 3 : i64, empty = 16 : i64, full = 1 : i64
-// WINDOW: "tile.sync"() {scope = "cluster"}
+// the start publishes barriers alone
+// WINDOW: "tile.sync"() {releases = 0 : i64, scope = "cluster"}
 // WINDOW: "tile.role"
 // WINDOW: %[[SUM:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 128>, "registers">
 // WINDOW-NEXT: %[[PART:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
@@ -53,9 +54,19 @@
 // WINDOW: "tile.copy"({{.*}}) {multicast = 1 : i64} : (!tile.descriptor<array<i64: 128, 256>
 // WINDOW-NEXT: "tile.copy"({{.*}}) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 128>
 // WINDOW: "tile.next_block"
-// WINDOW: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
+// the CTA stays until all three stages are empty: then nobody arrives at its barriers any more
+// WINDOW: }) {cluster = {{.*}}
+// WINDOW-NEXT: "tile.acquire"
+// WINDOW-NEXT: "tile.advance"
+// WINDOW-NEXT: "tile.acquire"
+// WINDOW-NEXT: "tile.advance"
+// WINDOW-NEXT: "tile.acquire"
+// WINDOW-NEXT: "tile.advance"
+// WINDOW-NEXT: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
+// WINDOW: "tile.prefetch"({{.*}}) {count = 1 : i64, k_block = 128 : i64, row_block = 128 : i64, spacing = 128 : i64}
+// WINDOW: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}
 // WINDOW: }) {label = "producer", registers = 40 : i64, warps = array<i64: 8, 12>}
-// WINDOW-NEXT: "tile.sync"() {scope = "cluster"}
+// WINDOW-NOT: tile.sync
 // WINDOW: cluster = array<i64: 1, 2>, shared_bytes = {{.*}}, sym_name = "C", threads = 384 : i64}
 
 // Two warpgroups take whole tiles by turns: each waits at full barriers of its own and passes over the other's K blocks
@@ -135,6 +146,10 @@
 // VECTOR: "tile.expect"{{.*}} {bytes = 50176 : i64}
 // VECTOR-COUNT-3: "tile.copy"(
 // VECTOR-NOT: "tile.copy"(
+// VECTOR: index = 0 : i64}
+// VECTOR-NEXT: "tile.warp"
+// VECTOR-NOT: "tile.warp"
+// VECTOR: "tile.prefetch"
 // VECTOR-NOT: "tile.warp"
 
 // K not known: lanes of three warps load scales and store them into the stage; each warp arrives too.
@@ -272,7 +287,7 @@
 // TENSOR: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 1 : i64
 // TENSOR-NEXT: %[[SUMS:.*]] = "tile.sums"(){{.*}} -> !tile.tensor_memory<array<i64: 128, 128>, 2 : i64>
 // TENSOR-NEXT: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64
-// TENSOR: "tile.sync"() {scope = "cluster"}
+// TENSOR: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
 // TENSOR: "tile.role"
 // TENSOR: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
 // TENSOR-NEXT: %[[TAKEN:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
@@ -314,7 +329,7 @@
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
 // TENSOR: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}
 // TENSOR: }) {label = "producer", registers = 240 : i64, warps = array<i64: 4, 8>}
-// TENSOR-NEXT: "tile.sync"() {scope = "cluster"}
+// TENSOR-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
 // TENSOR-NEXT: "tile.free_sums"(%[[SUMS]])
 
 // A quantised result: the scales of blocks of columns come between the elementwise body and the store.
@@ -360,7 +375,7 @@
 // BARE: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
 // BARE: %[[ONE:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
 // BARE-NEXT: "tile.ones"(%[[ONE]]) {scale = "ue8m0"}
-// BARE: "tile.sync"() {scope = "cluster"}
+// BARE: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
 // BARE: "tile.fill_words"(%[[SUMS]], %[[ONE]]) {column = 4 : i64, columns = 8 : i64}
 // BARE: "tile.tiles"
 // BARE: "tile.copy_words"(%[[SUMS]]
@@ -379,7 +394,7 @@
 // PAIR-NEXT: %[[RANK:.*]] = "tile.pair_rank"()
 // PAIR-NEXT: %[[FILLED:.*]] = "tile.leader"(%[[RING]])
 // PAIR-NEXT: %[[VACATED:.*]] = "tile.leader"(%[[DONE]])
-// PAIR-NEXT: "tile.sync"() {scope = "cluster"}
+// PAIR-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
 // PAIR: "tile.wait"(%[[DONE]]
 // PAIR: "tile.vacate"(%[[VACATED]]
 // PAIR: }) {label = "consumer"
@@ -402,7 +417,7 @@
 // PAIR: "tile.mma_sums"
 // PAIR-NEXT: "tile.hand_over"(%[[RING]], {{.*}}side = "empty"
 // PAIR: "tile.hand_over"(%[[DONE]], {{.*}}side = "full"
-// PAIR: "tile.sync"() {scope = "cluster"}
+// PAIR: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
 // PAIR-NEXT: "tile.free_sums"(%[[SUMS]])
 
 // A warp copies scale words to tensor memory, of two K blocks: it waits for a stage and, as its ring has four, for the

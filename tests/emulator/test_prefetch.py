@@ -1,0 +1,30 @@
+"""Scales of blocks of rows are asked for before they are loaded: each sector of them, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.emulator.running import run_on
+
+BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with {}"
+COLUMNS = "C[m,n] = A[m,k]@B[n,k] scale(1x128:f32@col,128x128{}) with tile=64x128x128"
+SIZES = {"m": 72, "n": 400, "k": 512}  # 4 rows of 4 scales are 64 bytes, 2 sectors
+LONG = {"m": 8, "n": 272, "k": 7168}  # 3 rows of 56: 21 sectors, more with a row's beginnings than a warp has lanes
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes", "fixed", "sectors"),
+    [
+        (BLOCKS.format("tile=64x128x128"), SIZES, ("n", "k"), 2),
+        (BLOCKS.format("tile=64x96x128, cluster=1x2"), SIZES, ("n", "k"), 2),  # tiles in two blocks each
+        (BLOCKS.format("tile=64x192x128"), SIZES, ("k",), 2),
+        (BLOCKS.format("tile=64x128x128, split=2"), {**SIZES, "k": 2048}, ("n", "k"), 8),
+        (BLOCKS.format("tile=64x32x128, swap=1"), SIZES, ("n", "k"), 2),  # of rows of the transposed result
+        (BLOCKS.format("tile=64x160x128"), LONG, ("n", "k"), 21),
+        (COLUMNS.format(""), LONG, ("n",), 21),  # as many as there are lanes for, of each tile
+        (COLUMNS.format(":f32@col"), SIZES, ("n", "k"), 2),  # 4 columns of 4: a lane for each
+    ],
+)
+def test_each_sector_is_asked_for(source, sizes, fixed, sectors):
+    asked = sorted(run_on(source, sizes, fixed, 0, 1e-3).stats.prefetched)
+    assert asked == list(range(asked[0], asked[0] + sectors))
