@@ -32,6 +32,7 @@ from scalec.ir.tile_compute import (
     StoreOp,
     StorePartOp,
     SumPartsOp,
+    BlockFactorsOp,
     UniformFactorsOp,
     YieldOp,
 )
@@ -230,6 +231,7 @@ __all__ = [
     "TryCancelOp",
     "TurnOp",
     "TurnRingOp",
+    "BlockFactorsOp",
     "UniformFactorsOp",
     "VacateOp",
     "WaitOp",
