@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from scalec.ir.tile_compute import (
     AddPartsOp,
+    BlockFactorsOp,
     ClearOp,
     ColumnFactorsOp,
     DrainOp,
@@ -32,7 +33,6 @@ from scalec.ir.tile_compute import (
     StoreOp,
     StorePartOp,
     SumPartsOp,
-    BlockFactorsOp,
     UniformFactorsOp,
     YieldOp,
 )
@@ -150,6 +150,7 @@ __all__ = [
     "AddPartsOp",
     "AdvanceOp",
     "AnnounceOp",
+    "BlockFactorsOp",
     "ByteScalesOp",
     "ByteScalesType",
     "ClearOp",
@@ -231,7 +232,6 @@ __all__ = [
     "TryCancelOp",
     "TurnOp",
     "TurnRingOp",
-    "BlockFactorsOp",
     "UniformFactorsOp",
     "VacateOp",
     "WaitOp",

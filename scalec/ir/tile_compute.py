@@ -58,7 +58,8 @@ class ClearOp(Tile.Operation, name="clear"):
 class MmaOp(Tile.Operation, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 
-    A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites.
+    A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites. The
+    accumulator may have some of the tile's columns, from `column` on, which are rows of B.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -78,7 +79,8 @@ class MmaOp(Tile.Operation, name="mma"):
             return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
         column = int_of(op.column)
         if column < 0 or column % 8 or column + c[1] > b[0]:
-            return fail(op, f"the accumulator has {c[1]} columns from {column} on, B {b[0]} rows")
+            from_on = f" from {column} on" if column else ""
+            return fail(op, f"the accumulator has {c[1]} columns{from_on}, B {b[0]} rows")
         if not (at_least(op, 0, "wave", "a_wave") and at_least(op, 1, "waves") and flag(op, "accumulate")):
             return False
         wave = wave_rows(op.accumulator.type)

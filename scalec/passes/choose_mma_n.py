@@ -9,6 +9,10 @@ from scalec.passes.problem import Problem
 from scalec.passes.resources import Registers
 from scalec.targets import Target
 
+LEAST = 64
+"""Columns of an instruction that is chosen. Of n columns it multiplies for n / 2 clocks (FP8, the documented rate), and
+reads 32 bytes of each of A's 64 rows and B's n, 128 bytes a clock: below 64 it reads for longer (predicted)."""
+
 
 class ChooseMmaN:
     """Decides `mma_n`: 0, all columns of the tile, where a consumer thread has registers for the partial sums of as
@@ -44,6 +48,16 @@ def no_mma_n(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
+def no_goes(problem: Problem, schedule: Schedule) -> str:
+    """Why the tile's columns cannot be multiplied `mma_n` at a time, "" where they can or that is not decided."""
+    assert schedule.tile is not None
+    mma_n, columns = schedule.mma_n, schedule.tile[1]
+    if not mma_n:
+        return ""
+    uneven = f"{columns} columns, and mma_n = {mma_n} does not share them out evenly"
+    return no_mma_n(problem, schedule) or ("" if mma_n in widths(problem, columns) else uneven)
+
+
 def widths(problem: Problem, columns: int) -> list[int]:
     """Of instructions that share out so many columns of a tile evenly, the widest first."""
     return [n for n in reversed(problem.family.n) if columns % n == 0]
@@ -54,7 +68,8 @@ def mma_n_of(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     if no_mma_n(problem, schedule):
         return 0
-    return next((n for n in (0, *widths(problem, schedule.tile[1])) if fits(problem, schedule, n)), 0)
+    able = (n for n in widths(problem, schedule.tile[1]) if n >= min(LEAST, schedule.tile[1]))
+    return next((n for n in (0, *able) if fits(problem, schedule, n)), 0)
 
 
 def fits(problem: Problem, schedule: Schedule, mma_n: int) -> bool:

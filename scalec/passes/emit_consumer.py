@@ -56,7 +56,16 @@ class Consumer(Epilogue):
         e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
 
-    def mma(self, h: Handles, accumulator: ir.Value, cursor: ir.Value, a_wave: int, wave: int, accumulate: int, column: int = 0) -> None:
+    def mma(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        a_wave: int,
+        wave: int,
+        accumulate: int,
+        column: int = 0,
+    ) -> None:
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
         which = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
         self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
@@ -91,7 +100,9 @@ class Consumer(Epilogue):
                     self.hand_over(h, at)
                 sides = [f for f in factors[wave] if f is not None]
                 segments = (1, 1, *(int(f is not None) for f in factors[wave]))
-                e.op("tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave, column=column)
+                e.op(
+                    "tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave, column=column
+                )
                 if last and late:
                     self.hand_over(h, at)
 
@@ -139,7 +150,7 @@ class Consumer(Epilogue):
     def factors(
         self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int, column0: ir.Value | None = None
     ) -> tuple[ir.Value | None, ir.Value | None]:
-        """The two sides' scale factors for a wave, of a tile that begins at `column0` (used where `mma_n` is decided)."""
+        """The two sides' scale factors for a wave; `column0`, the tile's first column, is there where `mma_n` is."""
         e = self.e
         made: list[ir.Value | None] = []
         for side in self.sides:

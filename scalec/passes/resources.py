@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
-from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.column_factors import factor_registers

@@ -23,7 +23,7 @@ BIAS = "C[m,n] = gelu(A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]) + R[m,n]"
 # program, schedule, (m, n, k), sizes that are known; four CTAs run at once
 CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[str, ...]]] = {
     "three goes": (BLOCKS, "tile=64x48x128, mma_n=16, cluster=1x1", (70, 296, 384), ("n", "k")),
-    "three blocks, several tiles a CTA": (BLOCKS, "tile=128x176x128, mma_n=88, cluster=1x1", (260, 1000, 384), ("n", "k")),
+    "three blocks": (BLOCKS, "tile=128x176x128, mma_n=88, cluster=1x1", (260, 1000, 384), ("n", "k")),
     "two waves": (BLOCKS, "tile=128x112x128, mma_n=56, warpgroups=1, cluster=2x1", (260, 400, 384), ("n", "k")),
     "three warpgroups": (BLOCKS, "tile=192x176x128, mma_n=88", (200, 720, 640), ("n", "k")),
     "steps of eight columns": (BLOCKS, "tile=64x136x128, mma_n=136, cluster=1x1", (70, 1000, 256), ("n", "k")),
