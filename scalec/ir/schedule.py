@@ -130,6 +130,9 @@ class Schedule:
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
         partials: partial accumulators that K blocks' products are summed in before promotion: with 2 one is promoted
             while the next product is summed in the other; needs K known. 1: it is promoted before that is issued.
+        mma_n: columns of one tensor-core instruction, a divisor of the tile's, where a wave's columns are multiplied
+            and promoted in several goes: the partial sums of one take fewer registers than those of all. 0: as wide as
+            the tile.
         early_wait: 1 tests the next stage's barrier before the promotion, 0 after.
         unroll: K blocks in one iteration of the main loop; above 1 where K is known, or sums in tensor memory, where
             it is the loop that issues products, and `stages` blocks, or a multiple, are rounds of the ring.
@@ -169,6 +172,7 @@ class Schedule:
     permute_n: int | None = _decided("16", _permuted)
     promote: int | None = _decided("128", _int(0, 1 << 20))
     partials: int | None = _decided("2", _int(1, 2))
+    mma_n: int | None = _decided("88", _int(0, 256))
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from scalec.ir.tile_compute import (
     AddPartsOp,
+    BlockFactorsOp,
     ClearOp,
     ColumnFactorsOp,
     DrainOp,
@@ -150,6 +151,7 @@ __all__ = [
     "AddPartsOp",
     "AdvanceOp",
     "AnnounceOp",
+    "BlockFactorsOp",
     "ByteScalesOp",
     "ByteScalesType",
     "ClearOp",

@@ -58,7 +58,8 @@ class ClearOp(Tile.Operation, name="clear"):
 class MmaOp(Tile.Operation, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 
-    A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites.
+    A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites. The
+    accumulator may have some of the tile's columns, from `column` on, which are rows of B.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -68,6 +69,7 @@ class MmaOp(Tile.Operation, name="mma"):
     a_wave: ir.IntegerAttr
     wave: ir.IntegerAttr
     waves: ir.IntegerAttr
+    column: ir.IntegerAttr
     accumulate: ir.IntegerAttr
 
     @verifier
@@ -75,8 +77,10 @@ class MmaOp(Tile.Operation, name="mma"):
         a, b, c = (shape_of(v.type) for v in (op.a, op.b, op.accumulator))
         if a[1] != b[1]:
             return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
-        if c[1] != b[0]:
-            return fail(op, f"the accumulator has {c[1]} columns, B {b[0]} rows")
+        column = int_of(op.column)
+        if column < 0 or column % 8 or column + c[1] > b[0]:
+            from_on = f" from {column} on" if column else ""
+            return fail(op, f"the accumulator has {c[1]} columns{from_on}, B {b[0]} rows")
         if not (at_least(op, 0, "wave", "a_wave") and at_least(op, 1, "waves") and flag(op, "accumulate")):
             return False
         wave = wave_rows(op.accumulator.type)
@@ -157,6 +161,24 @@ class UniformFactorsOp(Tile.Operation, name="uniform_factors"):
                 op,
                 f"{int_of(op.count)} factors of {span} columns each, expected a multiple of 8 (0: one factor for all)",
             )
+        return True
+
+
+class BlockFactorsOp(Tile.Operation, name="block_factors"):
+    """What `fetch` brought for blocks of `block` columns of the tensors, of a tile that begins at column `column0`: the
+    first for the block in which that lies, and so on. A step of `step` columns lies in one block wherever it begins."""
+
+    source: ext.Operand[ScalarsType]
+    column0: ext.Operand[I32]
+    result: ext.Result[ScalesType]
+    block: ir.IntegerAttr
+    step: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        block, step = int_of(op.block), int_of(op.step)
+        if step < 8 or step % 8 or block < step or block % step:
+            return fail(op, f"steps of {step} columns in blocks of {block}, expected a multiple of 8 that divides them")
         return True
 
 

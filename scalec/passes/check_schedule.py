@@ -10,6 +10,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import DECISIONS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.choose_consumers import no_pingpong
+from scalec.passes.choose_mma_n import no_mma_n, widths
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_stages import no_overlap
 from scalec.passes.choose_swizzle import no_bulk_epilogue, no_panels, staged_row, widest
@@ -318,13 +319,14 @@ def _registers(problem: Problem, schedule: Any) -> None:
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
-    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.partials)
+    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.partials, schedule.mma_n)
     if need.total > schedule.registers[1]:
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
             f"partial sums, {need.total - need.accumulators - need.partials} for the rest",
             got=f"registers={schedule.registers[0]}x{schedule.registers[1]}",
             fix="a smaller tile, "
+            + ("a smaller mma_n, " if schedule.mma_n else "")
             + ("partials=1, " if schedule.partials > 1 else "")
             + ("consumers=cooperative, " if schedule.consumers == "pingpong" else "more warpgroups, ")
             + "or promote=0 where no scale varies along K",
@@ -405,6 +407,22 @@ def _partials(problem: Problem, schedule: Any) -> None:
         raise ScheduleError(f"partials = {schedule.partials} is not possible", got=reason, fix="partials=1")
 
 
+def _mma_n(problem: Problem, schedule: Any) -> None:
+    mma_n, columns = schedule.mma_n, schedule.tile[1]
+    if not mma_n:
+        return
+    reason = no_mma_n(problem, schedule)
+    if reason:
+        raise ScheduleError(f"mma_n = {mma_n} is not possible", got=reason, fix="mma_n=0")
+    able = widths(problem, columns)
+    if mma_n not in able:
+        raise ScheduleError(
+            f"mma_n = {mma_n}, and a tile has {columns} columns, which instructions share out evenly",
+            expected=", ".join(map(str, able)),
+            fix=f"mma_n={next((n for n in able if n < mma_n), able[-1])}, or a tile of other columns",
+        )
+
+
 def _early_wait(problem: Problem, schedule: Any) -> None:
     if schedule.early_wait and problem.family.operands_in != "shared":
         raise ScheduleError(
@@ -472,6 +490,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _promotion,
     _result_blocks,
     _scale_copier,
+    _mma_n,
     _registers,
     _staged_epilogue,
     _permuted_columns,

@@ -6,11 +6,11 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.column_factors import factor_registers
 from scalec.passes.parts import k_blocks, no_unroll_of_parts, part_blocks
 from scalec.passes.problem import Problem
 from scalec.passes.resources import (
     SharedPlan,
-    factor_registers,
     free_registers,
     path_of_scales,
     scale_slots,
@@ -103,7 +103,7 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     if no_unroll_of_parts(problem, schedule, blocks):
         blocks = 1
     given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
-    short = factor_registers(problem, schedule.tile[1], blocks) and free_registers(problem, given, blocks) < 0
+    short = factor_registers(problem, schedule, blocks) and free_registers(problem, given, blocks) < 0
     return 1 if short else blocks
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from itertools import product
 
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
+from scalec.passes.column_factors import by_block, fetched, step_of
 from scalec.passes.emit_epilogue import Epilogue
 from scalec.passes.emit_frame import Handles, Side, Work
 from scalec.passes.emit_overlap import Overlap, Positions
@@ -23,7 +24,7 @@ class Consumer(Epilogue):
         accumulator = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1])]).result
         partials = []
         if s.promote:
-            made = e.accumulator(self.wave, s.tile[1])
+            made = e.accumulator(self.wave, s.mma_n or s.tile[1])
             partials = [e.op("tile.fragment", [made]).result for _ in range(s.partials)]
         behind = turns.cursor() if len(partials) > 1 else cursor
         window = turns.window()
@@ -55,9 +56,19 @@ class Consumer(Epilogue):
         e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
 
-    def mma(self, h: Handles, accumulator: ir.Value, cursor: ir.Value, a_wave: int, wave: int, accumulate: int) -> None:
+    def mma(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        a_wave: int,
+        wave: int,
+        accumulate: int,
+        column: int = 0,
+    ) -> None:
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
-        self.e.op("tile.mma", operands=operands, a_wave=a_wave, wave=wave, waves=self.waves, accumulate=accumulate)
+        which = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
+        self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
 
     def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
         extra = [] if unless is None else [unless]
@@ -76,19 +87,22 @@ class Consumer(Epilogue):
             e.op("tile.wait", operands=[h.ring, cursor])
             following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
             factors: list[tuple[ir.Value | None, ir.Value | None]] = []
-            for wave in range(self.waves):
-                self.mma(h, partial, cursor, wave, 0, accumulate=0)
-                if wave == 0:  # the rest is read and fetched under the first product
-                    factors = [self.factors(h, at, fetched, w) for w in range(self.waves)]
+            products = list(product(range(self.waves), range(0, s.tile[1], s.mma_n or s.tile[1])))
+            for number, (wave, column) in enumerate(products):
+                self.mma(h, partial, cursor, wave, 0, accumulate=0, column=column)
+                if number == 0:  # the rest is read and fetched under the first product
+                    factors = [self.factors(h, at, fetched, v, w.n0) for v in range(self.waves)]
                     for side in self.sides:
                         self.fetch(h, side, fetched, w.row0, following)
                 e.op("tile.mma_wait", operands=[partial], pending=0)
-                last = wave == self.waves - 1
+                last = number == len(products) - 1
                 if last and not late:
                     self.hand_over(h, at)
                 sides = [f for f in factors[wave] if f is not None]
                 segments = (1, 1, *(int(f is not None) for f in factors[wave]))
-                e.op("tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave, column=0)
+                e.op(
+                    "tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave, column=column
+                )
                 if last and late:
                     self.hand_over(h, at)
 
@@ -113,8 +127,8 @@ class Consumer(Epilogue):
         if side.label == "A":
             return self.waves, self.wave, self.waves * self.wave
         own = side.rows // self.units[1]
-        step = math.gcd(own, rows)  # a step of columns lies in one block, wherever the tile begins
-        return own // step, step, own if self.units[1] > 1 else 0
+        count, spacing = fetched(self.schedule, own, rows)
+        return count, spacing, own if self.units[1] > 1 else 0
 
     def fetch(
         self, h: Handles, side: Side, fetched: dict[str, ir.Value], row0: dict[str, ir.Value], k0: ir.Value
@@ -134,9 +148,9 @@ class Consumer(Epilogue):
         )
 
     def factors(
-        self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int
+        self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int, column0: ir.Value | None = None
     ) -> tuple[ir.Value | None, ir.Value | None]:
-        """The two sides' scale factors for a wave."""
+        """The two sides' scale factors for a wave; `column0`, the tile's first column, is there where `mma_n` is."""
         e = self.e
         made: list[ir.Value | None] = []
         for side in self.sides:
@@ -148,6 +162,11 @@ class Consumer(Epilogue):
                 made.append(e.op("tile.row_factors", [e.type("factors")], operands, wave=wave, waves=self.waves).result)
             elif by_row:
                 made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], position]).result)
+            elif scale is not None and side.label == "B" and by_block(self.schedule, side.rows, scale.rows):
+                assert column0 is not None
+                sizes = {"block": scale.rows, "step": step_of(side.rows, scale.rows)}
+                operands = [fetched["B"], column0]
+                made.append(e.op("tile.block_factors", [e.type("factors")], operands, **sizes).result)
             elif scale is not None:
                 count, spacing, own = self.fetch_shape(side)
                 by_wave = own and side.label == "A"

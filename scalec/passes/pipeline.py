@@ -12,6 +12,7 @@ from scalec.passes.base import Pass
 from scalec.passes.check_schedule import CheckSchedule
 from scalec.passes.choose_consumers import ChooseConsumers
 from scalec.passes.choose_dependent import ChooseDependent
+from scalec.passes.choose_mma_n import ChooseMmaN
 from scalec.passes.choose_scheduler import ChooseScheduler
 from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
@@ -44,6 +45,7 @@ PIPELINE: list[Pass] = [
     PermuteColumns(),
     CopyScales(),
     WarpSpecialize(),
+    ChooseMmaN(),
     ChooseStages(),
     TileOrder(),
     CheckSchedule(),

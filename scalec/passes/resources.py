@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
-from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import LANES, RESPONSE_BYTES, WORD_ROWS
+from scalec.passes.column_factors import factor_registers
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem, Scale
 from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, given_warpgroups, turns_of, warpgroups_for, warps_for
 from scalec.passes.windows import WINDOW, window_slots
@@ -40,6 +40,10 @@ ACCUMULATORS = 128
 OVERHEAD_REGISTERS = 32
 """Registers of a consumer thread beside accumulators: addresses, scales, loop state. The largest that lets the
 192x128 tile (64 + 64 accumulators at 160 registers) through, which ran without spills: H200, 2026-11-21."""
+
+NARROW_OVERHEAD = 24
+"""Likewise where `mma_n` is decided, and threads hold few factors (scalec.passes.column_factors): 192x176 (88 + 44)
+leaves 28 of 160, 256x160 (160 + 40) at 224 registers leaves 24, and neither spilled (ptxas 13.0, 2026-11-21)."""
 
 
 def round_up(value: int, step: int) -> int:
@@ -345,25 +349,32 @@ class Registers:
         partials: FP32 sums of the wave that is being promoted, and of the next where it is summed meanwhile; 0 without
             promotion.
         slices: operands, where the tensor core takes them from registers.
+        beside: what a thread needs beside these.
     """
 
     accumulators: int
     partials: int
     slices: int = 0
+    beside: int = OVERHEAD_REGISTERS
 
     @property
     def total(self) -> int:
-        """With what a thread needs beside the sums."""
-        return self.accumulators + self.partials + self.slices + OVERHEAD_REGISTERS
+        """All of them."""
+        return self.accumulators + self.partials + self.slices + self.beside
 
     @staticmethod
     def of(
-        problem: Problem, tile: tuple[int, ...], warps: tuple[int, int], promote: int, partials: int = 1
+        problem: Problem,
+        tile: tuple[int, ...],
+        warps: tuple[int, int],
+        promote: int,
+        partials: int = 1,
+        mma_n: int = 0,
     ) -> Registers:
         """For a tile of (M, N, K) that so many `warps` share along M and N.
 
-        A warpgroup promotes wave by wave, from `partials` accumulators by turns; a warp all its sums, and it holds two
-        slices of A and of B.
+        A warpgroup promotes wave by wave, from `partials` accumulators by turns, of `mma_n` columns or all of them; a
+        warp all its sums, and it holds two slices of A and of B.
         """
         family = problem.family
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
@@ -372,7 +383,9 @@ class Registers:
             taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
             return Registers(own, taken) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
-            return Registers(sums, partials * tile[1] * family.m // (32 * family.warps) if promote else 0)
+            beside = NARROW_OVERHEAD if mma_n else OVERHEAD_REGISTERS
+            promoted = partials * (mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
+            return Registers(sums, promoted, beside=beside)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
         return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
 
@@ -382,22 +395,6 @@ SPLIT_REGISTERS = 16
 registers 28 of 120 that split K spilled, and none of 32 that did not (ptxas 13.0, 2026-11-21)."""
 
 
-FREE_FACTORS = 4
-"""Scale factors of column blocks that OVERHEAD_REGISTERS still covers: blocks of 32 columns at a tile of 128 columns,
-and all coarser ones, ran without spills at every tile (ptxas 13.5, 2026-11-21)."""
-
-
-def factor_registers(problem: Problem, columns: int, unroll: int) -> int:
-    """Registers of the factors of column blocks (`scale(..., 8x128)`), beyond those in OVERHEAD_REGISTERS, estimated.
-
-    A set for each K block of an iteration, and one that is fetched ahead. Of 1x128 by 16x128 and by 8x128 at six sizes
-    this tells which of 256x128 and 192x128 spill, at each unroll (ptxas 13.5, 2026-11-21).
-    """
-    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    sets = 1 + (1 if problem.family.sums_in == "tensor" else unroll)  # there the loop that promotes is not unrolled
-    return max((max(0, columns // math.gcd(columns, b) - FREE_FACTORS) * sets for b in blocks), default=0)
-
-
 def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     """Registers that a consumer thread keeps free, estimated; the tile, warpgroups and registers are decided."""
     assert schedule.tile is not None
@@ -405,11 +402,13 @@ def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     assert schedule.registers is not None
     sharing = schedule.warpgroups // turns_of(schedule, schedule.warpgroups)
     warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
-    need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0, schedule.partials or 1)
+    need = Registers.of(
+        problem, schedule.tile, warps, schedule.promote or 0, schedule.partials or 1, schedule.mma_n or 0
+    )
     parted = SPLIT_REGISTERS if (schedule.split or 1) > 1 and problem.family.kernel == "shared" else 0
     own = READ_REGISTERS * reads_of_own(problem) if problem.family.kernel == "shared" else 0
     beside = parted + own
-    return schedule.registers[1] - need.total - beside - factor_registers(problem, schedule.tile[1], unroll)
+    return schedule.registers[1] - need.total - beside - factor_registers(problem, schedule, unroll)
 
 
 def sums_of_thread(problem: Problem, schedule: Schedule) -> int:

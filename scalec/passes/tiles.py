@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.passes.choose_mma_n import no_goes
 from scalec.passes.choose_swizzle import no_panels, staging
 from scalec.passes.problem import Problem
 from scalec.passes.resources import (
@@ -113,6 +114,9 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     if plan.epilogue == "bulk" and (plan.staged is None or plan.panels is None):
         path = plan.scale_path or path_of_scales(problem, plan)
         plan = staging(problem, plan.with_fields(scale_path=path))
+    reason = no_goes(problem, plan)
+    if reason:
+        return reason
     entering = threads(problem, plan)
     pool = problem.target.entry_registers(entering) * entering
     if schedule.registers and register_file(problem, plan) > pool:
@@ -122,7 +126,7 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     if family.sums_in == "tensor" and promote and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
     if family.kernel == "shared":
-        sums = tile[1] * family.m // WARPGROUP
+        sums = (plan.mma_n or tile[1]) * family.m // WARPGROUP
         entry = problem.target.entry_registers(entering)
         if sums + INSTRUCTION > entry:
             return f"sums of an instruction for more than the {entry} registers of a thread at entry"

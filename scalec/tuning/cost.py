@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.passes.column_factors import fetched
 from scalec.passes.parts import most_shares
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import turns, units
@@ -37,7 +38,7 @@ class Costs:
         warpgroup: that each consumer warpgroup adds to it.
         cluster: that a cluster of several CTAs adds to it.
         tensor: times the documented time of the products.
-        chain: after each product of a warpgroup's wave, until it can issue the next.
+        chain: after each product of a warpgroup's wave, or of some of its columns, until it can issue the next.
         step: for each factor of a row of the tile, where there are more than STEPS.
         fill: a byte of a K block that copies write to shared memory.
         l2: a byte of a K block that an SM asks L2 for, all SMs asking.
@@ -191,7 +192,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     rates = target.rates
     flop = 2 * bn * bk / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) / rates.clock * 1e9
     products = bm * flop * c.tensor
-    chain = waves_each * (family.m * flop * c.tensor + c.chain + c.step * _steps(problem, bn))
+    goes = bn // (schedule.mma_n or bn)
+    chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
     row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
     filled = (bm * row + bn * column) * c.fill
     asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
@@ -224,8 +226,10 @@ def _norm(exponent: float, *values: float) -> float:
     return most * sum((v / most) ** exponent for v in values) ** (1 / exponent)
 
 
-def _steps(problem: Problem, columns: int) -> int:
-    """Factors of a row of a tile beyond STEPS: one for each columns that lie in one block wherever the tile begins."""
+def _steps(problem: Problem, schedule: Schedule) -> int:
+    """Factors of a row of a tile beyond STEPS: one for each columns that lie in one block wherever the tile begins, or
+    for each block."""
+    assert schedule.tile is not None
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    steps = max((columns // math.gcd(columns, b) for b in blocks), default=1)
+    steps = max((fetched(schedule, schedule.tile[1], b)[0] for b in blocks), default=1)
     return steps if steps > STEPS else 0

@@ -180,6 +180,7 @@ def _reasons(
         "warps": _warps(problem, chosen),
         "promote": _promote(problem, chosen),
         "partials": "a product is summed in one while another is promoted" if (chosen.partials or 1) > 1 else "",
+        "mma_n": _goes(chosen),
         "scale_path": _scale_path(problem, chosen),
         "scale_copier": _scale_copier(problem, chosen),
         "epilogue": _epilogue(problem, chosen),
@@ -267,6 +268,14 @@ def _promote(problem: Problem, chosen: Schedule) -> str:
     if scales:
         return f"{' and '.join(scales)} change along {problem.k.name} and are applied in FP32"
     return "the tensor core's sums are short: FP32 takes over"
+
+
+def _goes(chosen: Schedule) -> str:
+    assert chosen.tile is not None
+    if not chosen.mma_n:
+        return ""
+    count = chosen.tile[1] // chosen.mma_n
+    return f"{_count(count, 'product')} of a wave's columns, whose partial sums a thread has registers for one by one"
 
 
 def _scale_path(problem: Problem, chosen: Schedule) -> str:

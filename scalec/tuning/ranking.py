@@ -26,7 +26,7 @@ from scalec.tuning.predict import Prediction, memory_bytes
 SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
 
-FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "consumers", "promote")
+FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "consumers", "promote", "mma_n")
 """What candidates differ in."""
 
 
@@ -71,7 +71,7 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
 
 def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> Iterator[Ranked]:
     seen = problem.transposed() if given.swap else problem
-    for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs):
+    for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs, untimed=True):
         if not reason:
             yield Ranked(_fields(plan), seconds)
 

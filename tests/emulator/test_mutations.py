@@ -25,6 +25,7 @@ from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator import (
+    sm90_goes_faults,
     sm90_turns_faults,
     sm100_copier_faults,
     sm100_faults,
@@ -38,7 +39,13 @@ SEEDS = range(3)
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with tile=128x128x128, cluster=1x2, stages=4, scale_path=bulk"
 THREAD = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with tile=128x64x128, cluster=1x1, stages=3, scale_path=thread"
 BF16 = "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=128x64x64, cluster=2x1, stages=4, warpgroups=2"
-SIZES_90 = {FP8: (140, 136, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320), **sm90_turns_faults.SIZES}
+SIZES_90 = {
+    FP8: (140, 136, 1024),
+    THREAD: (200, 136, 512),
+    BF16: (300, 136, 320),
+    **sm90_turns_faults.SIZES,
+    **sm90_goes_faults.SIZES,
+}
 
 
 FAULTS_90 = [
@@ -140,7 +147,8 @@ FAULTS_90 = [
 ]  # fmt: skip
 
 SM100 = (sm100_faults, sm100_pair_faults, sm100_copier_faults, sm100_warpgroups_faults)
-FAULTS = [*FAULTS_90, *sm90_turns_faults.FAULTS, *(f for made in SM100 for f in made.FAULTS), *sm120_faults.FAULTS]
+SM90 = (sm90_turns_faults, sm90_goes_faults)
+FAULTS = [*FAULTS_90, *(f for made in (*SM90, *SM100, sm120_faults) for f in made.FAULTS)]
 SIZES_100 = {program: sizes for made in SM100 for program, sizes in made.SIZES.items()}
 SIZES = {**SIZES_90, **SIZES_100, **sm120_faults.SIZES}
 # CTAs at once where fewer will do: with few tiles each of them still has a second one
@@ -207,6 +215,7 @@ NAMES = [
     "turns",
     "partials",
     "short turns",
+    "goes",
     "tensor",
     "rounds",
     "direct",

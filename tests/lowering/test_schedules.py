@@ -18,6 +18,8 @@ BOTH = "C[m,n] = A[m,k]@B[n,k] scale(1x128,1x128)"
 MXFP8 = "D[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)"
 DIMS = {"m": 4096, "n": 7168, "k": 2048}
 
+GOAL = {"n": 2112, "k": 7168}
+
 GRID: list[tuple[str, dict[str, int], dict[str, str]]] = [
     (FP8, DIMS, {"tile": "64x64x128", "cluster": "1x1", "stages": "2"}),
     (FP8, DIMS, {"tile": "64x128x128", "cluster": "2x1", "stages": "8"}),
@@ -61,6 +63,15 @@ GRID: list[tuple[str, dict[str, int], dict[str, str]]] = [
     (FP8, DIMS, {"partials": "2", "tile": "192x64x128"}),
     (BOTH, DIMS, {"partials": "2", "tile": "128x64x128"}),
     (ROWS, DIMS, {"partials": "2", "consumers": "pingpong", "tile": "64x128x128"}),
+    (FP8, GOAL, {"tile": "192x176x128", "cluster": "1x2", "mma_n": "88"}),
+    (FP8, GOAL, {"tile": "192x160x128", "cluster": "1x2", "mma_n": "80"}),
+    (FP8, GOAL, {"tile": "256x160x128", "cluster": "1x2", "mma_n": "80"}),
+    (FP8, GOAL, {"tile": "128x256x128", "cluster": "1x2", "mma_n": "128"}),
+    (FP8, GOAL, {"tile": "256x144x128", "cluster": "1x2", "mma_n": "72"}),
+    (FP8, GOAL, {"tile": "256x136x128", "cluster": "1x2", "mma_n": "136"}),
+    (FP8, {}, {"tile": "192x160x128", "mma_n": "80"}),
+    (BOTH, DIMS, {"tile": "192x160x128", "mma_n": "80"}),
+    (ROWS, DIMS, {"tile": "192x176x128", "mma_n": "88"}),
 ]
 
 

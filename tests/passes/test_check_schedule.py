@@ -95,6 +95,26 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"partials": 2, "unroll": 3, "tile": (128, 128, 128)},
         "partials = 2 is not possible\n  got: unroll = 3, 3 products",
     ),
+    "goes that do not share out a tile": (
+        text(),
+        {"mma_n": 48, "tile": (256, 128, 128)},
+        "mma_n = 48, and a tile has 128 columns.*\n  expected: 128, 64, 32, 16, 8\n  fix: mma_n=32",
+    ),
+    "goes without promotion": (
+        PLAIN,
+        {"mma_n": 64, "promote": 0, "tile": (128, 128, 128)},
+        "mma_n = 64 is not possible\n  got: promote = 0.*\n  fix: mma_n=0",
+    ),
+    "goes of two partials": (
+        text(),
+        {"mma_n": 64, "partials": 2, "tile": (128, 128, 128)},
+        "mma_n = 64 is not possible\n  got: partials = 2",
+    ),
+    "registers of goes": (
+        text(),
+        {"mma_n": 88, "tile": (256, 176, 128)},
+        "about 244 registers: 176 accumulators, 44 partial sums, 24 for the rest.*\n.*\n  fix: .*, a smaller mma_n",
+    ),
     "split of few blocks": (text(k=512), {"split": 5}, "split = 5 and k = 512 has 4 blocks of 128\n.*\n.*split=4"),
     "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
     "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),
@@ -118,8 +138,8 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "registers": (
         text(),
-        {"tile": (256, 128, 128), "registers": (40, 200)},
-        "about 224 registers: 128 accumulators, 64 partial sums, 32 for the rest\n  got: registers=40x200",
+        {"tile": (256, 128, 128), "registers": (40, 176)},  # nor are there 128 + 32 + 24 for goes of 64 columns
+        "about 224 registers: 128 accumulators, 64 partial sums, 32 for the rest\n  got: registers=40x176",
     ),
     "bulk of unknown N": (text(n="?"), {"epilogue": "bulk"}, "n is not known at compile time"),
     "bulk of unaligned N": (text(n=7172), {"epilogue": "bulk"}, r"a row of C is 14344 bytes \(n = 7172\), not a multi"),

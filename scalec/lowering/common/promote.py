@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Variable
+from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.state import COMMON, Buffer, Fragment, State, Window, row_swizzle
 
 # ---------------------------------------------------------------------------------------------------------- factors
@@ -34,6 +34,24 @@ class UniformFactors:
 
     values: list[ir.Value]
     span: int
+
+
+@dataclass(frozen=True)
+class BlockFactors:
+    """One factor for each block of the tensors' columns, of a tile that begins `offset` columns behind the first
+    block's: a step of columns is in the block where it would be at an offset of 0, or in the next."""
+
+    values: list[ir.Value]
+    offset: ir.Value
+    block: int
+    step: int
+
+    def at(self, b: Builder, column: int) -> ir.Value:
+        """The factor of the step that begins at `column` of the tile."""
+        number, behind = divmod(column, self.block)
+        if not behind or number + 1 == len(self.values):
+            return self.values[number]
+        return b.select(b.compare("ge", self.offset, self.block - behind), *reversed(self.values[number : number + 2]))
 
 
 @COMMON.lowers("tile.fragment")
@@ -102,7 +120,14 @@ def uniform_factors(s: State, op: ir.OpView) -> None:
     )
 
 
-Factors = RowFactors | ColumnFactors | UniformFactors
+@COMMON.lowers("tile.block_factors")
+def block_factors(s: State, op: ir.OpView) -> None:
+    b, block, column0 = s.b, tile.int_of(op.block), s.get(op.column0)
+    offset = b.sub(column0, b.mul(b.div(column0, block), block))
+    s.values[op.result] = BlockFactors([v.get() for v in s.get(op.source)], offset, block, tile.int_of(op.step))
+
+
+Factors = RowFactors | ColumnFactors | UniformFactors | BlockFactors
 
 
 class Products:
@@ -135,6 +160,8 @@ class Products:
             return 0
         if isinstance(side, UniformFactors):
             return 8 * g // side.span if side.span else 0
+        if isinstance(side, BlockFactors):
+            return 8 * g // side.step
         return g
 
     def _factors(self, side: Factors, g: int) -> list[ir.Value]:
@@ -143,6 +170,8 @@ class Products:
             return [side.rows[0], side.rows[0], side.rows[1], side.rows[1]]
         if isinstance(side, UniformFactors):
             return [side.values[self._key(side, g)]] * 4
+        if isinstance(side, BlockFactors):
+            return [side.at(b, self._key(side, g) * side.step)] * 4
         first = b.add(side.address, side.pitch * self._s.geometry.column(g))
         if side.pitch > 4:
             return [b.load(b.address(3, b.add(first, i * side.pitch)), b.f32) for i in (0, 1)] * 2

@@ -43,6 +43,8 @@ def mma(s: State, op: ir.OpView) -> None:
     a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * _WAVE * swizzles[0] // 16)
     b_start = bb.at(b, cursor, s.once(("b", op.b), lambda: b.shr(bb.base, 4)), 16)
     attribute = ir.Attribute.parse
+    rows = tile.int_of(op.column)  # of B; eight are a period of the swizzle, so that they lie at a plain distance
+    b_start = b.add(b_start, rows * swizzles[1] // 16)
     shape = attribute(f"#nvvm.shape<m = {_WAVE}, n = {columns}, k = {depth}>")
     type_a, type_b, type_d = (attribute(f"#nvvm.wgmma_type<{t}>") for t in (*types, "f32"))
     one_in, row, col = (attribute(f"#nvvm.{t}") for t in ("wgmma_scale_in<one>", "mma_layout<row>", "mma_layout<col>"))

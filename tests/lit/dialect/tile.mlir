@@ -71,8 +71,10 @@
         %columns = "tile.column_factors"(%v, %at) : (!vector, !tile.position) -> !tile.factors
         // CHECK-NEXT: "tile.uniform_factors"(%{{.*}}) {count = 2 : i64, first = 0 : i64, span = 32 : i64} : (!tile.registers) -> !tile.factors
         %uniform = "tile.uniform_factors"(%few) {count = 2 : i64, first = 0 : i64, span = 32 : i64} : (!tile.registers) -> !tile.factors
-        // CHECK-NEXT: "tile.mma"({{.*}}) {a_wave = 1 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64}
-        "tile.mma"(%part, %a, %b, %at) {a_wave = 1 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!sums, !a, !b, !tile.position) -> ()
+        // CHECK-NEXT: "tile.block_factors"(%{{.*}}, %{{.*}}) {block = 128 : i64, step = 16 : i64} : (!tile.registers, i32) -> !tile.factors
+        %blocks = "tile.block_factors"(%few, %n0) {block = 128 : i64, step = 16 : i64} : (!tile.registers, i32) -> !tile.factors
+        // CHECK-NEXT: "tile.mma"({{.*}}) {a_wave = 1 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64}
+        "tile.mma"(%part, %a, %b, %at) {a_wave = 1 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!sums, !a, !b, !tile.position) -> ()
         // CHECK-NEXT: "tile.mma_wait"(%{{.*}}) {pending = 0 : i64}
         "tile.mma_wait"(%part) {pending = 0 : i64} : (!sums) -> ()
         // CHECK-NEXT: "tile.promote"({{.*}}) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>, wave = 0 : i64}

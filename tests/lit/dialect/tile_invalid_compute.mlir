@@ -24,7 +24,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -34,7 +34,27 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: columns beyond B
+// EXPECT: the accumulator has 32 columns from 40 on, B 64 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 40 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: columns within eight
+// EXPECT: the accumulator has 32 columns from 4 on, B 64 rows
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 4 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -44,7 +64,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 1 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 1 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -54,7 +74,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 2 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 2 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -64,7 +84,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = -1 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = -1 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -74,7 +94,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -84,7 +104,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -94,7 +114,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, array<i64: 128, 32>, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, array<i64: 128, 32>, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, array<i64: 128, 32>, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -104,7 +124,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 2 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 2 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -114,7 +134,7 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
-"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position) -> ()
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -202,6 +222,38 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 4>, f32, 0 : i64, 2 : i64>
 %w = "tile.windows"() {blocks = 8 : i64, slots = 2 : i64} : () -> !tile.window
 %f = "tile.column_factors"(%a, %w) : (!tile.buffer<array<i64: 128, 4>, f32, 0 : i64, 2 : i64>, !tile.window) -> !tile.factors
+
+// -----
+
+// block_factors: step
+// EXPECT: steps of 12 columns in blocks of 120, expected a multiple of 8 that divides them
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%n = arith.constant 0 : i32
+%u = "tile.block_factors"(%f, %n) {block = 120 : i64, step = 12 : i64} : (!tile.registers, i32) -> !tile.factors
+
+// -----
+
+// block_factors: step of nothing
+// EXPECT: steps of 0 columns in blocks of 128, expected a multiple of 8 that divides them
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%n = arith.constant 0 : i32
+%u = "tile.block_factors"(%f, %n) {block = 128 : i64, step = 0 : i64} : (!tile.registers, i32) -> !tile.factors
+
+// -----
+
+// block_factors: step beyond the block
+// EXPECT: steps of 128 columns in blocks of 64, expected a multiple of 8 that divides them
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%n = arith.constant 0 : i32
+%u = "tile.block_factors"(%f, %n) {block = 64 : i64, step = 128 : i64} : (!tile.registers, i32) -> !tile.factors
+
+// -----
+
+// block_factors: uneven
+// EXPECT: steps of 48 columns in blocks of 128, expected a multiple of 8 that divides them
+%f = "tile.scalars"() {count = 2 : i64} : () -> !tile.registers
+%n = arith.constant 0 : i32
+%u = "tile.block_factors"(%f, %n) {block = 128 : i64, step = 48 : i64} : (!tile.registers, i32) -> !tile.factors
 
 // -----
 

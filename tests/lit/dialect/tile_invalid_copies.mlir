@@ -419,7 +419,7 @@ func.func @p(%B: !tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %a = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.mma"(%t, %b, %a, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+  "tile.mma"(%t, %b, %a, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
   "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
   return
 }
@@ -434,7 +434,7 @@ func.func @p(%B: !tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %a = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.mma"(%t, %b, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+  "tile.mma"(%t, %b, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
   "tile.copy"(%B, %b, %r, %c, %x, %x) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 2, 4, 2, 4>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, i32, i32) -> ()
   return
 }

@@ -23,7 +23,7 @@
 // WINDOW: "tile.fetch"
 // WINDOW: "tile.steps"
 // WINDOW: "tile.wait"
-// WINDOW: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 0 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64}
+// WINDOW: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64}
 // scale factors are read under the first product; the next block's uniform ones are fetched after that
 // WINDOW: %[[R0:.*]] = "tile.row_factors"(%{{.*}}, %[[W]]) {wave = 0 : i64, waves = 2 : i64}
 // WINDOW: "tile.uniform_factors"
@@ -32,7 +32,7 @@
 // WINDOW: "tile.fetch"
 // WINDOW-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
 // WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R0]], {{.*}}) {{.*}}wave = 0 : i64}
-// WINDOW-NEXT: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 1 : i64, accumulate = 0 : i64, wave = 0 : i64, waves = 2 : i64}
+// WINDOW-NEXT: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 1 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64}
 // WINDOW-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
 // the stage is handed back before the promotion, and the next one asked for
 // WINDOW-NEXT: "tile.release"{{.*}} {lag = 0 : i64
@@ -98,6 +98,34 @@
 // TURNS: "tile.expect"(%[[THEIRS]]
 // TURNS: "tile.advance"(%[[WHOSE]])
 // TURNS-NEXT: }) {{{.*}}, turns = 1 : i64}
+
+// A wave's columns in two goes, of which the partial sums have room for one: the stage is handed back behind the last go
+// of the last wave. Of the scale blocks that a tile of 144 columns may reach into, two, each has one factor.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=2112,k=7168 --schedule tile=128x144x128,warpgroups=1,registers=40x248,unroll=1,early_wait=1,mma_n=72 --emit tile | filecheck %s --check-prefix=GOES
+// GOES: %[[SUM:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 128, 144>, "registers">
+// GOES-NEXT: %[[PART:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 72>, "registers">
+// GOES: "tile.tiles"
+// GOES-NEXT: ^bb0(%{{.*}}: i32, %[[N0:.*]]: i32):
+// GOES: %[[TWO:.*]] = "tile.scalars"() {count = 2 : i64}
+// GOES: "tile.fetch"(%[[TWO]]{{.*}} row_block = 128 : i64, spacing = 128 : i64}
+// GOES: "tile.wait"
+// GOES: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 0 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64, waves = 2 : i64}
+// GOES: "tile.block_factors"(%[[TWO]], %[[N0]]) {block = 128 : i64, step = 16 : i64}
+// GOES: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
+// GOES-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}) {column = 0 : i64, {{.*}}wave = 0 : i64}
+// GOES-NEXT: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 0 : i64, accumulate = 0 : i64, column = 72 : i64, wave = 0 : i64
+// GOES-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
+// GOES-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}) {column = 72 : i64, {{.*}}wave = 0 : i64}
+// GOES-NEXT: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 1 : i64, accumulate = 0 : i64, column = 0 : i64, wave = 0 : i64
+// GOES-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
+// GOES-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}) {column = 0 : i64, {{.*}}wave = 1 : i64}
+// GOES-NEXT: "tile.mma"(%[[PART]], {{.*}}) {a_wave = 1 : i64, accumulate = 0 : i64, column = 72 : i64, wave = 0 : i64
+// GOES-NEXT: "tile.mma_wait"(%[[PART]]) {pending = 0 : i64}
+// GOES-NEXT: "tile.release"
+// GOES-NEXT: "tile.advance"
+// GOES-NEXT: "tile.next_block"
+// GOES-NEXT: "tile.peek"
+// GOES-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}) {column = 72 : i64, {{.*}}wave = 1 : i64}
 
 // Two partial accumulators: a product is issued into one before the other is promoted. None is under way at the loop's
 // branch.
@@ -183,7 +211,7 @@
 // PLAIN: "tile.steps"
 // PLAIN: %[[FIRST:.*]] = arith.cmpi eq
 // PLAIN: "tile.wait"
-// PLAIN-NEXT: "tile.mma"(%[[SUM]], {{.*}}) {a_wave = 0 : i64, accumulate = 1 : i64, wave = 0 : i64, waves = 1 : i64}
+// PLAIN-NEXT: "tile.mma"(%[[SUM]], {{.*}}) {a_wave = 0 : i64, accumulate = 1 : i64, column = 0 : i64, wave = 0 : i64, waves = 1 : i64}
 // PLAIN-NEXT: "tile.mma_wait"(%[[SUM]]) {pending = 1 : i64}
 // PLAIN-NEXT: "tile.release"(%{{.*}}, %{{.*}}, %[[FIRST]]) {lag = 1 : i64
 // PLAIN-NEXT: "tile.advance"
