@@ -71,7 +71,7 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
 
 def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> Iterator[Ranked]:
     seen = problem.transposed() if given.swap else problem
-    for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs, untimed=True):
+    for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs):
         if not reason:
             yield Ranked(_fields(plan), seconds)
 

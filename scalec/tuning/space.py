@@ -23,14 +23,11 @@ COLUMNS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 """Of tiles: multiples of 16, so that results are staged whole swizzle atoms wide. 144 was the fastest at 2 of 737
 shapes, 176 at none: with eleven factors, ptxas 13.0 spilled it wherever K was split (H200, 2026-11-21)."""
 
-BY_GOES = ((128, 224), (128, 256), (192, 144), (192, 160), (192, 176), (192, 192))
+BY_GOES = ((128, 256),)
 """Tiles whose columns are multiplied in several goes (`mma_n`) where sums are promoted, as threads have no registers
-for the partial sums of all at once. 4096x2112 is two whole waves of 192x176, and 2.83 of 192x128. Not those of 256
-rows: beside 144 or 160 sums of a thread ptxas 13.0 spilled `+ R[m,n]`."""
-
-TIMED_GOES: frozenset[tuple[int, int]] = frozenset()
-"""Those that are chosen where nobody times them. None yet: the costs are fitted to launches of one go, and put such a
-tile first at nearly all large shapes."""
+for the partial sums of all at once: 128x256 in clusters of 2x1 took 0.97 to 1.01 of the time of the fastest other at
+eight sizes. 128x224, 192x144, 192x160, 192x176 and 192x192 took 1.04 to 1.5, even where they fill the last wave
+(192x176, 4096x2112x7168: 1.04), so they are not looked at (H200, 2026-11-22)."""
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Parts of K: of 737 shapes one was the fastest with 8, none with 12 or 16."""
@@ -52,9 +49,7 @@ OVERFULL = 2
 """Waves up to which K is split: the parts of more tiles would not begin together."""
 
 
-def plans(
-    problem: Problem, given: Schedule, tile_k: int, promote: int, larger: bool = False, untimed: bool = False
-) -> Iterator[Schedule]:
+def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: bool = False) -> Iterator[Schedule]:
     """The schedules with swap, tile, cluster, cta_group, split and promote decided that agree with what is `given`.
 
     Args:
@@ -63,12 +58,11 @@ def plans(
         tile_k: K of a tile.
         promote: K elements that are promoted at a time.
         larger: whether tiles come too that are larger than one that covers a dimension.
-        untimed: whether tiles of BY_GOES come too that are not of TIMED_GOES.
     """
     for swap in _ways(problem, given):
         seen = problem.transposed() if swap and not problem.swapped else problem
         m, n = (d.tiles(1, ASSUMED) for d in (seen.m, seen.n))
-        for bm, bn in _tiles(promote, untimed):
+        for bm, bn in product(ROWS, COLUMNS):
             if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, COLUMNS)):
                 continue
             along = -(-m // bm), -(-n // bn)
@@ -76,7 +70,7 @@ def plans(
                 if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
                     continue
                 tried = {"swap": swap, "tile": (bm, bn, tile_k), "cluster": cluster, "cta_group": 1, "promote": promote}
-                whole = _by_goes(seen, given.with_fields(**tried), untimed)
+                whole = _by_goes(seen, given.with_fields(**tried))
                 for split in _splits(seen, whole, prod(along)):
                     if not given.cluster and cluster in LARGER and not _one_wave(seen, along, cluster, split):
                         continue
@@ -95,36 +89,27 @@ def ranked(
     costs: Costs,
     spare: int = 0,
     larger: bool = False,
-    untimed: bool = False,
 ) -> Iterator[tuple[float, Schedule, str]]:
     """The plans, the fastest first: seconds of a launch, the schedule, and why it cannot be, "" where it can.
 
     Args:
-        problem, given, tile_k, promote, larger, untimed: as `plans` takes them.
+        problem, given, tile_k, promote, larger: as `plans` takes them.
         costs: of the kind of kernel.
         spare: registers that a consumer thread must have beyond those that are estimated.
     """
     load = Load.of(problem.transposed() if problem.swapped else problem)
     seen = {problem.swapped: problem, not problem.swapped: problem.transposed()}
-    found = plans(problem, given, tile_k, promote, larger, untimed)
+    found = plans(problem, given, tile_k, promote, larger)
     timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), plan) for plan in found]
     for time, plan in sorted(timed, key=lambda x: x[0]):
         assert plan.tile is not None
         yield time, plan, misfit(seen[bool(plan.swap)], plan, plan.tile, promote, spare)
 
 
-def _tiles(promote: int, untimed: bool) -> Iterator[tuple[int, int]]:
-    """(M, N) of the tiles that are looked at."""
-    goes = [t for t in BY_GOES if promote and (untimed or t in TIMED_GOES)]
-    yield from (t for t in product(ROWS, COLUMNS) if t not in goes)
-    yield from goes
-
-
-def _by_goes(problem: Problem, schedule: Schedule, untimed: bool) -> Schedule:
+def _by_goes(problem: Problem, schedule: Schedule) -> Schedule:
     """The schedule, with `mma_n` decided where its tile is one of those."""
     assert schedule.tile is not None
-    able = BY_GOES if untimed else TIMED_GOES
-    if schedule.mma_n is not None or schedule.tile[:2] not in able or no_mma_n(problem, schedule):
+    if schedule.mma_n is not None or schedule.tile[:2] not in BY_GOES or no_mma_n(problem, schedule):
         return schedule
     warpgroups = warpgroups_of(problem, schedule)
     warps = schedule.warps or warps_for(problem, schedule.tile, units(problem, schedule)[0])

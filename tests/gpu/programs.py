@@ -70,11 +70,8 @@ FP8_SCHEDULES = [
     "partials=2, tile=256x64x128, unroll=3, cluster=1x1",
     "partials=2, tile=192x64x128, scale_path=thread",
     "partials=2, consumers=pingpong, tile=64x128x128",
-    "tile=192x176x128",
     "tile=192x160x128, cluster=2x1",
-    "tile=256x160x128, mma_n=80",
     "tile=128x256x128, early_wait=0",
-    "tile=256x136x128, mma_n=136, unroll=1",
     "tile=128x80x128, mma_n=40, warpgroups=1, scale_path=thread",
 ]
 

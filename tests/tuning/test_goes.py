@@ -1,11 +1,8 @@
-"""Tiles whose columns are multiplied in several goes: ranked for who times them, chosen where they were timed."""
+"""Tiles whose columns are multiplied in several goes: one is looked at, and each go costs."""
 
 from __future__ import annotations
 
-import pytest
-
 from scalec import compiler
-from scalec.tuning import space
 from scalec.tuning.explain import explain
 from scalec.tuning.ranking import ranked
 
@@ -14,27 +11,15 @@ BF16 = "C[m,n] = A[m,k] @ B[n,k]"
 SIZES = {"m": 4096, "n": 2112, "k": 7168}
 
 
-def test_who_times_schedules_sees_them() -> None:
+def test_one_tile_goes_with_a_width() -> None:
     found = [r.schedule for r in ranked(FP8, "sm_90a", SIZES)]
-    goes = {s["tile"]: s["mma_n"] for s in found if "mma_n" in s}
-    assert goes == {
-        "128x224x128": "112",
-        "128x256x128": "128",
-        "192x144x128": "72",
-        "192x160x128": "80",
-        "192x176x128": "88",
-        "192x192x128": "64",
-    }
+    assert {s["tile"]: s["mma_n"] for s in found if "mma_n" in s} == {"128x256x128": "128"}
     assert len({tuple(s.items()) for s in found}) == len(found)
     assert not any("mma_n" in r.schedule for r in ranked(BF16, "sm_90a", SIZES))
 
 
-def test_nobody_else_does_until_they_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not space.TIMED_GOES
-    before, _ = compiler.decide(FP8, "sm_90a", SIZES, tuned=False)
-    assert before.mma_n == 0
-    monkeypatch.setattr(space, "TIMED_GOES", frozenset({(192, 176)}))
-    chosen, _ = compiler.decide(FP8, "sm_90a", SIZES, tuned=False)
+def test_a_decided_tile_takes_one() -> None:
+    chosen, _ = compiler.decide(FP8, "sm_90a", SIZES, {"tile": "192x176x128"}, tuned=False)
     assert (chosen.tile, chosen.mma_n) == ((192, 176, 128), 88)
 
 
