@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import struct
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from scalec.errors import ArgumentError
 from scalec.runtime import ready, trampoline
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.trampoline import F32, POINTER, TENSOR_MAP, U64, Slot
+from scalec.runtime.trampoline import F32, POINTER, TENSOR_MAP, U64, Asked, Slot
 from tests.runtime.fake import FakeDevice, gemm_spec
 from tests.runtime.test_workspace import split_spec
 
@@ -35,6 +36,7 @@ class Driver:
     def __init__(self) -> None:
         self.launches: list[tuple[Any, ...]] = []
         self.context, self.status, self.replaced = 0x100, 0, 0
+        self.log: list[Any] = []
         pointer, number = ctypes.c_void_p, ctypes.c_int
         self.functions = (
             ctypes.CFUNCTYPE(number, *[pointer] * 4)(self.launch),
@@ -53,6 +55,7 @@ class Driver:
         made = ctypes.string_at(config, 56)
         attributes = ctypes.string_at(struct.unpack_from("Q", made, ATTRS_AT)[0], 72)
         self.launches.append((made, attributes, function, values, extra, [p or 0 for p in pointers]))
+        self.log.append("launch")
         return self.status
 
     def replace(self, tensor_map: int, address: int) -> int:
@@ -79,19 +82,24 @@ SLOTS = [
     Slot(MAP, TENSOR_MAP, 1),
 ]
 PLACES = (0x1000, 0x2000, 0x3000)
+NOTHING = Asked()
 
 
-def made(driver: Driver, slots=SLOTS, spans=(256, 256, 256), aligns=(16, 16, 4), address_of=int, **changes) -> Any:
+def made(driver: Driver, slots=SLOTS, spans=(256, 256, 256), aligns=(16, 16, 4), asked=NOTHING, **changes) -> Any:
+    """A trampoline of two operands and a result."""
     driver.sizes = [len(s.data) for s in slots]
     fields: dict[str, Any] = {"context": 0x100, "function": 0x400, "config": CONFIG, "attributes": ATTRIBUTES} | changes
-    return trampoline.make(
-        driver.entries, slots=slots, spans=spans, aligns=aligns, operands=2, address_of=address_of, **fields
-    )
+    return trampoline.make(driver.entries, slots=slots, spans=spans, aligns=aligns, operands=2, asked=asked, **fields)
+
+
+def call(launch: Any, places=PLACES, numbers=(1.0, 1), stream: Any = 0) -> Any:
+    """What it answers: the results, None or False."""
+    return launch(tuple(places[:2]), tuple(places[2:]), numbers, stream)
 
 
 def test_what_the_driver_is_given(driver):
-    launch = made(driver)
-    assert launch(7, PLACES, (0.1, 1 << 63)) == 0
+    results = PLACES[2:]
+    assert made(driver)(PLACES[:2], results, (0.1, 1 << 63), 7) is results
     ((config, attributes, function, values, extra, pointers),) = driver.launches
     assert config[:STREAM_AT] == CONFIG[:STREAM_AT]
     assert struct.unpack_from("Q", config, STREAM_AT) == (7,)
@@ -112,7 +120,7 @@ def test_what_the_driver_is_given(driver):
 def test_a_launch_leaves_nothing_to_the_next(driver):
     launch = made(driver)
     for at in (PLACES, (0x9000, 0x7000, 0x5000), PLACES):
-        launch(at[0], at, (at[1] / 3, at[2]))
+        call(launch, at, (at[1] / 3, at[2]), at[0])
     first, other, again = [(x[0][:ATTRS_AT], x[3]) for x in driver.launches]
     assert first == again != other
 
@@ -135,39 +143,56 @@ def test_a_launch_leaves_nothing_to_the_next(driver):
     ],
 )
 def test_what_may_be_wrong_is_left_to_the_ordinary_way(driver, places, fits):
-    assert (made(driver)(0, places, (1.0, 1)) == 0) == fits
+    assert call(made(driver), places) == (places[2:] if fits else None)
     assert len(driver.launches) == fits
 
 
 def test_what_the_driver_refuses(driver):
     launch = made(driver)
     driver.context = 0x200
-    assert launch(0, PLACES, (1.0, 1)) == trampoline.OTHERWISE
+    assert call(launch) is None
     driver.context, driver.replaced = 0x100, 1
-    assert launch(0, PLACES, (1.0, 1)) == trampoline.OTHERWISE
+    assert call(launch) is None
     assert not driver.launches
     driver.replaced, driver.status = 0, 719
-    assert launch(0, PLACES, (1.0, 1)) == 719
+    assert call(launch) is None
+    assert len(driver.launches) == 1
+
+
+A, B, C = PLACES
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((-1, PLACES, (1.0, 1)), OverflowError),
-        ((0, PLACES[:2], (1.0, 1)), IndexError),
-        ((0, (1, 2, "x"), (1.0, 1)), ValueError),
-        ((0, (0x1000, 0x2000, -4), (1.0, 1)), OverflowError),
-        ((0, PLACES, ()), IndexError),
-        ((0, PLACES, ("x", 1)), TypeError),
-        ((0, PLACES, (1.0, 1.0)), TypeError),
-        ((0, list(PLACES), (1.0, 1)), SystemError),
+        (((A, B), (C,), (1.0, 1), -1), OverflowError),
+        (((A, B), (C,), (1.0, 1), "x"), TypeError),
+        (((1, "x"), (C,), (1.0, 1), 0), ValueError),
+        (((A, B), (-4,), (1.0, 1), 0), OverflowError),
+        (((A, B), (C,), (), 0), IndexError),
+        (((A, B), (C,), ("x", 1), 0), TypeError),
+        (((A, B), (C,), (1.0, 1.0), 0), TypeError),
+        (((A, B), (C,), [1.0, 1], 0), SystemError),
     ],
 )
 def test_wrong_arguments_raise(driver, arguments, error):
     with pytest.raises(error):
         made(driver)(*arguments)
     assert not driver.launches
-    assert made(driver)(0, PLACES) == trampoline.OTHERWISE
+
+
+@pytest.mark.parametrize(
+    ("operands", "results"),
+    [((A,), (C,)), ((A, B, C), (C,)), ((A, B), ()), ((A, B), (C, C)), ([A, B], (C,)), ((A, B), [C])],
+)
+def test_as_many_tensors_as_it_was_made_for_or_none(driver, operands, results):
+    """In tuples: what else a caller may give, the ordinary way understands or refuses."""
+    never = Asked(check=lambda *_: pytest.fail("asked"), check_results=lambda *_: True)
+    assert made(driver, asked=Asked())(operands, results, (1.0, 1), 0) is False
+    if len(operands) != 2 or isinstance(operands, list):
+        assert made(driver, asked=never)(operands, results, (1.0, 1), 0) is False
+    assert made(driver)((A, B), (C,), (1.0, 1)) is None  # an argument short
+    assert not driver.launches
 
 
 def test_what_cannot_be_one(driver):
@@ -179,23 +204,45 @@ def test_what_cannot_be_one(driver):
 
 
 def test_nothing_leaks(driver):
-    class Number:
-        def __call__(self, tensor: Any) -> int:
-            return tensor.at
+    """References to what it is given, keeps and asks, whichever way a call ends."""
+
+    class Way:
+        def __init__(self, answer: Any) -> None:
+            self.answer = answer
+
+        def __call__(self, *given: Any) -> Any:
+            return given[0].at if given and isinstance(given[0], Held) else self.answer
 
     class Held:
         def __init__(self, at: int) -> None:
             self.at = at
 
-    number, tensors, scalars = Number(), tuple(map(Held, PLACES)), (0.1, 1 << 40)
-    launch, gone = made(driver, address_of=number), weakref.ref(number)
-    every = (number, *tensors, tensors, *scalars, scalars, *PLACES)
-    launch(0, tensors, scalars)
+    a, b, c = map(Held, PLACES)
+    operands, results, scalars, stream = (a, b), (c,), (0.1, 1 << 40), 1 << 50
+    address, allocate, current, fine = Way(None), Way(results), Way(stream), Way(True)
+    ways = Asked(fine, fine, Way(False), address, wrote=fine, allocate=allocate, stream=current, ordinal=1 << 50)
+    launch, gone = made(driver, asked=ways), weakref.ref(address)
+    every = (a, b, c, operands, results, scalars, stream, None, False, *ways)
+    # launched; another context; tensors unlike; an overlap; an error
+    ends = ((0x100, True, B), (0, True, B), (0x100, False, B), (0x100, True, C), (0x100, True, "x"))
+
+    def calls(launch: Any) -> None:
+        for given, handle, (context, answer, at) in itertools.product((results, None), (stream, None), ends):
+            driver.context, fine.answer, b.at = context, answer, at
+            try:
+                launch(operands, given, scalars, handle)
+            except TypeError:
+                assert at == "x"
+        driver.launches.clear()
+        driver.log.clear()
+
+    calls(launch)
     before = [sys.getrefcount(x) for x in every]
-    for _ in range(1000):
-        launch(1 << 50, tensors, scalars)
-    assert [sys.getrefcount(x) for x in every] == before
-    del number, every
+    for _ in range(300):
+        calls(launch)
+    changes = [sys.getrefcount(x) - y for x, y in zip(every, before, strict=True)]
+    assert max(map(abs, changes)) < 100  # None and False have other users
+    del every, ways, address
     assert gone() is not None
     del launch
     gc.collect()
@@ -207,7 +254,7 @@ def test_other_threads_run_during_a_launch(driver):
     config = struct.pack("qq", 0, 200_000_000) + bytes(trampoline.CONFIG - 16)  # the first argument: 0.2 s
     entries = driver.entries
     sleep = ctypes.cast(ctypes.CDLL(None).nanosleep, ctypes.c_void_p).value
-    launch = trampoline.make(entries._replace(launch=sleep or 0), 0x100, 0, config, b"", (), (1,), (1,), 1, int)
+    launch = trampoline.make(entries._replace(launch=sleep or 0), 0x100, 0, config, b"", (), (1,), (1,), 1, Asked())
     assert launch is not None
     turns = []
 
@@ -219,7 +266,7 @@ def test_other_threads_run_during_a_launch(driver):
     thread = threading.Thread(target=turn)
     start = time.monotonic()
     thread.start()
-    assert launch(0, (1,), ()) == 0
+    assert launch((1,), (), (), 0) == ()
     assert time.monotonic() - start >= 0.2
     thread.join()
     assert any(0.03 < t - start < 0.17 for t in turns)
@@ -279,15 +326,24 @@ def test_a_kernel_in_parts_has_its_streams_workspace(monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["context", "status"])
-def test_what_it_cannot_launch_is_launched_otherwise(way):
+@pytest.mark.parametrize("kind", ["bound", "given", "allocated"])
+def test_what_it_cannot_launch_is_launched_otherwise(monkeypatch, way, kind):
+    """The trampoline is asked once; in another context it does not reach the driver."""
+    monkeypatch.setattr(ready, "OFTEN", 1)
     device = FakeDevice(place=("cpu", 0), native=True)
-    kernel, given = Kernel(gemm_spec(), b"", device=device), operands()
-    bound = kernel.bind(*given, out=torch.zeros(64, 128).bfloat16())
-    bound()
+    kernel, given, out = Kernel(gemm_spec(), b"", device=device), operands(), torch.zeros(64, 128).bfloat16()
+    bound = kernel.bind(*given, out=out)
+    launch = {"bound": bound, "given": lambda: kernel(*given, out=out), "allocated": lambda: kernel(*given)}[kind]
+    launch(), launch(), launch()
+    assert device.launches[-1].native
     setattr(device, {"context": "current"}.get(way, way), 0x200)
-    bound()
-    assert [x.native for x in device.launches] == [True, False]
-    assert device.launches[0].parameters == device.launches[1].parameters
+    before, tried, version = len(device.launches), device.tried, out._version
+    made = launch()
+    assert [x.native for x in device.launches[before:]] == [False]
+    assert device.tried - tried == (way == "status")
+    assert device.launches[-1].parameters[:-3] == device.launches[-2].parameters[:-3]
+    assert device.launches[-1].parameters[-3] == made.data_ptr()
+    assert out._version > version or kind == "allocated"
 
 
 def test_columns_of_one_buffer_are_no_overlap():
