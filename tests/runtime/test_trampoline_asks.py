@@ -1,4 +1,4 @@
-"""What a trampoline asks of torch: in which order, what it makes of the answers, and what of a library's functions of C."""
+"""What a trampoline asks of torch: in which order, what it makes of the answers, and of functions of C."""
 
 from __future__ import annotations
 
