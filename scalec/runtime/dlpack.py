@@ -1,4 +1,4 @@
-"""DLPack by ctypes: reads the capsules of other libraries and makes ours. Layouts: dlpack.h 1.2.
+"""DLPack by ctypes: reads the capsules of other libraries and makes ours. Layouts: dlpack.h 1.3.
 
 "dltensor"            -> DLManagedTensor           (before 1.0)
 "dltensor_versioned"  -> DLManagedTensorVersioned  (since 1.0; carries flags, among them read-only)
@@ -121,7 +121,7 @@ def parse(capsule: Any) -> Parsed:
 
 
 class Exchange(NamedTuple):
-    """Functions of C of a library's tensors (dlpack.h 1.2, DLPackExchangeAPI); 0 where there is none.
+    """Functions of C of a library's tensors (dlpack.h 1.3, DLPackExchangeAPI); 0 where there is none.
 
     Attributes:
         find: DLPackDLTensorFromPyObjectNoSync.

@@ -222,7 +222,7 @@ def test_nothing_leaks(driver):
     address, allocate, current, fine = Way(None), Way(results), Way(stream), Way(True)
     ways = Asked(fine, fine, Way(False), address, wrote=fine, allocate=allocate, stream=current, ordinal=1 << 50)
     launch, gone = made(driver, asked=ways), weakref.ref(address)
-    every = (a, b, c, operands, results, scalars, stream, None, False, *ways)
+    every = (a, b, c, operands, results, scalars, stream, None, False, *ways, *PLACES)
     # launched; another context; tensors unlike; an overlap; an error
     ends = ((0x100, True, B), (0, True, B), (0x100, False, B), (0x100, True, C), (0x100, True, "x"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from typing import Any
 
 import pytest
@@ -149,7 +150,11 @@ def test_other_sizes_are_not_launched(driver, place, sizes):
     tensors = list(GIVEN)
     tensors[place] = (*tensors[place][:2], *sizes)
     exchange = Exchange()
-    assert call(made(driver, asked=exchange.asked()), tensors, stream=None) is False
+    launch, results = made(driver, asked=exchange.asked()), tuple(tensors[2:])
+    before = sys.getrefcount(results)
+    for _ in range(100):
+        assert launch(tuple(tensors[:2]), results, (1.0, 1), None) is False
+    assert sys.getrefcount(results) == before
     assert not driver.launches
 
 
