@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import math
 import pickle
@@ -190,6 +191,46 @@ def test_a_tensor_that_was_changed_in_place_is_another(device, change, given_out
     if not given_out:
         got[5], wanted[5] = 0, 0  # the result's address
     assert got == wanted
+
+
+RESULTS = {
+    "elsewhere": lambda: torch.ones(64, 96),
+    "padded": lambda: torch.zeros(64, 128)[:, :96],
+    "rows": lambda: torch.zeros(65, 96),
+    "columns": lambda: torch.zeros(96, 64).t(),
+    "rank": lambda: torch.zeros(64 * 96),
+    "type": lambda: torch.zeros(64, 96).bfloat16(),
+    "lazy": lambda: torch._neg_view(torch.zeros(64, 96)),
+    "device": lambda: torch.empty(64, 96, device="meta"),
+    "gradient": lambda: torch.zeros(64, 96, requires_grad=True),
+    "nothing": lambda: 7,
+    "several": lambda: [torch.zeros(64, 96)] * 2,
+    "one": lambda: [torch.zeros(64, 96)],
+}
+
+
+@pytest.mark.usefixtures("ways")
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_unlike_the_one_known(device, name):
+    """What is given to write is seen as if it were the first: launched with its own strides, or refused."""
+    kernel, given, out, other = (
+        Kernel(simple_spec(), b"", device=device),
+        operands(),
+        torch.zeros(64, 96),
+        RESULTS[name](),
+    )
+    for _ in range(3):
+        kernel(1, *given, out=out)
+    before, wanted = len(device.launches), fresh(simple_spec(), (1, *given), out=other)
+    if name in ("elsewhere", "one"):
+        assert kernel(1, *given, out=other) is (other[0] if name == "one" else other)
+        assert launched(device) == wanted
+        assert len(device.launches) == before + 1
+        return
+    with pytest.raises(ArgumentError) as caught:
+        kernel(1, *given, out=other)
+    assert [str(caught.value)] == wanted
+    assert len(device.launches) == before
 
 
 @pytest.mark.usefixtures("ways")
@@ -397,6 +438,10 @@ def test_an_exchange_that_says_something_else_is_not_used(monkeypatch):
         assert torch_calls.asked(torch, [tensor], [tensor.clone()], True, *ways).exchange == 0
     for capsule in (None, 7, tensor.__dlpack__()):
         assert dlpack.exchange(capsule) == (0, 0)
+    for major, found in ((1, (8, 9)), (2, (0, 0))):
+        api = dlpack.DLPackExchangeAPI(major, 3, None, 5, 6, 7, 8, 9)
+        capsule = dlpack._new(ctypes.addressof(api), b"dlpack_exchange_api", None)
+        assert dlpack.exchange(capsule) == found
 
 
 def test_a_copy_of_a_module_has_the_same_kernel(device):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scalec.errors import ArgumentError
-from scalec.runtime import ready, trampoline
+from scalec.runtime import ready, torch_calls, trampoline
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.trampoline import F32, POINTER, TENSOR_MAP, U64, Asked, Slot
 from tests.runtime.fake import FakeDevice, gemm_spec
@@ -323,6 +323,11 @@ def test_a_kernel_in_parts_has_its_streams_workspace(monkeypatch):
     (zero,), (seven,) = ({u for u in used if u[0] == stream and u[1]} for stream in (0, 7))
     assert zero[2:] != seven[2:]
     assert {u[2:] for u in used if u[0] == 0} == {zero[2:]}
+    monkeypatch.setattr(torch_calls, "stream_of", lambda *_: lambda _ordinal: 7)  # torch's current one
+    bound = kernel.bind(*given, out=torch.zeros(64, 128).bfloat16())
+    bound()
+    assert (device.launches[-1].stream, device.launches[-1].native) == (7, True)
+    assert tuple(device.launches[-1].parameters[-2:]) == seven[2:]
 
 
 @pytest.mark.parametrize("way", ["context", "status"])
@@ -337,6 +342,7 @@ def test_what_it_cannot_launch_is_launched_otherwise(monkeypatch, way, kind):
     launch(), launch(), launch()
     assert device.launches[-1].native
     setattr(device, {"context": "current"}.get(way, way), 0x200)
+    monkeypatch.setattr(kernel, "_general", lambda *_: pytest.fail("it was known"))
     before, tried, version = len(device.launches), device.tried, out._version
     made = launch()
     assert [x.native for x in device.launches[before:]] == [False]
