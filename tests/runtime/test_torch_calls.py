@@ -212,7 +212,7 @@ RESULTS = {
 @pytest.mark.usefixtures("ways")
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_result_unlike_the_one_known(device, name):
-    """What is given to write is seen as if it were the first: launched with its own strides, or refused."""
+    """What is given to write is taken, or refused, as if it were the first."""
     kernel, given, out, other = (
         Kernel(simple_spec(), b"", device=device),
         operands(),
