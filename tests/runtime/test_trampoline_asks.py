@@ -11,9 +11,9 @@ import pytest
 
 from scalec.runtime import dlpack
 from scalec.runtime.trampoline import Asked
-from tests.runtime.test_trampoline import PLACES, STREAM_AT, Driver, call, made
+from tests.runtime.native import PLACES, STREAM_AT, Driver, call, made
 
-pytest.importorskip("torch")
+pytest.importorskip("llvmlite")
 
 A, B, C = PLACES
 
