@@ -29,7 +29,8 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scalec.runtime.slots import tensor_map
-from scalec.runtime.trampoline import Slot
+from scalec.runtime.torch_calls import asked
+from scalec.runtime.trampoline import Asked, Slot
 
 PROGRAMS = {
     "fp8": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)",
@@ -83,7 +84,7 @@ def of_kernel(torch: Any, kernel: Any, dims: Mapping[str, int], device: str, set
         one(*operands, out=out)
         one(*operands)
         for ready in one._ready.values():
-            ready.hasten() if one is kernel else ready.forgo()
+            ready.hasten(operands, (out,)) if one is kernel else ready.forgo()
 
     def slow_fresh_out() -> None:
         given, result = next(slow_turns)
@@ -98,10 +99,12 @@ def of_kernel(torch: Any, kernel: Any, dims: Mapping[str, int], device: str, set
 def parts(torch: Any, kernel: Any, bound: Any, device: str) -> dict[str, Call]:
     """What a call with out= is made of, each by itself, and the driver's launch by several ways.
 
+    The trampoline asks for all but the arguments itself, for sizes along with addresses. "sizes apart" are its guards.
     "the driver alone" is a launch through cuda-bindings; "natively" is a trampoline that has nothing to fill in: the
     driver's cuLaunchKernelEx, the check of the context and some 0.1 µs.
     """
-    ready, tensors, outs = bound._ready, bound._tensors, bound._outs
+    ready, operands, outs = bound._ready, bound._tensors, bound._outs
+    tensors = (*operands, *outs)
     plan, stream = ready.plan, torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
     (launch,) = list(plan.launchers.values())[-1:]
     name = next(iter(plan.maps), None)
@@ -111,7 +114,7 @@ def parts(torch: Any, kernel: Any, bound: Any, device: str) -> dict[str, Call]:
         "part: addresses": lambda: tuple(map(ready.address, tensors)),
         "part: autograd": lambda: ready.wrote(outs),
         "part: stream": lambda: ready.stream(ready.ordinal),
-        "part: arguments": lambda: _nothing(*tensors[:-1], out=outs),
+        "part: arguments": lambda: _nothing(*operands, out=outs),
     }
     if name is not None:
         room = plan.device.encode(plan_map(plan, name))
@@ -119,12 +122,14 @@ def parts(torch: Any, kernel: Any, bound: Any, device: str) -> dict[str, Call]:
         made["part: a tensor map's address, cuda-bindings"] = lambda: move(where)
     if ready.trampoline is not None:
         trampoline, spec = ready.trampoline, plan.signature.spec.launch
-        made["part: trampoline"] = lambda: trampoline(stream, tensors, ())
+        ask = asked(torch, operands, outs, True, ready.allocate, ready.stream, ready.ordinal)
+        made["part: guards, sizes apart"] = lambda: ask.check(*operands) and ask.check_results(*outs)
+        made["part: trampoline"] = lambda: trampoline(operands, outs, (), None)
         for words, dependent in (("natively", plan.small), ("natively, not dependent", False)):
             slots = [Slot(data) for data in plan.template]
             shape = (plan.function, plan.grid, spec.threads, spec.shared_bytes)
-            bare = plan.device.trampoline(*shape, slots, (), (), 0, ready.address, dependent)
-            made[f"the driver alone, {words}"] = lambda bare=bare: bare(stream, (), ())
+            bare = plan.device.trampoline(*shape, slots, (), (), 0, Asked(), dependent)
+            made[f"the driver alone, {words}"] = lambda bare=bare: bare((), (), (), stream)
     return made
 
 

@@ -50,16 +50,20 @@ class Bound:
             DeviceError: the driver refused the launch.
         """
         ready = self._ready
-        if ready is None or ready.tracing() or not ready.alike(*self._tensors):
+        if ready is None or ready.tracing():
             return self._call(*self._operands, out=self._outs, stream=self._stream)
-        handle = self._handle
-        if handle is None:
-            handle = ready.stream(ready.ordinal)
-        ready.wrote(self._outs)
+        # as Ready.call does, written out: a function called would cost a twentieth of it
         trampoline = ready.trampoline
-        if trampoline is None or trampoline(handle, self._tensors, self._scalars):
-            ready.launch_otherwise(handle, self._tensors, self._scalars)
-        return self.out
+        if trampoline is not None:
+            made = trampoline(self._tensors, self._outs, self._scalars, self._handle)
+            if made:
+                return self.out
+            if made is None:
+                ready.call_otherwise(self._tensors, self._outs, self._scalars, self._handle)
+                return self.out
+        elif ready.call(self._tensors, self._outs, self._scalars, self._handle) is not None:
+            return self.out
+        return self._call(*self._operands, out=self._outs, stream=self._stream)
 
     def __repr__(self) -> str:
         return f"Bound({self._call!r})"

@@ -1,4 +1,4 @@
-"""DLPack by ctypes: reads the capsules of other libraries and makes ours. Layouts: dlpack.h 1.1.
+"""DLPack by ctypes: reads the capsules of other libraries and makes ours. Layouts: dlpack.h 1.3.
 
 "dltensor"            -> DLManagedTensor           (before 1.0)
 "dltensor_versioned"  -> DLManagedTensorVersioned  (since 1.0; carries flags, among them read-only)
@@ -67,6 +67,19 @@ class DLManagedTensorVersioned(ctypes.Structure):
     )
 
 
+class DLPackExchangeAPI(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("prev_api", ctypes.c_void_p),
+        ("managed_tensor_allocator", ctypes.c_void_p),
+        ("managed_tensor_from_py_object_no_sync", ctypes.c_void_p),
+        ("managed_tensor_to_py_object_no_sync", ctypes.c_void_p),
+        ("dltensor_from_py_object_no_sync", ctypes.c_void_p),
+        ("current_work_stream", ctypes.c_void_p),
+    )
+
+
 class Parsed(NamedTuple):
     """A capsule's tensor: strides in elements; `dtype` by the language's name, or as "int64" where it has none.
 
@@ -105,6 +118,38 @@ def parse(capsule: Any) -> Parsed:
         managed = ctypes.cast(_get_pointer(capsule, _LEGACY), ctypes.POINTER(DLManagedTensor)).contents
         return _parsed(managed.dl_tensor, 0)
     raise ValueError("not an unconsumed DLPack capsule")
+
+
+class Exchange(NamedTuple):
+    """Functions of C of a library's tensors (dlpack.h 1.3, DLPackExchangeAPI); 0 where there is none.
+
+    Attributes:
+        find: DLPackDLTensorFromPyObjectNoSync.
+        work_stream: DLPackCurrentWorkStream.
+    """
+
+    find: int
+    work_stream: int
+
+
+def exchange(capsule: Any) -> Exchange:
+    """The functions in the capsule `__dlpack_c_exchange_api__` of a type; zeros where it is none, or of a major version
+    that we do not know."""
+    if type(capsule).__name__ != "PyCapsule" or not _is_valid(capsule, b"dlpack_exchange_api"):
+        return Exchange(0, 0)
+    api = DLPackExchangeAPI.from_address(_get_pointer(capsule, b"dlpack_exchange_api"))
+    if api.major != 1:
+        return Exchange(0, 0)
+    return Exchange(api.dltensor_from_py_object_no_sync or 0, api.current_work_stream or 0)
+
+
+def look(functions: Exchange, tensor: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """(address, shape, strides) of a tensor of that type; what its library raises."""
+    view = DLTensor()
+    call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))(functions.find)
+    if call(tensor, view):
+        raise BufferError("DLPack refuses it and says nothing")
+    return (view.data or 0) + view.byte_offset, tuple(view.shape[: view.ndim]), tuple(view.strides[: view.ndim])
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

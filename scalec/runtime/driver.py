@@ -351,7 +351,7 @@ class CudaDevice:
         spans: Sequence[int],
         aligns: Sequence[int],
         operands: int,
-        address_of: Callable[[Any], int],
+        asked: trampoline.Asked,
         dependent: bool = False,
     ) -> trampoline.Trampoline | None:
         entries = _entries(self._cu)
@@ -362,7 +362,7 @@ class CudaDevice:
         (at,) = struct.unpack_from("Q", config, _ATTRS)
         attributes = ctypes.string_at(at, trampoline.ATTRIBUTE) if dependent else b""
         return trampoline.make(
-            entries, self._handle, int(function), config, attributes, slots, spans, aligns, operands, address_of
+            entries, self._handle, int(function), config, attributes, slots, spans, aligns, operands, asked
         )
 
     # -------------------------------------------------------------------------------------------------------- memory

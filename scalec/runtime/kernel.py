@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
@@ -135,38 +135,24 @@ class Kernel:
             from scalec.runtime import traced
 
             return traced.call(self, operands, out, stream, named)
-        outs = None
-        if named or len(operands) != self._count:
-            operands, outs = checks.bind(self.spec, operands, out, named)
-        elif out is not None:
-            if self._single and not isinstance(out, _SEVERAL):
-                outs = (out,)
+        # the usual call, written out: each function called would cost a twentieth of it. The trampoline sees whether
+        # there are as many tensors as there should be, and what `out` is
+        if stream is None and not named and (not self._scalars or len(operands) == self._count):
+            if self._scalars:
+                tensors, scalars = self._tensors(operands), self._numbers(operands)
             else:
-                operands, outs = checks.bind(self.spec, operands, out, named)
-        elif self._inout:
-            checks.bind(self.spec, operands, out, named)  # refuses it
-        if self._scalars:
-            tensors, scalars = self._tensors(operands), self._numbers(operands)
-        else:
-            tensors, scalars = operands, ()
-        # the usual call, written out: each function called would cost a twentieth of it
-        if outs is None:
-            ready = self._last[0]
-            if ready is None or stream is not None or not ready.alike(*tensors):
-                return self._otherwise(operands, tensors, scalars, None, stream, 0)
-            outs = ready.allocate()
-            tensors += outs
-        else:
-            ready = self._last[1]
-            tensors += outs
-            if ready is None or stream is not None or not ready.alike(*tensors):
-                return self._otherwise(operands, tensors, scalars, outs, stream, 1)
-            ready.wrote(outs)
-        handle = ready.stream(ready.ordinal)
-        trampoline = ready.trampoline
-        if trampoline is None or trampoline(handle, tensors, scalars):
-            ready.launch_otherwise(handle, tensors, scalars)
-        return outs[0] if self._single else outs
+                tensors, scalars = operands, ()
+            if out is None:
+                outs, ready = None, self._last[0]
+            else:
+                outs, ready = (out,) if self._single else out, self._last[1]
+            if ready is not None and ready.trampoline is not None:
+                made = ready.trampoline(tensors, outs, scalars, None)
+                if made is None:
+                    made = ready.call_otherwise(tensors, outs, scalars, None)
+                if made:
+                    return made[0] if self._single else made
+        return self._general(operands, out, stream, named)
 
     def bind(self, *operands: Any, out: Any = None, stream: Any = None, **named: Any) -> Bound:
         """A call that will be made again and again with these very arguments, those of a call: `bound = kernel.bind(A,
@@ -189,23 +175,20 @@ class Kernel:
                 expected="memory that each call writes anew",
                 fix=f"out={self.spec.results[0].name}",
             )
-        tensors, scalars = self._tensors(operands) + outs, self._numbers(operands)
-        torch, ready = _notice_torch(), None
-        if torch is None or not torch_calls.dispatched(torch, tensors):
-            found = self._look(tensors, True, stream)
+        tensors, scalars = self._tensors(operands), self._numbers(operands)
+        torch, ready, every = _notice_torch(), None, tensors + outs
+        if torch is None or not torch_calls.dispatched(torch, every):
+            found = self._look(every, True, stream)
             if found.plan.grid:
                 found.plan.keep((found.handle, *found.addresses, *packed(scalars)), scalars)
             if found.plain:
-                ready = Ready(torch, found.plan, tensors)
-                ready.hasten()
+                ready = Ready(torch, found.plan, every)
+                ready.hasten(tensors, outs)
         return Bound(call, operands, outs, stream, tensors, scalars, ready)
 
     def run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> Any:
         """The call behind torch's dispatcher, with operands, and results (None: allocates them), in order."""
-        tensors, scalars = self._tensors(operands), self._numbers(operands)
-        if outs is None:
-            return self._otherwise(operands, tensors, scalars, None, None, 2)
-        return self._otherwise(operands, tensors + outs, scalars, outs, None, 3)
+        return self._otherwise(operands, outs, None, 2 if outs is None else 3)
 
     def load(self, device: Device | None = None) -> Loaded:
         """Loads the kernel on a device (if none is given, that of scalec.runtime.devices.default), once.
@@ -256,44 +239,48 @@ class Kernel:
     def _numbers(self, operands: tuple[Any, ...]) -> tuple[float, ...]:
         return tuple([checks.number(name, operands[i]) for i, name in self._scalars])
 
-    def _otherwise(
-        self,
-        operands: tuple[Any, ...],
-        tensors: tuple[Any, ...],
-        scalars: tuple[float, ...],
-        outs: tuple[Any, ...] | None,
-        stream: Any,
-        form: int,
-    ) -> Any:
-        """A call that is not like the last one of its form: 0 allocates results, 1 is given them; 2 and 3 are the same
-        behind torch's dispatcher, where the state that `alike` sees is another one."""
-        ready = self._found(tensors, form)
-        if ready is None:
-            return self._first(operands, tensors, scalars, outs, stream, form)
-        if outs is not None:
-            ready.wrote(outs)
-        elif stream is None:
-            outs = ready.allocate()
-            tensors += outs
-        else:
-            outs = tuple([_allocate(f, tensors[0], stream_handle(stream), True) for f in ready.plan.results])
-            tensors += outs
-        ready.launch(ready.stream(ready.ordinal) if stream is None else stream_handle(stream), tensors, scalars)
-        return outs[0] if self._single else outs
+    def _general(self, operands: tuple[Any, ...], out: Any, stream: Any, named: dict[str, Any]) -> Any:
+        """A call of any arguments, right or wrong."""
+        outs = None
+        if named or len(operands) != self._count:
+            operands, outs = checks.bind(self.spec, operands, out, named)
+        elif out is not None:
+            if self._single and not isinstance(out, _SEVERAL):
+                outs = (out,)
+            else:
+                operands, outs = checks.bind(self.spec, operands, out, named)
+        elif self._inout:
+            checks.bind(self.spec, operands, out, named)  # refuses it
+        return self._otherwise(operands, outs, stream, 0 if outs is None else 1)
 
-    def _found(self, tensors: tuple[Any, ...], form: int) -> Ready | None:
-        """What an earlier call with tensors of these sizes left."""
+    def _otherwise(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any, form: int) -> Any:
+        """A call of one of these forms: 0 allocates results, 1 is given them; 2 and 3 are the same behind torch's
+        dispatcher, where the state that `alike` sees is another one."""
+        tensors, scalars = self._tensors(operands), self._numbers(operands)
+        handle = None if stream is None else stream_handle(stream)
+        for ready in self._known(tensors, form):
+            given = outs
+            if outs is None and handle is not None:
+                if not ready.alike(*tensors):
+                    continue
+                given = tuple([_allocate(f, tensors[0], handle, True) for f in ready.plan.results])
+            made = ready.call(tensors, given, scalars, handle)
+            if made is not None:
+                self._last[form] = ready
+                return made[0] if self._single else made
+        return self._first(operands, tensors + (outs or ()), scalars, outs, stream, form)
+
+    def _known(self, tensors: tuple[Any, ...], form: int) -> Iterator[Ready]:
+        """What earlier calls left: the last one, and one with tensors of these sizes."""
         last = self._last[form]
-        if last is not None and last.alike(*tensors):
-            return last
+        if last is not None:
+            yield last
         try:
             found = self._ready.get((form, *[tensors[i].size(axis) for i, axis in self._sizes]))
         except (AttributeError, TypeError, IndexError):  # not torch's tensors, of another rank, or their sizes symbols
-            return None
-        if found is None or found is last or not found.alike(*tensors):
-            return None
-        self._last[form] = found
-        return found
+            return
+        if found is not None and found is not last:
+            yield found
 
     def _first(
         self,

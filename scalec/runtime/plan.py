@@ -34,7 +34,7 @@ from scalec.runtime.device import Device, Launcher, Parameter
 from scalec.runtime.moved import Moved, Mover
 from scalec.runtime.slots import NEWER, PADDED_ELEMENTS, SLOTS, Given, number, tensor_map, written
 from scalec.runtime.tensors import TensorView
-from scalec.runtime.trampoline import Slot, Trampoline
+from scalec.runtime.trampoline import Answer, Asked, Results, Slot, Trampoline
 from scalec.runtime.workspace import PER_THREAD, Workspace, Workspaces
 
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
@@ -320,12 +320,12 @@ class Plan:
             self.launchers[key] = found
         return found
 
-    def trampoline(self, address_of: Callable[[Any], int]) -> Trampoline | None:
-        """What launches tensors that are as the plan's, wherever they are, given (stream, tensors, scalars); None
-        where there can be none, and before the first launch. See scalec.runtime.trampoline.
+    def trampoline(self, asked: Asked) -> Trampoline | None:
+        """What makes calls with tensors that are as the plan's, wherever they are; None where there can be none, and
+        before the first launch. See scalec.runtime.trampoline.
 
         Args:
-            address_of: the address of a tensor.
+            asked: what is asked of torch.
         """
         make, launch, template = self.device.trampoline, self.signature.spec.launch, self.template
         if make is None or template is None:
@@ -342,16 +342,20 @@ class Plan:
             [f.span for f in forms],
             [f.spec.align for f in forms],
             len(self.operands),
-            address_of,
+            asked,
             self.small,
         )
         if made is None or not self.workspace[0] or self.workspaces is None:
             return made
-        of, needed = self.workspaces.of, self.workspace
+        of, needed, current, ordinal = self.workspaces.of, self.workspace, asked.stream, asked.ordinal
 
-        def with_workspace(stream: int, tensors: tuple[Any, ...], scalars: tuple[float, ...]) -> int:
+        def with_workspace(
+            tensors: tuple[Any, ...], outs: Results, scalars: tuple[float, ...], stream: int | None
+        ) -> Answer:
+            if stream is None:
+                stream = current(ordinal)
             workspace = of(stream, needed)
-            return made(stream, tensors, (*scalars, workspace.parts, workspace.counters))
+            return made(tensors, outs, (*scalars, workspace.parts, workspace.counters), stream)
 
         return with_workspace
 

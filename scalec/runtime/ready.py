@@ -25,14 +25,17 @@ class Ready:
         stream: torch's current stream on the GPU `ordinal`.
         tracing: whether torch.compile is reading the code that asks.
         wrote: tells autograd that the results given were written.
-        trampoline: launches in one call, where there is one by now.
+        given: whether a call is given the results.
+        trampoline: makes the call in one call of native code, where there is one by now.
     """
 
     __slots__ = (
         "_launches",
+        "_torch",
         "address",
         "alike",
         "allocate",
+        "given",
         "ordinal",
         "plan",
         "stream",
@@ -43,7 +46,7 @@ class Ready:
 
     def __init__(self, torch: Any, plan: Plan, tensors: Sequence[Any]) -> None:
         device = tensors[0].device
-        self.plan = plan
+        self._torch, self.plan, self.given = torch, plan, len(tensors) == plan.count
         self.alike, self.address = torch_calls.alike(torch, tensors), torch.Tensor.data_ptr
         self.stream, self.ordinal = torch_calls.stream_of(torch, device), device.index or 0
         self.tracing = torch.compiler.is_dynamo_compiling
@@ -53,20 +56,41 @@ class Ready:
         self.trampoline: Trampoline | None = None
         self._launches = 0
 
-    def launch(self, stream: int, tensors: tuple[Any, ...], scalars: tuple[float, ...]) -> None:
-        """Launches, by the trampoline if that can.
+    def call(
+        self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None, scalars: tuple[float, ...], stream: int | None
+    ) -> tuple[Any, ...] | None:
+        """Launches and gives the results; None, and nothing is launched, where the tensors are unlike those known.
+
+        Args:
+            operands: those that are tensors.
+            outs: the results; None where they are to be allocated.
+            stream: None for torch's current one.
 
         Raises:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
             DeviceError: the driver refused the launch.
         """
-        trampoline = self.trampoline
-        if trampoline is None or trampoline(stream, tensors, scalars):
-            self.launch_otherwise(stream, tensors, scalars)
+        if self.trampoline is not None:
+            made = self.trampoline(operands, outs, scalars, stream)
+            if made is False:
+                return None
+            if made:
+                return made
+        elif not self.alike(*operands, *(outs if self.given and outs is not None else ())):
+            return None
+        return self.call_otherwise(operands, outs, scalars, stream)
 
-    def launch_otherwise(self, stream: int, tensors: tuple[Any, ...], scalars: tuple[float, ...]) -> None:
-        """Launches without the trampoline."""
-        key = (stream, *map(self.address, tensors), *packed(scalars))
+    def call_otherwise(
+        self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None, scalars: tuple[float, ...], stream: int | None
+    ) -> tuple[Any, ...]:
+        """The call of tensors that are alike, without the trampoline."""
+        if outs is None:
+            outs = self.allocate()
+        elif self.given:
+            self.wrote(outs)
+        if stream is None:
+            stream = self.stream(self.ordinal)
+        key = (stream, *map(self.address, operands), *map(self.address, outs), *packed(scalars))
         launcher = self.plan.launchers.get(key)
         if launcher is not None:
             launcher(stream)
@@ -74,13 +98,15 @@ class Ready:
             self.plan.launch(key, scalars)
         self._launches += 1
         if self._launches == OFTEN:
-            self.hasten()
+            self.hasten(operands, outs)
+        return outs
 
     def forgo(self) -> None:
         """Never makes a trampoline, and uses none."""
         self.trampoline, self._launches = None, OFTEN
 
-    def hasten(self) -> None:
-        """Makes the trampoline now, where there can be one."""
+    def hasten(self, operands: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Makes the trampoline now, where there can be one, from the tensors of a call that is alike."""
         if self.trampoline is None:
-            self.trampoline = self.plan.trampoline(self.address)
+            ways = self.given, self.allocate, self.stream, self.ordinal
+            self.trampoline = self.plan.trampoline(torch_calls.asked(self._torch, operands, outs, *ways))

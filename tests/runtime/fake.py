@@ -53,6 +53,7 @@ class FakeDevice:
     native: bool = False  # launches by scalec.runtime.trampoline where it can, into a driver of Python functions
     current: int = CONTEXT
     status: int = 0  # that the driver of trampolines gives a launch
+    tried: int = 0  # launches that trampolines asked it for
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
         self.loads.append(entry)
@@ -107,7 +108,7 @@ class FakeDevice:
         spans: Sequence[int],
         aligns: Sequence[int],
         operands: int,
-        address_of: Callable[[Any], int],
+        asked: trampoline.Asked,
         dependent: bool = False,
     ) -> Any:
         """A real one, whose driver records what it is given."""
@@ -115,6 +116,7 @@ class FakeDevice:
 
         def launch(config: int, _function: int, table: int, extra: int | None) -> int:
             assert extra is None
+            self.tried += 1
             pointers = (ctypes.c_void_p * len(slots)).from_address(table)
             values = []
             for slot, pointer in zip(slots, pointers, strict=True):
@@ -148,7 +150,7 @@ class FakeDevice:
         self.kept += functions
         driver = trampoline.Driver(*[ctypes.cast(f, pointer).value or 0 for f in functions])
         config = bytes(trampoline.CONFIG)
-        return trampoline.make(driver, CONTEXT, 1, config, b"", slots, spans, aligns, operands, address_of)
+        return trampoline.make(driver, CONTEXT, 1, config, b"", slots, spans, aligns, operands, asked)
 
     def _value(self, parameter: Parameter) -> Any:
         if isinstance(parameter, ctypes.Array):

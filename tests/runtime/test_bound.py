@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 
@@ -156,9 +157,20 @@ def test_autograd_learns_what_was_overwritten(kernel):
             y.backward()
 
 
-def test_streams(device, monkeypatch):
-    """Torch's current one at each call, or the one it is bound with."""
-    now = iter(range(10, 20))
+@pytest.mark.parametrize("native", [False, True])
+def test_streams(device, monkeypatch, native):
+    """Torch's current one at each call, or the one it is bound with; a trampoline asks without Python where it can."""
+    now, places = iter(range(10, 20)), []
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
+    def work_stream(kind, ordinal, handle):
+        places.append((kind, ordinal))
+        handle[0] = next(now)
+        return 0
+
+    where = ctypes.cast(work_stream, ctypes.c_void_p).value if native else 0
+    exchange = torch_calls._exchange(torch)._replace(work_stream=where)
+    monkeypatch.setattr(torch_calls, "_exchange", lambda _torch: exchange)
     monkeypatch.setattr(torch_calls, "stream_of", lambda *_: lambda _ordinal: next(now))
     kernel = Kernel(simple_spec(), b"", device=device)
     given, out = operands(), result()
@@ -166,6 +178,7 @@ def test_streams(device, monkeypatch):
     for bound in (current, given_one, current, given_one):
         bound()
     assert [x.stream for x in device.launches] == [10, 7, 11, 7]
+    assert places == [(1, 0)] * (2 if native and device.native else 0)
     with pytest.raises(ArgumentError, match="stream is not a CUDA stream"):
         kernel.bind(1, *given, out=out, stream="fast")
 

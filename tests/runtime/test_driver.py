@@ -12,7 +12,7 @@ from scalec.errors import DeviceError
 from scalec.runtime import driver as driver_module
 from scalec.runtime.device import TensorMap
 from scalec.runtime.driver import CudaDevice, GpuFacts
-from scalec.runtime.trampoline import Slot
+from scalec.runtime.trampoline import Asked, Slot
 
 bindings = pytest.importorskip("cuda.bindings.driver")
 
@@ -151,8 +151,8 @@ def test_a_trampoline_is_given_the_same_launch(driver, device, monkeypatch, depe
     monkeypatch.setattr(driver, "cuGetProcAddress", address, raising=False)
     monkeypatch.setattr(driver_module, "_entries", driver_module._entries.__wrapped__)
     function = bindings.CUfunction(0x400)
-    made = device.trampoline(function, 132, 384, 200000, [Slot(bytes(4))], (), (), 0, int, dependent)
-    assert made(7, (), ()) == 0
+    made = device.trampoline(function, 132, 384, 200000, [Slot(bytes(4))], (), (), 0, Asked(), dependent)
+    assert made((), (), (), 7) == ()
     assert seen[0] == (132, 1, 1, 384, 1, 1, 200000, 7, 0x400)
     wanted = bindings.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
     assert seen[2:] == ([(wanted, 1)] if dependent else [])
@@ -160,4 +160,4 @@ def test_a_trampoline_is_given_the_same_launch(driver, device, monkeypatch, depe
     monkeypatch.setattr(
         driver, "cuGetProcAddress", lambda *_: (bindings.CUresult.CUDA_ERROR_NOT_FOUND, 0, None), raising=False
     )
-    assert device.trampoline(function, 132, 384, 200000, [Slot(bytes(4))], (), (), 0, int) is None
+    assert device.trampoline(function, 132, 384, 200000, [Slot(bytes(4))], (), (), 0, Asked()) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import math
 import pickle
@@ -13,7 +14,7 @@ import pytest
 
 from scalec.abi import TensorSpec
 from scalec.errors import ArgumentError
-from scalec.runtime import ready, torch_calls
+from scalec.runtime import dlpack, ready, torch_calls
 from scalec.runtime.bundle import Program
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
@@ -28,13 +29,17 @@ def device(request, monkeypatch):
     return FakeDevice(place=("cpu", 0), native=request.param == "native")
 
 
-@pytest.fixture(params=["guards", "attributes"])
+@pytest.fixture(params=["exchange", "guards", "attributes"])
 def ways(request, monkeypatch):
-    """With torch's guards, and without."""
+    """With torch's guards and DLPack's exchange of addresses and sizes, without that, and without either."""
     if request.param == "attributes":
         monkeypatch.setattr(torch_calls, "_guards", lambda _torch: None)
     else:
         assert torch_calls._guards(torch) is not None
+    if request.param != "exchange":
+        monkeypatch.setattr(torch_calls, "_exchange", lambda _torch: dlpack.Exchange(0, 0))
+    elif hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        assert all(torch_calls._exchange(torch))
 
 
 @pytest.fixture
@@ -86,6 +91,35 @@ def test_repeated_calls_are_known(device, quick):
 def _slots(given, c) -> list:
     a, b, bias = given
     return [a.data_ptr(), b.data_ptr(), b.stride(0), bias.data_ptr(), c.data_ptr(), a.shape[1]]
+
+
+@pytest.mark.usefixtures("ways")
+@pytest.mark.parametrize("results", [1, 2])
+def test_a_repeated_call_is_one_of_native_code(monkeypatch, results):
+    """It goes no way in Python: neither that of a call unlike the last one, nor that without a trampoline."""
+    monkeypatch.setattr(ready, "OFTEN", 1)
+    device, spec = FakeDevice(place=("cpu", 0), native=True), simple_spec()
+    pair = (*spec.results, TensorSpec("S", "f32", (M,), align=4))[:results]
+    kernel, given = Kernel(replace(spec, results=pair), b"", device=device), operands()
+    out = torch.zeros(64, 96) if results == 1 else (torch.zeros(64, 96), torch.zeros(64))
+    for _ in range(2):
+        kernel(2, *given), kernel(2, *given, out=out)
+
+    def forbid(*_: object) -> None:
+        raise AssertionError("another way")
+
+    for name in ("_general", "_otherwise"):
+        monkeypatch.setattr(kernel, name, forbid)
+    for name in ("call", "call_otherwise"):
+        monkeypatch.setattr(ready.Ready, name, forbid)
+    other = operands()  # elsewhere
+    for tensors in (given, other):
+        made = kernel(2, *tensors)
+        assert kernel(3, *tensors, out=out) is out
+        assert [x.native for x in device.launches[-2:]] == [True, True]
+        first = made if results == 1 else made[0]
+        assert device.launches[-2].parameters == [2.0, *_slots(tensors, first)]
+        assert len({id(made)} | {id(out)}) == 2
 
 
 @pytest.mark.usefixtures("ways")
@@ -159,6 +193,46 @@ def test_a_tensor_that_was_changed_in_place_is_another(device, change, given_out
     assert got == wanted
 
 
+RESULTS = {
+    "elsewhere": lambda: torch.ones(64, 96),
+    "padded": lambda: torch.zeros(64, 128)[:, :96],
+    "rows": lambda: torch.zeros(65, 96),
+    "columns": lambda: torch.zeros(96, 64).t(),
+    "rank": lambda: torch.zeros(64 * 96),
+    "type": lambda: torch.zeros(64, 96).bfloat16(),
+    "lazy": lambda: torch._neg_view(torch.zeros(64, 96)),
+    "device": lambda: torch.empty(64, 96, device="meta"),
+    "gradient": lambda: torch.zeros(64, 96, requires_grad=True),
+    "nothing": lambda: 7,
+    "several": lambda: [torch.zeros(64, 96)] * 2,
+    "one": lambda: [torch.zeros(64, 96)],
+}
+
+
+@pytest.mark.usefixtures("ways")
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_unlike_the_one_known(device, name):
+    """What is given to write is taken, or refused, as if it were the first."""
+    kernel, given, out, other = (
+        Kernel(simple_spec(), b"", device=device),
+        operands(),
+        torch.zeros(64, 96),
+        RESULTS[name](),
+    )
+    for _ in range(3):
+        kernel(1, *given, out=out)
+    before, wanted = len(device.launches), fresh(simple_spec(), (1, *given), out=other)
+    if name in ("elsewhere", "one"):
+        assert kernel(1, *given, out=other) is (other[0] if name == "one" else other)
+        assert launched(device) == wanted
+        assert len(device.launches) == before + 1
+        return
+    with pytest.raises(ArgumentError) as caught:
+        kernel(1, *given, out=other)
+    assert [str(caught.value)] == wanted
+    assert len(device.launches) == before
+
+
 @pytest.mark.usefixtures("ways")
 def test_scalars_are_told_apart_by_their_bits(device):
     kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
@@ -220,6 +294,28 @@ def test_what_requires_grad_is_refused(device):
     given[0].requires_grad_()
     with pytest.raises(ArgumentError, match="A requires grad"):
         kernel(1, *given)
+
+
+@pytest.mark.usefixtures("ways")
+@pytest.mark.parametrize("place", ["operand", "result"])
+def test_what_requires_grad_is_refused_though_it_was_known_without_grad_mode(device, place):
+    """A weight that requires grad is the same tensor within torch.no_grad() and out of it."""
+    kernel, given, out = Kernel(simple_spec(), b"", device=device), operands(), torch.zeros(64, 96)
+    (given[1] if place == "operand" else out).requires_grad_()
+    with torch.no_grad():
+        bound = kernel.bind(1, *given, out=out)
+        for _ in range(3):
+            kernel(1, *given), kernel(1, *given, out=out), bound()
+    before, message = len(device.launches), f"{'B' if place == 'operand' else 'C'} requires grad"
+    for call in (lambda: kernel(1, *given, out=out), bound):
+        with pytest.raises(ArgumentError, match=message):
+            call()
+    if place == "operand":
+        with pytest.raises(ArgumentError, match=message):
+            kernel(1, *given)
+    assert len(device.launches) == before
+    with torch.no_grad():
+        bound()
 
 
 @pytest.mark.usefixtures("ways")
@@ -316,13 +412,36 @@ def test_torch_without_its_internals(device, monkeypatch):
     monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
     monkeypatch.delattr(torch._C, "_increment_version")
     monkeypatch.setattr(torch.autograd.graph, "increment_version", lambda t: t.add_(0))
-    torch_calls._guards.cache_clear()
+    monkeypatch.delattr(torch.Tensor, "__dlpack_c_exchange_api__", raising=False)
+    torch_calls._guards.cache_clear(), torch_calls._exchange.cache_clear()
     try:
         assert torch_calls._guards(torch) is None
+        assert torch_calls._exchange(torch) == (0, 0)
         test_repeated_calls_are_known(device, lambda _: None)
         test_autograd_learns_what_was_overwritten(device)
     finally:
-        torch_calls._guards.cache_clear()
+        torch_calls._guards.cache_clear(), torch_calls._exchange.cache_clear()
+
+
+def test_an_exchange_that_says_something_else_is_not_used(monkeypatch):
+    """It is compared with what tensors say themselves: once for torch, and again for the tensors of each plan."""
+    real = dlpack.look
+    tensor = torch.zeros(64, 32)
+    assert torch_calls._seen(torch_calls._exchange(torch), [tensor])
+    for i, wrong in ((0, 0), (1, (64, 33)), (2, (32, 2))):
+        monkeypatch.setattr(
+            dlpack, "look", lambda e, t, i=i, wrong=wrong: (*real(e, t)[:i], wrong, *real(e, t)[i + 1 :])
+        )
+        assert not torch_calls._seen(torch_calls._exchange(torch), [tensor])
+        assert torch_calls._exchange.__wrapped__(torch) == (0, 0)
+        ways = (lambda: (), lambda _: 0, 0)
+        assert torch_calls.asked(torch, [tensor], [tensor.clone()], True, *ways).exchange == 0
+    for capsule in (None, 7, tensor.__dlpack__()):
+        assert dlpack.exchange(capsule) == (0, 0)
+    for major, found in ((1, (8, 9)), (2, (0, 0))):
+        api = dlpack.DLPackExchangeAPI(major, 3, None, 5, 6, 7, 8, 9)
+        capsule = dlpack._new(ctypes.addressof(api), b"dlpack_exchange_api", None)
+        assert dlpack.exchange(capsule) == found
 
 
 def test_a_copy_of_a_module_has_the_same_kernel(device):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import struct
 import subprocess
 import sys
@@ -16,52 +17,14 @@ from typing import Any
 import pytest
 
 from scalec.errors import ArgumentError
-from scalec.runtime import ready, trampoline
+from scalec.runtime import ready, torch_calls, trampoline
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.trampoline import F32, POINTER, TENSOR_MAP, U64, Slot
+from scalec.runtime.trampoline import Asked, Slot
 from tests.runtime.fake import FakeDevice, gemm_spec
+from tests.runtime.native import ATTRIBUTES, ATTRS_AT, CONFIG, MAP, PLACES, SLOTS, STREAM_AT, Driver, call, made
 from tests.runtime.test_workspace import split_spec
 
 torch = pytest.importorskip("torch")
-
-CONFIG = struct.pack("7I4xQQI4x", 132, 1, 1, 384, 1, 1, 200000, 0, 0, 1)
-ATTRIBUTES = struct.pack("I4xI60x", 6, 1)
-STREAM_AT, ATTRS_AT = 32, 40
-
-
-class Driver:
-    """Driver functions in Python: what they were given, and what they answer."""
-
-    def __init__(self) -> None:
-        self.launches: list[tuple[Any, ...]] = []
-        self.context, self.status, self.replaced = 0x100, 0, 0
-        pointer, number = ctypes.c_void_p, ctypes.c_int
-        self.functions = (
-            ctypes.CFUNCTYPE(number, *[pointer] * 4)(self.launch),
-            ctypes.CFUNCTYPE(number, pointer, ctypes.c_uint64)(self.replace),
-            ctypes.CFUNCTYPE(number, ctypes.POINTER(ctypes.c_uint64))(self.current),
-        )
-        self.sizes: list[int] = []
-
-    @property
-    def entries(self) -> trampoline.Driver:
-        return trampoline.Driver(*[ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self.functions])
-
-    def launch(self, config: int, function: int, table: int, extra: int | None) -> int:
-        pointers = (ctypes.c_void_p * len(self.sizes)).from_address(table)
-        values = [ctypes.string_at(p or 0, size) for p, size in zip(pointers, self.sizes, strict=True)]
-        made = ctypes.string_at(config, 56)
-        attributes = ctypes.string_at(struct.unpack_from("Q", made, ATTRS_AT)[0], 72)
-        self.launches.append((made, attributes, function, values, extra, [p or 0 for p in pointers]))
-        return self.status
-
-    def replace(self, tensor_map: int, address: int) -> int:
-        ctypes.c_uint64.from_address(tensor_map).value = address
-        return self.replaced
-
-    def current(self, context: Any) -> int:
-        context[0] = self.context
-        return 0
 
 
 @pytest.fixture
@@ -69,29 +32,9 @@ def driver():
     return Driver()
 
 
-MAP = bytes(range(128))
-SLOTS = [
-    Slot(b"\1\2\3\4"),
-    Slot(MAP, TENSOR_MAP, 0),
-    Slot(bytes(8), POINTER, 2),
-    Slot(bytes(4), F32, 0),
-    Slot(bytes(8), U64, 1),
-    Slot(MAP, TENSOR_MAP, 1),
-]
-PLACES = (0x1000, 0x2000, 0x3000)
-
-
-def made(driver: Driver, slots=SLOTS, spans=(256, 256, 256), aligns=(16, 16, 4), address_of=int, **changes) -> Any:
-    driver.sizes = [len(s.data) for s in slots]
-    fields: dict[str, Any] = {"context": 0x100, "function": 0x400, "config": CONFIG, "attributes": ATTRIBUTES} | changes
-    return trampoline.make(
-        driver.entries, slots=slots, spans=spans, aligns=aligns, operands=2, address_of=address_of, **fields
-    )
-
-
 def test_what_the_driver_is_given(driver):
-    launch = made(driver)
-    assert launch(7, PLACES, (0.1, 1 << 63)) == 0
+    results = PLACES[2:]
+    assert made(driver)(PLACES[:2], results, (0.1, 1 << 63), 7) is results
     ((config, attributes, function, values, extra, pointers),) = driver.launches
     assert config[:STREAM_AT] == CONFIG[:STREAM_AT]
     assert struct.unpack_from("Q", config, STREAM_AT) == (7,)
@@ -112,7 +55,7 @@ def test_what_the_driver_is_given(driver):
 def test_a_launch_leaves_nothing_to_the_next(driver):
     launch = made(driver)
     for at in (PLACES, (0x9000, 0x7000, 0x5000), PLACES):
-        launch(at[0], at, (at[1] / 3, at[2]))
+        call(launch, at, (at[1] / 3, at[2]), at[0])
     first, other, again = [(x[0][:ATTRS_AT], x[3]) for x in driver.launches]
     assert first == again != other
 
@@ -135,39 +78,56 @@ def test_a_launch_leaves_nothing_to_the_next(driver):
     ],
 )
 def test_what_may_be_wrong_is_left_to_the_ordinary_way(driver, places, fits):
-    assert (made(driver)(0, places, (1.0, 1)) == 0) == fits
+    assert call(made(driver), places) == (places[2:] if fits else None)
     assert len(driver.launches) == fits
 
 
 def test_what_the_driver_refuses(driver):
     launch = made(driver)
     driver.context = 0x200
-    assert launch(0, PLACES, (1.0, 1)) == trampoline.OTHERWISE
+    assert call(launch) is None
     driver.context, driver.replaced = 0x100, 1
-    assert launch(0, PLACES, (1.0, 1)) == trampoline.OTHERWISE
+    assert call(launch) is None
     assert not driver.launches
     driver.replaced, driver.status = 0, 719
-    assert launch(0, PLACES, (1.0, 1)) == 719
+    assert call(launch) is None
+    assert len(driver.launches) == 1
+
+
+A, B, C = PLACES
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((-1, PLACES, (1.0, 1)), OverflowError),
-        ((0, PLACES[:2], (1.0, 1)), IndexError),
-        ((0, (1, 2, "x"), (1.0, 1)), ValueError),
-        ((0, (0x1000, 0x2000, -4), (1.0, 1)), OverflowError),
-        ((0, PLACES, ()), IndexError),
-        ((0, PLACES, ("x", 1)), TypeError),
-        ((0, PLACES, (1.0, 1.0)), TypeError),
-        ((0, list(PLACES), (1.0, 1)), SystemError),
+        (((A, B), (C,), (1.0, 1), -1), OverflowError),
+        (((A, B), (C,), (1.0, 1), "x"), TypeError),
+        (((1, "x"), (C,), (1.0, 1), 0), ValueError),
+        (((A, B), (-4,), (1.0, 1), 0), OverflowError),
+        (((A, B), (C,), (), 0), IndexError),
+        (((A, B), (C,), ("x", 1), 0), TypeError),
+        (((A, B), (C,), (1.0, 1.0), 0), TypeError),
+        (((A, B), (C,), [1.0, 1], 0), SystemError),
     ],
 )
 def test_wrong_arguments_raise(driver, arguments, error):
     with pytest.raises(error):
         made(driver)(*arguments)
     assert not driver.launches
-    assert made(driver)(0, PLACES) == trampoline.OTHERWISE
+
+
+@pytest.mark.parametrize(
+    ("operands", "results"),
+    [((A,), (C,)), ((A, B, C), (C,)), ((A, B), ()), ((A, B), (C, C)), ([A, B], (C,)), ((A, B), [C])],
+)
+def test_as_many_tensors_as_it_was_made_for_or_none(driver, operands, results):
+    """In tuples: what else a caller may give, the ordinary way understands or refuses."""
+    never = Asked(check=lambda *_: pytest.fail("asked"), check_results=lambda *_: True)
+    assert made(driver, asked=Asked())(operands, results, (1.0, 1), 0) is False
+    if len(operands) != 2 or isinstance(operands, list):
+        assert made(driver, asked=never)(operands, results, (1.0, 1), 0) is False
+    assert made(driver)((A, B), (C,), (1.0, 1)) is None  # an argument short
+    assert not driver.launches
 
 
 def test_what_cannot_be_one(driver):
@@ -179,23 +139,45 @@ def test_what_cannot_be_one(driver):
 
 
 def test_nothing_leaks(driver):
-    class Number:
-        def __call__(self, tensor: Any) -> int:
-            return tensor.at
+    """References to what it is given, keeps and asks, whichever way a call ends."""
+
+    class Way:
+        def __init__(self, answer: Any) -> None:
+            self.answer = answer
+
+        def __call__(self, *given: Any) -> Any:
+            return given[0].at if given and isinstance(given[0], Held) else self.answer
 
     class Held:
         def __init__(self, at: int) -> None:
             self.at = at
 
-    number, tensors, scalars = Number(), tuple(map(Held, PLACES)), (0.1, 1 << 40)
-    launch, gone = made(driver, address_of=number), weakref.ref(number)
-    every = (number, *tensors, tensors, *scalars, scalars, *PLACES)
-    launch(0, tensors, scalars)
+    a, b, c = map(Held, PLACES)
+    operands, results, scalars, stream = (a, b), (c,), (0.1, 1 << 40), 1 << 50
+    address, allocate, current, fine = Way(None), Way(results), Way(stream), Way(True)
+    ways = Asked(fine, fine, Way(False), address, wrote=fine, allocate=allocate, stream=current, ordinal=1 << 50)
+    launch, gone = made(driver, asked=ways), weakref.ref(address)
+    every = (a, b, c, operands, results, scalars, stream, None, False, *ways, *PLACES)
+    # launched; another context; tensors unlike; an overlap; an error
+    ends = ((0x100, True, B), (0, True, B), (0x100, False, B), (0x100, True, C), (0x100, True, "x"))
+
+    def calls(launch: Any) -> None:
+        for given, handle, (context, answer, at) in itertools.product((results, None), (stream, None), ends):
+            driver.context, fine.answer, b.at = context, answer, at
+            try:
+                launch(operands, given, scalars, handle)
+            except TypeError:
+                assert at == "x"
+        driver.launches.clear()
+        driver.log.clear()
+
+    calls(launch)
     before = [sys.getrefcount(x) for x in every]
-    for _ in range(1000):
-        launch(1 << 50, tensors, scalars)
-    assert [sys.getrefcount(x) for x in every] == before
-    del number, every
+    for _ in range(300):
+        calls(launch)
+    changes = [sys.getrefcount(x) - y for x, y in zip(every, before, strict=True)]
+    assert max(map(abs, changes)) < 100  # None and False have other users
+    del every, ways, address
     assert gone() is not None
     del launch
     gc.collect()
@@ -207,7 +189,7 @@ def test_other_threads_run_during_a_launch(driver):
     config = struct.pack("qq", 0, 200_000_000) + bytes(trampoline.CONFIG - 16)  # the first argument: 0.2 s
     entries = driver.entries
     sleep = ctypes.cast(ctypes.CDLL(None).nanosleep, ctypes.c_void_p).value
-    launch = trampoline.make(entries._replace(launch=sleep or 0), 0x100, 0, config, b"", (), (1,), (1,), 1, int)
+    launch = trampoline.make(entries._replace(launch=sleep or 0), 0x100, 0, config, b"", (), (1,), (1,), 1, Asked())
     assert launch is not None
     turns = []
 
@@ -219,7 +201,7 @@ def test_other_threads_run_during_a_launch(driver):
     thread = threading.Thread(target=turn)
     start = time.monotonic()
     thread.start()
-    assert launch(0, (1,), ()) == 0
+    assert launch((1,), (), (), 0) == ()
     assert time.monotonic() - start >= 0.2
     thread.join()
     assert any(0.03 < t - start < 0.17 for t in turns)
@@ -276,18 +258,33 @@ def test_a_kernel_in_parts_has_its_streams_workspace(monkeypatch):
     (zero,), (seven,) = ({u for u in used if u[0] == stream and u[1]} for stream in (0, 7))
     assert zero[2:] != seven[2:]
     assert {u[2:] for u in used if u[0] == 0} == {zero[2:]}
+    monkeypatch.setattr(torch_calls, "stream_of", lambda *_: lambda _ordinal: 7)  # torch's current one
+    bound = kernel.bind(*given, out=torch.zeros(64, 128).bfloat16())
+    bound()
+    assert (device.launches[-1].stream, device.launches[-1].native) == (7, True)
+    assert tuple(device.launches[-1].parameters[-2:]) == seven[2:]
 
 
 @pytest.mark.parametrize("way", ["context", "status"])
-def test_what_it_cannot_launch_is_launched_otherwise(way):
+@pytest.mark.parametrize("kind", ["bound", "given", "allocated"])
+def test_what_it_cannot_launch_is_launched_otherwise(monkeypatch, way, kind):
+    """The trampoline is asked once; in another context it does not reach the driver."""
+    monkeypatch.setattr(ready, "OFTEN", 1)
     device = FakeDevice(place=("cpu", 0), native=True)
-    kernel, given = Kernel(gemm_spec(), b"", device=device), operands()
-    bound = kernel.bind(*given, out=torch.zeros(64, 128).bfloat16())
-    bound()
+    kernel, given, out = Kernel(gemm_spec(), b"", device=device), operands(), torch.zeros(64, 128).bfloat16()
+    bound = kernel.bind(*given, out=out)
+    launch = {"bound": bound, "given": lambda: kernel(*given, out=out), "allocated": lambda: kernel(*given)}[kind]
+    launch(), launch(), launch()
+    assert device.launches[-1].native
     setattr(device, {"context": "current"}.get(way, way), 0x200)
-    bound()
-    assert [x.native for x in device.launches] == [True, False]
-    assert device.launches[0].parameters == device.launches[1].parameters
+    monkeypatch.setattr(kernel, "_general", lambda *_: pytest.fail("it was known"))
+    before, tried, version = len(device.launches), device.tried, out._version
+    made = launch()
+    assert [x.native for x in device.launches[before:]] == [False]
+    assert device.tried - tried == (way == "status")
+    assert device.launches[-1].parameters[:-3] == device.launches[-2].parameters[:-3]
+    assert device.launches[-1].parameters[-3] == made.data_ptr()
+    assert out._version > version or kind == "allocated"
 
 
 def test_columns_of_one_buffer_are_no_overlap():
