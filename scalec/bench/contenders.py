@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalec.abi import KernelSpec
+from scalec.bench import cublaslt
 from scalec.bench.contraction import Contraction, contraction
+from scalec.bench.cublaslt import ALGORITHMS, SCALE_MODES
+from scalec.errors import ScalecError
 
 if TYPE_CHECKING:
     import torch
@@ -26,10 +29,16 @@ class Contender:
     Attributes:
         variants: ways to run it, by label ("" where there is one): the one that is fastest at the shape is measured.
         checked: whether a launch returns the contraction's result; if not, nothing but its time has a meaning.
+        adds: whether a launch adds to the inputs' result, in place, and returns the sum.
     """
 
     variants: Mapping[str, Make]
     checked: bool = True
+    adds: bool = False
+
+
+class NoSuchVariantError(Exception):
+    """Raised by a `Make`: there are fewer variants here. Not worth a warning, as long as there are some."""
 
 
 Source = Callable[[KernelSpec, dict[str, int]], Mapping[str, Contender]]
@@ -39,15 +48,21 @@ Source = Callable[[KernelSpec, dict[str, int]], Mapping[str, Contender]]
 def contenders(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
     """Torch's kernels for the same contraction, by name; none where the kernel is more than a contraction.
 
-    Where the kernel adds to its result, which torch._scaled_mm cannot, they write theirs and so move less.
+    Where the kernel adds to its result, which torch._scaled_mm cannot, they write theirs and so move less. Before them
+    then stand, where the result is f32, what does add: cuBLASLt itself, and torch in two kernels.
     """
     what = contraction(spec, dims)
     if what is None:
         return {}
+    adds = what.accumulates and spec.results[0].dtype == "f32"
+    if what.blocks is None:
+        sums = _sums(what, None) if adds else {}
+        return sums | {"torch.mm (cuBLASLt)": Contender({"": lambda inputs: _mm(what, inputs)})}
     for (a, b), rows in TABLE.items():
-        if what.blocks is not None and what.blocks == (EXTENTS[a](what.shapes[0]), EXTENTS[b](what.shapes[1])):
-            return {name: make(what) for name, make in rows.items()}
-    return {"torch.mm (cuBLASLt)": Contender({"": lambda inputs: _mm(what, inputs)})} if what.blocks is None else {}
+        if what.blocks == (EXTENTS[a](what.shapes[0]), EXTENTS[b](what.shapes[1])):
+            sums = _sums(what, (a, b)) if adds and a in SCALE_MODES and b in SCALE_MODES else {}
+            return sums | {name: make(what) for name, make in rows.items()}
+    return {}
 
 
 EXTENTS: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
@@ -65,6 +80,55 @@ BLOCK = "torch._scaled_mm block (cuBLASLt)"
 TENSORWISE = "torch._scaled_mm tensorwise (cuBLASLt, timing only)"
 """The same operand bytes with one scale each: what the GPU gives when block scales cost nothing. Another result."""
 
+IN_PLACE = "cuBLASLt, C += in place (beta = 1)"
+"""One kernel that does all of the work, called past torch."""
+TWO_KERNELS = "C += torch (cuBLASLt, then an addition)"
+"""What a user of torch writes, who cannot say beta: a result in memory of its own, then C's sum with it."""
+
+
+def _sums(what: Contraction, scaled_by: tuple[str, str] | None) -> dict[str, Contender]:
+    """What adds the contraction to an f32 result; `scaled_by` is what shares a scale in A and B."""
+    ranks = {f"the heuristic's {rank + 1}.": _in_place(what, scaled_by, rank) for rank in range(ALGORITHMS)}
+    return {
+        IN_PLACE: Contender(ranks, adds=True),
+        TWO_KERNELS: Contender({"": lambda inputs: _two_kernels(what, inputs)}, adds=True),
+    }
+
+
+def _in_place(what: Contraction, scaled_by: tuple[str, str] | None, rank: int) -> Make:
+    def make(inputs: Inputs) -> Launch:
+        a, b, scales = inputs.values[what.a], inputs.values[what.b], None
+        if scaled_by is not None:
+            a, b, sa, sb = _block_operands(what, inputs)
+            scales = (scaled_by[0], sa), (scaled_by[1], sb)
+        c = next(iter(inputs.outputs.values()))
+        rows = len(c)
+        c = c if len(a) == rows else _pad_rows(c, len(a))
+        try:
+            launch = cublaslt.adding(a, b, c, scales, rank)
+        except ScalecError as error:
+            if rank == 0:
+                raise
+            raise NoSuchVariantError from error  # what is wrong is said of the first
+        if launch is None:
+            raise NoSuchVariantError
+        return lambda: launch()[:rows]
+
+    return make
+
+
+def _two_kernels(what: Contraction, inputs: Inputs) -> Launch:
+    import torch
+
+    c = next(iter(inputs.outputs.values()))
+    if what.blocks is None:
+        a, b = inputs.values[what.a], inputs.values[what.b].t()
+        return lambda: c.add_(torch.mm(a, b, out_dtype=c.dtype))
+    a, b, sa, sb = _block_operands(what, inputs)
+    product = _scaled_mm(a, b.t(), sa, sb, c.dtype)
+    rows = len(c)
+    return lambda: c.add_(product()[:rows])
+
 
 def _block(what: Contraction) -> Contender:
     return Contender({"": lambda inputs: _block_scaled_mm(what, inputs)})
@@ -74,9 +138,12 @@ def _either_accumulation(
     scales: Callable[[Contraction, Inputs], tuple[torch.Tensor, torch.Tensor]], checked: bool = True
 ) -> Callable[[Contraction], Contender]:
     def bind(what: Contraction, fast: bool) -> Make:
-        return lambda inputs: _scaled_mm(
-            inputs.values[what.a], inputs.values[what.b].t(), *scales(what, inputs), _result(inputs), fast
-        )
+        def make(inputs: Inputs) -> Launch:
+            out = _result(inputs)
+            a, b = inputs.values[what.a], inputs.values[what.b].t()
+            return _scaled_mm(a, b, *scales(what, inputs), out.dtype, out, fast)
+
+        return make
 
     return lambda what: Contender({SLOW: bind(what, False), FAST: bind(what, True)}, checked)
 
@@ -125,22 +192,36 @@ def _mm(what: Contraction, inputs: Inputs) -> Launch:
 
 
 def _scaled_mm(
-    a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, out: torch.Tensor, fast: bool = False
+    a: torch.Tensor,
+    b: torch.Tensor,
+    sa: torch.Tensor,
+    sb: torch.Tensor,
+    dtype: torch.dtype,
+    out: torch.Tensor | None = None,
+    fast: bool = False,
 ) -> Callable[[], torch.Tensor]:
     import torch
 
-    return lambda: torch._scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=out.dtype, use_fast_accum=fast, out=out)
+    return lambda: torch._scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=dtype, use_fast_accum=fast, out=out)
 
 
 def _block_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
-    a, b = inputs.values[what.a], inputs.values[what.b].t()
-    sa, sb = inputs.values[f"{what.a}_scale"], inputs.values[f"{what.b}_scale"]
-    out, m = _result(inputs), a.shape[0]
-    if m % 4:  # cuBLASLt refuses such sizes; a user of torch pads the rows
-        a, sa, out = (_pad_rows(t, -(-m // 16) * 16) for t in (a, sa, out))
-    sa = sa.t().contiguous().t()  # cuBLASLt's VEC128: M-contiguous
-    launch = _scaled_mm(a, b, sa, _b_scales(what, sb), out)
+    a, b, sa, sb = _block_operands(what, inputs)
+    out = _result(inputs)
+    m = len(out)
+    out = out if len(a) == m else _pad_rows(out, len(a))
+    launch = _scaled_mm(a, b.t(), sa, sb, out.dtype, out)
     return lambda: launch()[:m]
+
+
+def _block_operands(what: Contraction, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A, B and their scales as cuBLASLt takes them, A's rows padded to 16 where it refuses their number."""
+    a, b = inputs.values[what.a], inputs.values[what.b]
+    sa, sb = inputs.values[f"{what.a}_scale"], inputs.values[f"{what.b}_scale"]
+    if len(a) % 4:  # cuBLASLt refuses such sizes; a user of torch pads the rows
+        rows = -(-len(a) // 16) * 16
+        a, sa = _pad_rows(a, rows), _pad_rows(sa, rows)
+    return a, b, sa.t().contiguous().t(), _b_scales(what, sb)  # A's: cuBLASLt's VEC128, M-contiguous
 
 
 def _b_scales(what: Contraction, sb: torch.Tensor) -> torch.Tensor:

@@ -141,6 +141,9 @@ class Schedule:
         staged: waves of each warpgroup, or warp, that go through shared memory at once; 0: all of them.
         panels: of a staged wave, each as wide as `swizzle_c`, that have room in shared memory: each leaves by a copy of
             its own, and takes the place of the one that many before it. 0: all have room.
+        adds: where what copies store is added to what is there, with `+=` into f32: in "memory", by copies that reduce;
+            or "loaded" by copies into the results' places in shared memory, while the tile is multiplied, and added in
+            registers. Without such a `+=`, "memory".
         scheduler: who deals out the tiles, or their parts: "static" launches as many clusters as run at once, and each
             takes every so many-th; "dynamic" launches one for each, and those that run take over the others' while
             these have not begun (cluster launch control).
@@ -178,6 +181,7 @@ class Schedule:
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))
     staged: int | None = _decided("0", _int(0, 16))
     panels: int | None = _decided("0", _int(0, 16))
+    adds: str | None = _decided("loaded", _choice("memory", "loaded"))
     scheduler: str | None = _decided("static", _choice("static", "dynamic"))
     dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))

@@ -83,6 +83,7 @@ from scalec.ir.tile_registers import (
     TurnOp,
     WordsOp,
 )
+from scalec.ir.tile_results import AddLoadedOp, AwaitStoresOp, LoadResultOp, StoreResultOp
 from scalec.ir.tile_tensor import (
     LANES,
     SHIFT,
@@ -148,9 +149,11 @@ __all__ = [
     "STEP_BYTES",
     "WORD_ROWS",
     "AcquireOp",
+    "AddLoadedOp",
     "AddPartsOp",
     "AdvanceOp",
     "AnnounceOp",
+    "AwaitStoresOp",
     "BlockFactorsOp",
     "ByteScalesOp",
     "ByteScalesType",
@@ -183,6 +186,7 @@ __all__ = [
     "LeaderOp",
     "LoadBytesOp",
     "LoadOp",
+    "LoadResultOp",
     "LoadRowsOp",
     "LoadWordsOp",
     "MmaOp",
@@ -222,6 +226,7 @@ __all__ = [
     "StoreDirectOp",
     "StoreOp",
     "StorePartOp",
+    "StoreResultOp",
     "StoreRowsOp",
     "SumPartsOp",
     "SumsOp",

@@ -30,6 +30,7 @@ from scalec.passes.resources import (
     turns,
     units,
 )
+from scalec.passes.results import no_loaded_result
 from scalec.passes.tiles import PAIR, cuts_result, no_swap
 from scalec.passes.warp_specialize import LEAST_COLUMNS, TENSOR, WARPS, shared_out, warps_for
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
@@ -364,6 +365,12 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _adds(problem: Problem, schedule: Any) -> None:
+    reason = no_loaded_result(problem, schedule) if schedule.adds == "loaded" else ""
+    if reason:
+        raise ScheduleError("adds=loaded is not possible", got=reason, fix="adds=memory")
+
+
 def _room_for_panels(problem: Problem, schedule: Any) -> None:
     if not schedule.panels:
         return
@@ -493,6 +500,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _mma_n,
     _registers,
     _staged_epilogue,
+    _adds,
     _permuted_columns,
     _unroll,
     _partials,

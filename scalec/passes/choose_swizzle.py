@@ -14,12 +14,12 @@ STAGES_BESIDE_STAGING = 3
 
 
 class ChooseSwizzle:
-    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue`, `staged` and `panels`.
+    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue`, `staged`, `panels` and `adds`.
 
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
     are staged in shared memory and leave by bulk copy where that is known to be worth it (`worth_staging`), the copy's
     alignment is known to hold and three stages still fit; otherwise registers are stored directly and there is no
-    `swizzle_c` (0).
+    `swizzle_c` (0). Copies add in memory: nobody has measured where what is there had better be loaded.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->
@@ -40,7 +40,8 @@ class ChooseSwizzle:
         if epilogue is None:
             most = stages_that_fit(problem, beside.with_fields(epilogue="direct"))
             fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
-            able = fits and worth_staging(problem, plan) and not no_bulk_epilogue(problem, schedule)
+            worth = (fits and worth_staging(problem, plan)) or schedule.adds == "loaded"
+            able = worth and not no_bulk_epilogue(problem, schedule)
             epilogue = "bulk" if able else "direct"
         return schedule.with_fields(
             staged=plan.staged if epilogue == "bulk" else 0,
@@ -49,6 +50,7 @@ class ChooseSwizzle:
             swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(schedule), schedule.tile[2]),
             swizzle_c=widest(problem.target.swizzles, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
+            adds=schedule.adds or "memory",
         )
 
 
@@ -74,14 +76,16 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
     """The schedule, which stores by bulk copies, with `staged` and `panels`.
 
     Wide elements leave by PANELS panels of a wave, where it has more. Else all waves are staged at once (0) where that
-    costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied.
+    costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied. Where
+    what is there is loaded, more of it is on its way while a tile is multiplied the more has room: no panels.
     """
     wide = problem.result.element.bits > STAGED_BITS
     panels, staged = schedule.panels, schedule.staged
     if panels is None:
         row = staged_row(problem, schedule)
         most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
-        panels = PANELS if wide and not staged and problem.family.sums_in == "registers" and most > PANELS else 0
+        by_panels = wide and not staged and problem.family.sums_in == "registers" and schedule.adds != "loaded"
+        panels = PANELS if by_panels and most > PANELS else 0
     if staged is not None:
         return schedule.with_fields(panels=panels)
     if panels:

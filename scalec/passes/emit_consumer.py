@@ -28,6 +28,7 @@ class Consumer(Epilogue):
             partials = [e.op("tile.fragment", [made]).result for _ in range(s.partials)]
         behind = turns.cursor() if len(partials) > 1 else cursor
         window = turns.window()
+        h.result_cursor = self.result_cursor()
         with self.over_tiles(h, turns=self.turns) as w:
             e.op("tile.clear", operands=[accumulator])
             if not partials:
@@ -39,8 +40,7 @@ class Consumer(Epilogue):
             self.finish(h, w, accumulator)
             turns.pass_on()
         turns.end()
-        if s.epilogue == "bulk":
-            e.op("tile.drain")
+        self.drain()
 
     def accumulate(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
         """Sums in the tensor core: one K block in flight while the next is issued; stages handed back one later."""

@@ -11,9 +11,11 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit import Source
-from scalec.passes.emit_frame import Frame, Handles, Work
+from scalec.passes.emit_frame import Handles, Work
+from scalec.passes.emit_results import Results
 from scalec.passes.problem import EpilogueInput, ResultScale
 from scalec.passes.resources import exchanges
+from scalec.passes.results import added_input
 
 LANES_OF_A_ROW = 4
 """Lanes that hold a row of an accumulator (PTX ISA 9.7.15.5.1, figure D)."""
@@ -22,7 +24,7 @@ WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
 
-class Epilogue(Frame):
+class Epilogue(Results):
     """Writes the result."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
@@ -64,14 +66,11 @@ class Epilogue(Frame):
         element = ir.Type.parse(result.element.mlir)
         if result.scale is not None:
             self.quantize(accumulator, result.scale, element, place)
-        if s.epilogue == "bulk":
-            columns = s.swizzle_c * 8 // self.result_bits
-            box = (columns, self.stored_rows)
-            stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, self.stored_rows)
-            source = Source("tensor_map", result.name, box=stored, swizzle=s.swizzle_c, align=16)
-            target = e.parameter(self.body, e.descriptor(box, element, s.swizzle_c), source)
+        if self.loads_results:
+            self.add_to_loaded(h, accumulator)
+        elif s.epilogue == "bulk":
             adds = int(self.added is not None)
-            e.op("tile.store", operands=[accumulator, h.tiles["C"], target, m0, n0], adds=adds)
+            e.op("tile.store", operands=[accumulator, h.tiles["C"], self.result_map(), m0, n0], adds=adds)
         else:
             pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
             size = max(1, self.result_bits // 8)
@@ -121,10 +120,10 @@ class Epilogue(Frame):
         held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
         return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES_OF_A_ROW)), x))
 
-    @property
-    def stored_rows(self) -> int:
-        """Rows of a box that one bulk copy writes: those of a wave."""
-        return self.wave
+    def drain(self) -> None:
+        """At the end of a consumer role: its bulk stores are complete."""
+        if self.schedule.epilogue == "bulk" and not self.loads_results:
+            self.e.op("tile.drain")
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""
@@ -139,18 +138,9 @@ class Epilogue(Frame):
 
     @cached_property
     def added(self) -> EpilogueInput | None:
-        """The result itself, where the last thing that the body does is to add it, in f32, and copies do that in
-        memory: one rounding of the same sum, and nothing is read here."""
-        p = self.problem
-        if self.schedule.epilogue != "bulk" or not p.result.inout or p.result.element.name != "f32":
-            return None
-        body = p.epilogue.body.blocks[0]
-        last = body.operations[len(body.operations) - 1].operands[0]
-        mine = next((x for x in p.inputs if x.name == p.result.name), None)
-        if mine is None or last.owner.name != "arith.addf" or len(list(last.uses)) != 1:
-            return None
-        read = body.arguments[mine.view]
-        return mine if list(last.owner.operands).count(read) == 1 and len(list(read.uses)) == 1 else None
+        """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
+        memory."""
+        return added_input(self.problem, self.schedule)
 
     @property
     def read(self) -> list[EpilogueInput]:

@@ -21,6 +21,7 @@ from scalec.passes.resources import (
     SharedPlan,
     copied_columns,
     producer_warpgroups,
+    result_boxes,
     scale_copy,
     scale_warps,
     staged_columns,
@@ -76,6 +77,8 @@ class Handles:
         ring: of the stages; `filled`: the one where those who fill a stage arrive.
         copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
         sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
+        result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
+            where none are.
         pair_rank: of this CTA among those that multiply together; None where each does so by itself.
     """
 
@@ -93,6 +96,8 @@ class Handles:
     responses: ir.Value | None = None
     response_ring: ir.Value | None = None
     vacated: ir.Value | None = None
+    result_ring: ir.Value | None = None
+    result_cursor: ir.Value | None = None
     pair_rank: ir.Value | None = None
 
 
@@ -217,6 +222,15 @@ class Frame:
             element = ir.Type.parse(self.problem.result.element.mlir)
             shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
             h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, self.turns)
+        if s.adds == "loaded":
+            h.result_ring = e.op(
+                "tile.ring",
+                [e.type("stages")],
+                offset=self.plan["C_barriers"].offset,
+                depth=result_boxes(self.problem, s)[1],
+                full=1,
+                empty=self.consumers,
+            ).result
         by_threads = any(self.threaded(side) for side in self.sides)
         ctas = s.cluster[0] * s.cluster[1]
         by_turns: dict[str, Any] = {"turns": self.turns} if self.turns > 1 else {}
@@ -243,9 +257,9 @@ class Frame:
         return h
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
-        """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, and
-        consumers."""
-        return ctas * (1 + scale_warps + self.consumers)
+        """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, one that
+        loads results where they are, and consumers."""
+        return ctas * (1 + scale_warps + int(self.schedule.adds == "loaded") + self.consumers)
 
     def handers(self, ctas: int) -> int:
         """Arrivals that hand a stage back: one of each consumer warp that reads it."""

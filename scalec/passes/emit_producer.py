@@ -9,7 +9,8 @@ from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
 from scalec.passes.emit import Source
-from scalec.passes.emit_frame import Frame, Handles, Side, Work
+from scalec.passes.emit_frame import Handles, Side, Work
+from scalec.passes.emit_results import Results
 from scalec.passes.parts import part_blocks
 from scalec.passes.problem import Scale
 from scalec.passes.resources import WINDOW, word_rows
@@ -18,11 +19,12 @@ from scalec.passes.words import WordPlan
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
 
-class Producer(Frame):
+class Producer(Results):
     """Fills the stages."""
 
     def producer(self, h: Handles) -> None:
-        """One elected thread issues all bulk copies; a warp copies the scales that bulk copies cannot bring."""
+        """One elected thread issues all bulk copies; a warp copies the scales that bulk copies cannot bring, and one's
+        thread loads and stores results where they are added to what is there."""
         e = self.e
         with e.region("tile.warp", index=0, count=1, elected=1):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
@@ -37,6 +39,7 @@ class Producer(Frame):
         if self.producers == 1 and any(self.threaded(side) for side in self.sides):
             self.scales(h)
         self.prefetch(h)
+        self.results(h)
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block

@@ -44,6 +44,7 @@ class RegisterConsumer(Consumer):
         """Multiplies, promotes, and writes results."""
         e, s = self.e, self.schedule
         p = self.pipeline(h)
+        h.result_cursor = self.result_cursor()
         with self.over_tiles(h) as w:
             p.row0 = w.row0
             e.op("tile.clear", operands=[p.accumulator])
@@ -62,8 +63,7 @@ class RegisterConsumer(Consumer):
                 self.slices_but_the_last(h, p)
             self.last_slice(h, p, None)
             self.finish(h, w, p.accumulator)
-        if s.epilogue == "bulk":
-            e.op("tile.drain")
+        self.drain()
 
     def pipeline(self, h: Handles) -> Pipeline:
         """All registers."""

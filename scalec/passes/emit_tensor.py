@@ -19,7 +19,6 @@ from scalec.passes.resources import (
     ones_columns,
     parts_taken,
     scale_slots,
-    staged_rows,
     sums_slots,
     taken_columns,
     word_columns,
@@ -79,11 +78,6 @@ class TensorConsumer(Producer, Consumer):
     def walkers(self, scale_warps: int, ctas: int) -> int:
         """The warps that issue products and copy scale words, too: one for all CTAs that multiply together."""
         return super().walkers(scale_warps, ctas) + ctas // self.schedule.cta_group * (1 + self.schedule.scale_copier)
-
-    @property
-    def stored_rows(self) -> int:
-        """All that a warp stages at once: their parts in shared memory lie under each other."""
-        return staged_rows(self.problem, self.schedule) // self.units[0]
 
     def give_back(self, h: Handles) -> None:
         self.e.op("tile.free_sums", operands=[h.sums])
@@ -226,6 +220,7 @@ class TensorConsumer(Producer, Consumer):
         """Takes the sums, some columns at a time, and writes results."""
         e, s = self.e, self.schedule
         slot = self.slot(h)
+        h.result_cursor = self.result_cursor()
         if s.promote:
             self.promoting(h, slot)
         else:
@@ -239,8 +234,7 @@ class TensorConsumer(Producer, Consumer):
                     for column, taken in self.taking(h, slot, parts):
                         with nullcontext() if own is None else e.region("tile.when", [own]):
                             self.epilogue(h, taken, w.m0, self.from_column(w, column))
-        if s.epilogue == "bulk":
-            e.op("tile.drain")
+        self.drain()
 
     def hold(self) -> list[ir.Value]:
         """What the body reads, for all parts of all tiles: what is the same everywhere is read now, and no part waits

@@ -151,6 +151,8 @@ class SharedPlan:
         if schedule.epilogue == "bulk":
             row = problem.result.element.bytes(staged_columns(problem, schedule))
             wanted.append(Buffer("C", staged_rows(problem, schedule) * row, turns(problem, schedule), TILE_ALIGN))
+        if schedule.adds == "loaded":
+            wanted.append(Buffer("C_barriers", BARRIER_BYTES, result_boxes(problem, schedule)[1], BARRIER_BYTES))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:
@@ -217,6 +219,24 @@ def converted_columns(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     by_parts, along_n = problem.family.sums_in == "tensor" and not schedule.promote, units(problem, schedule)[1]
     return along_n * taken_columns(problem, schedule.tile[1] // along_n, 0) if by_parts else schedule.tile[1]
+
+
+def box_rows(problem: Problem, schedule: Schedule) -> int:
+    """Rows of a box of the result that one bulk copy writes: those of a wave; where sums come out of tensor memory, all
+    that a warp stages at once, as their parts in shared memory lie under each other."""
+    if problem.family.sums_in == "tensor":
+        return staged_rows(problem, schedule) // units(problem, schedule)[0]
+    return problem.family.wave
+
+
+def result_boxes(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Boxes of the result that a warpgroup, or warp, has of a tile, and how many of them have room."""
+    assert schedule.tile is not None
+    swizzle = schedule.swizzle_c or max(problem.target.swizzles)
+    along_m, along_n = units(problem, schedule)
+    box = along_m * along_n * box_rows(problem, schedule) * (swizzle * 8 // problem.result.element.bits)
+    room = staged_rows(problem, schedule) * staged_columns(problem, schedule)
+    return schedule.tile[0] * schedule.tile[1] // box, room // box
 
 
 TENSOR_COLUMNS = 512

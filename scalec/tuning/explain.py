@@ -314,6 +314,8 @@ def _scale_copier(problem: Problem, chosen: Schedule) -> str:
 def _epilogue(problem: Problem, chosen: Schedule) -> str:
     if chosen.epilogue == "bulk":
         told = f"{problem.result.name} leaves through shared memory by tensor copies"
+        if chosen.adds == "loaded":
+            told += ", and what is there comes by them while a tile is multiplied"
         return told + (
             f"; {problem.rhs.name}'s rows come permuted, for threads to have four adjacent columns"
             if chosen.permute_n

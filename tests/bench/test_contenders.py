@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scalec.abi import KernelSpec
-from scalec.bench.contenders import BLOCK, FAST, SLOW, TENSORWISE, contenders
+from scalec.bench.contenders import BLOCK, FAST, IN_PLACE, SLOW, TENSORWISE, TWO_KERNELS, contenders
 from scalec.bench.contraction import contraction
 from scalec.bench.suites import BF16, BLOCK_FP8, BLOCK_FP8_COL, BOTH_FP8, ROW_FP8
 from scalec.compiler import compile_source
@@ -24,7 +24,11 @@ def spec(source: str, dims: dict[str, int]) -> KernelSpec:
     [
         (BLOCK_FP8, [BLOCK, TENSORWISE]),
         (BLOCK_FP8_COL, [BLOCK, TENSORWISE]),
-        (BOTH_FP8, ["torch._scaled_mm 1x128 by 1x128 (cuBLASLt)", TENSORWISE]),
+        (BOTH_FP8, [IN_PLACE, TWO_KERNELS, "torch._scaled_mm 1x128 by 1x128 (cuBLASLt)", TENSORWISE]),
+        (BOTH_FP8.replace(":f32 +=", ":f32 ="), ["torch._scaled_mm 1x128 by 1x128 (cuBLASLt)", TENSORWISE]),
+        (BOTH_FP8.replace(":f32 +=", " +="), ["torch._scaled_mm 1x128 by 1x128 (cuBLASLt)", TENSORWISE]),
+        (ROW_FP8.replace(" =", ":f32 +="), ["torch._scaled_mm rows", TENSORWISE]),
+        (BF16.replace(" =", ":f32 +="), [IN_PLACE, TWO_KERNELS, "torch.mm (cuBLASLt)"]),
         (ROW_FP8, ["torch._scaled_mm rows", TENSORWISE]),
         ("C[m,n] = A[m,k]@B[n,k] scale(tensor,tensor)", ["torch._scaled_mm tensor (cuBLASLt)"]),
         (BF16, ["torch.mm (cuBLASLt)"]),
@@ -48,6 +52,13 @@ def test_tensorwise_is_the_better_of_both_accumulations_and_only_timed():
     assert not found[TENSORWISE].checked
     assert list(found[BLOCK].variants) == [""]
     assert found[BLOCK].checked
+
+
+def test_what_adds_is_of_several_algorithms_and_compared_as_a_sum():
+    found = contenders(spec(BOTH_FP8, DIMS), DIMS)
+    assert [contender.adds for contender in found.values()] == [True, True, False, False]
+    assert len(found[IN_PLACE].variants) == 8
+    assert found[IN_PLACE].checked
 
 
 def test_what_the_contraction_is():

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from scalec.bench.contenders import Contender
+from scalec.bench.contenders import IN_PLACE, TWO_KERNELS, Contender, NoSuchVariantError, contenders
 from scalec.bench.contraction import contraction, reference
 from scalec.bench.suites import BLOCK_FP8, BOTH_FP8
 from scalec.errors import ScalecError
@@ -79,3 +79,55 @@ def test_a_kernel_that_leaves_a_part_unwritten_is_wrong():
 
     with pytest.raises(ScalecError, match="is wrong at"):
         shape._check_ours(kernel, made, what, DIMS, inputs, product)
+
+
+def test_what_adds_is_compared_as_a_sum_and_its_result_restored():
+    _, _, inputs, product = data(BOTH_FP8)
+    (c,) = inputs.outputs.values()
+    c *= product.std()
+    before = c.clone()
+
+    def missing(_):
+        raise NoSuchVariantError
+
+    variants = {
+        "adds": lambda _: lambda: c.add_(product),
+        "writes": lambda _: lambda: c.copy_(product),
+        "none such": missing,
+    }
+    with pytest.warns(UserWarning, match=r"theirs \(writes\) is left out: its result is wrong") as warned:
+        found = shape.usable("theirs", Contender(variants, adds=True), inputs, product)
+    assert list(found) == ["adds"]
+    assert len(warned) == 1
+    assert torch.equal(c, before)
+
+
+@pytest.mark.parametrize("m", [8, 5])
+def test_two_kernels_add(m, monkeypatch):
+    """Rows that torch's kernel refuses are padded; what is added is the rest."""
+    dims = DIMS | {"m": m}
+    made = spec(BOTH_FP8, dims)
+    inputs, what = inputs_of.make_inputs(made, dims, 3, device="cpu"), contraction(made, dims)
+    assert what is not None
+    product = reference(what, inputs)
+
+    def scaled_mm(a, b, *, scale_a, scale_b, out_dtype, **_):
+        assert (len(a) % 4, scale_a.stride(0), scale_b.stride(1)) == (0, 1, 1)
+        left = a.float() * scale_a.repeat_interleave(128, 1)[:, : a.shape[1]]
+        return (left @ (b.float() * scale_b.repeat_interleave(128, 0)[: b.shape[0]])).to(out_dtype)
+
+    monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
+    contender = contenders(made, dims)[TWO_KERNELS]
+    assert shape.usable("theirs", contender, inputs, product)[""] < 1e-9
+
+
+def test_a_library_that_cannot_be_called_is_warned_of_once(monkeypatch):
+    made, _, inputs, product = data(BOTH_FP8)
+
+    def adding(*_):
+        raise ScalecError("no such library")
+
+    monkeypatch.setattr("scalec.bench.cublaslt.adding", adding)
+    with pytest.warns(UserWarning, match="no such library") as warned:
+        assert shape.usable(IN_PLACE, contenders(made, DIMS)[IN_PLACE], inputs, product) == {}
+    assert len(warned) == 1

@@ -26,6 +26,7 @@ from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator import (
     sm90_goes_faults,
+    sm90_loaded_faults,
     sm90_turns_faults,
     sm100_copier_faults,
     sm100_faults,
@@ -39,13 +40,9 @@ SEEDS = range(3)
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with tile=128x128x128, cluster=1x2, stages=4, scale_path=bulk"
 THREAD = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with tile=128x64x128, cluster=1x1, stages=3, scale_path=thread"
 BF16 = "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=128x64x64, cluster=2x1, stages=4, warpgroups=2"
-SIZES_90 = {
-    FP8: (140, 136, 1024),
-    THREAD: (200, 136, 512),
-    BF16: (300, 136, 320),
-    **sm90_turns_faults.SIZES,
-    **sm90_goes_faults.SIZES,
-}
+SM90 = (sm90_turns_faults, sm90_goes_faults, sm90_loaded_faults)
+SIZES_90 = {FP8: (140, 136, 1024), THREAD: (200, 136, 512), BF16: (300, 136, 320)}
+SIZES_90 |= {program: sizes for made in SM90 for program, sizes in made.SIZES.items()}
 
 
 FAULTS_90 = [
@@ -147,7 +144,6 @@ FAULTS_90 = [
 ]  # fmt: skip
 
 SM100 = (sm100_faults, sm100_pair_faults, sm100_copier_faults, sm100_warpgroups_faults)
-SM90 = (sm90_turns_faults, sm90_goes_faults)
 FAULTS = [*FAULTS_90, *(f for made in (*SM90, *SM100, sm120_faults) for f in made.FAULTS)]
 SIZES_100 = {program: sizes for made in SM100 for program, sizes in made.SIZES.items()}
 SIZES = {**SIZES_90, **SIZES_100, **sm120_faults.SIZES}
@@ -186,7 +182,8 @@ def outcome(program: str, ptx: str, seed: int) -> str:
     arguments, (out,) = upload(device, changed.spec, values, {"m": m, "n": n, "k": k})
     segment = device.memory.find(out.pointer)
     assert segment is not None
-    segment.data[:] = 0xFF
+    if not changed.spec.results[0].inout:
+        segment.data[:] = 0xFF
     try:
         changed(*arguments, out=out)
     except DeviceError as error:
@@ -216,6 +213,8 @@ NAMES = [
     "partials",
     "short turns",
     "goes",
+    "loaded",
+    "loaded panel",
     "tensor",
     "rounds",
     "direct",

@@ -40,3 +40,33 @@ def test_fp8_sums(torch, guarded, schedule: str) -> None:
     (a, b, *_), _, _ = quantised(torch, m, n, k)
     got = run_twice(torch, kernel, guarded, (m, n), torch.float32, a, b)
     assert diff(got, a.double() @ b.double().t()) < (1e-5 if schedule == "promote=0" else 1e-7)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "tile=128x128x128",
+        "tile=128x128x128, panels=1, staged=1",
+        "tile=256x128x128, panels=2, staged=1",
+        "tile=256x64x128, staged=1",
+        "tile=128x96x128, panels=2, staged=1, cluster=1x1",
+        "tile=192x64x128, unroll=2, cluster=4x1",
+    ],
+)
+def test_loaded_results(torch, guarded, schedule: str) -> None:
+    """What is there comes while a tile is multiplied; the same sums, bit for bit, as copies add in memory."""
+    source = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128) with epilogue=bulk"
+    for m, n, k in [(300, 1040, 2048), (5000, 2112, 512)]:
+        (a, b, sa, sb), _, exact = quantised(torch, m, n, k)
+        start = (exact[0] @ exact[1].t()).std() * torch.randn(m, n, device="cuda")
+        results = []
+        for way in ("loaded", "loaded", "memory"):
+            kernel = scalec.compile(f"{source}, {schedule}, adds={way}", dims={"n": n, "k": k})
+            out, intact = guarded((m, n), torch.float32)
+            out.copy_(start)
+            kernel(a, b, sa, sb, out=out)
+            torch.cuda.synchronize()
+            assert intact(), "bytes outside the result were written"
+            results.append(out.clone())
+        assert all(torch.equal(results[0], other) for other in results[1:])
+        assert diff(results[0], exact[0] @ exact[1].t() + start.double()) < 1e-7

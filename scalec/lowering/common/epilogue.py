@@ -267,13 +267,23 @@ class Staging:
 
     def put(self, s: State, fragment: Any, load: Load) -> None:
         """Rounds what is loaded, and stores it."""
-        quarter = self.width // 2  # registers of a thread for a box's rows
         narrow = _stage_wide if self.bits == 32 else _stage_narrow
+        for registers, above in self._waves(fragment, load):
+            (_stage if by_matrix(s, self.bits) else narrow)(s, registers, self, above)
+
+    def _waves(self, fragment: Any, load: Load) -> Iterator[tuple[list[Any], int]]:
+        """Each wave's registers of a load, and how far below this lane's first elements they are staged."""
+        quarter = self.width // 2  # registers of a thread for a box's rows
         for i, wave in enumerate(load.waves):
             box, within = divmod(i * self.rows, self.tall)
             above = (box * self.tall * self.columns // self.width + within) * self.pitch + load.above
-            registers = fragment.waves[wave][load.boxes.start * quarter : load.boxes.stop * quarter]
-            (_stage if by_matrix(s, self.bits) else narrow)(s, registers, self, above)
+            yield fragment.waves[wave][load.boxes.start * quarter : load.boxes.stop * quarter], above
+
+    def pairs(self, s: State, fragment: Any, load: Load) -> Iterator[tuple[ir.Value, int, list[Any]]]:
+        """Where each two adjacent elements of 32 bits of a load are staged: an address, bytes below it, their
+        registers."""
+        for registers, above in self._waves(fragment, load):
+            yield from _wide_pairs(s, registers, self, above)
 
     def place(self, s: State, across: int, above: int) -> ir.Value:
         """Where this lane stages elements `across` bytes along a box's row and `above` bytes below its first."""
@@ -385,13 +395,18 @@ def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
 
 def _stage_wide(s: State, registers: list[Any], to: Staging, above: int) -> None:
     """Likewise of 32 bits, pair by pair: eight columns are two chunks, and rows of a warp lie in different banks."""
-    b = s.b
+    for address, below, pair in _wide_pairs(s, registers, to, above):
+        s.b.asm(f"st.shared.v2.f32 [$0 + {below}], {{$1, $2}};", [], [address, *(r.get() for r in pair)])
+
+
+def _wide_pairs(s: State, registers: list[Any], to: Staging, above: int) -> Iterator[tuple[ir.Value, int, list[Any]]]:
+    """The pairs of a wave, each with where it is staged: an address, and bytes below it."""
     for g in range(len(registers) // 4):
         box, column = divmod(8 * g, to.width)
         address = to.place(s, 4 * column, above + box * to.tall * to.pitch)
         for half in (0, 1):
-            pair = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-            b.asm(f"st.shared.v2.f32 [$0 + {8 * half * to.pitch}], {{$1, $2}};", [], [address, *pair])
+            first = 4 * g + 2 * half
+            yield address, 8 * half * to.pitch, registers[first : first + 2]
 
 
 def _stage_narrow(s: State, registers: list[Any], to: Staging, above: int) -> None:

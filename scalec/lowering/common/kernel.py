@@ -14,6 +14,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     parts,
     promote,
     quantize,
+    results,
     scale_bytes,
     stream,
     turns,

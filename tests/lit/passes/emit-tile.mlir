@@ -518,3 +518,46 @@
 // HELD: "tile.take"({{.*}}) {apart = 128 : i64, column = 0 : i64}
 // HELD: "tile.take"({{.*}}) {apart = 128 : i64, column = 32 : i64}
 // HELD: "tile.promote"({{.*}}column = 0 : i64
+
+// f32 results that are loaded while a tile is multiplied: a warp of the producers' loads as many boxes as have room, those
+// of the next tile once it has stored this one's; consumers add their sums in place.
+// RUN: scalec compile 'C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)' --dim n=7168,k=2048 --schedule tile=128x96x128,panels=2,adds=loaded --emit tile | filecheck %s --check-prefix=LOADED
+// LOADED: %[[C:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 128, 64>, f32, 128 : i64, 1 : i64>
+// LOADED: %[[RING:.*]] = "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 1 : i64
+// LOADED: "tile.role"
+// LOADED: %[[SUM:.*]] = "tile.fragment"
+// LOADED: %[[AT:.*]] = "tile.cursor"() {depth = 2 : i64}
+// LOADED: "tile.tiles"
+// LOADED: "tile.promote"
+// LOADED: "tile.wait"(%[[RING]], %[[AT]])
+// LOADED-NEXT: "tile.add_loaded"(%[[SUM]], %[[C]], %{{.*}}, %[[RING]], %[[AT]]) {index = 0 : i64}
+// LOADED-NEXT: "tile.advance"(%[[AT]])
+// LOADED: "tile.add_loaded"{{.*}} {index = 1 : i64}
+// LOADED: "tile.add_loaded"{{.*}} {index = 2 : i64}
+// LOADED-NEXT: "tile.advance"(%[[AT]])
+// LOADED-NEXT: }) {cluster
+// LOADED-NEXT: }) {label = "consumer"
+// LOADED: "tile.warp"
+// LOADED: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
+// LOADED: %[[IN:.*]] = "tile.cursor"() {depth = 2 : i64}
+// LOADED-NEXT: %[[OUT:.*]] = "tile.cursor"() {depth = 2 : i64}
+// LOADED-NEXT: "tile.advance"(%[[OUT]])
+// LOADED-NEXT: "tile.advance"(%[[OUT]])
+// LOADED-NEXT: "tile.tiles"
+// LOADED: "tile.await_stores"() {pending = 1 : i64}
+// LOADED-NEXT: "tile.expect"(%[[RING]], %[[IN]]) {bytes = 16384 : i64}
+// LOADED-NEXT: "tile.load_result"(%{{.*}}, %[[C]], %[[RING]], %[[IN]], {{.*}}) {index = 0 : i64, tile = array<i64: 128, 96>}
+// LOADED-NEXT: "tile.advance"(%[[IN]])
+// LOADED-NEXT: "tile.await_stores"() {pending = 0 : i64}
+// LOADED: "tile.load_result"{{.*}} {index = 1 : i64
+// LOADED: "tile.acquire"(%[[RING]], %[[OUT]])
+// LOADED-NEXT: "tile.store_result"(%[[C]], %{{.*}}, %[[OUT]], {{.*}}) {index = 0 : i64, tile = array<i64: 128, 96>}
+// LOADED-NEXT: "tile.advance"(%[[OUT]])
+// LOADED-NEXT: "tile.await_stores"() {pending = 0 : i64}
+// LOADED: "tile.load_result"{{.*}} {index = 2 : i64
+// LOADED: "tile.store_result"{{.*}} {index = 1 : i64
+// LOADED-NEXT: "tile.advance"(%[[OUT]])
+// LOADED-NEXT: "tile.acquire"(%[[RING]], %[[OUT]])
+// LOADED-NEXT: "tile.store_result"{{.*}} {index = 2 : i64
+// LOADED: "tile.await_stores"() {pending = 0 : i64}
+// LOADED-NEXT: }) {count = 1 : i64, elected = 1 : i64, index = 3 : i64}

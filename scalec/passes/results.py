@@ -1,0 +1,46 @@
+"""What a program adds to a result that is there, and whether it can be loaded while a tile is multiplied."""
+
+from __future__ import annotations
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.problem import EpilogueInput, Problem
+from scalec.passes.resources import producer_warpgroups, scale_warps, threaded, turns
+from scalec.passes.warp_specialize import WARPS
+
+RESULT_WARP = WARPS - 1
+"""The producer warpgroup's warp that loads and stores results: others issue copies, products, and copies of scales."""
+
+
+def added_input(problem: Problem, schedule: Schedule) -> EpilogueInput | None:
+    """The result itself, where the last thing that the body does is to add it, in f32, and bulk copies store it."""
+    if schedule.epilogue != "bulk" or not problem.result.inout or problem.result.element.name != "f32":
+        return None
+    body = problem.epilogue.body.blocks[0]
+    last = body.operations[len(body.operations) - 1].operands[0]
+    mine = next((x for x in problem.inputs if x.name == problem.result.name), None)
+    if mine is None or last.owner.name != "arith.addf" or len(list(last.uses)) != 1:
+        return None
+    read = body.arguments[mine.view]
+    return mine if list(last.owner.operands).count(read) == 1 and len(list(read.uses)) == 1 else None
+
+
+def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
+    """Why the result that is there cannot be loaded beside the products, "" where it can."""
+    result = problem.result.name
+    if schedule.epilogue != "bulk":
+        return "epilogue=direct takes no result through shared memory"
+    if added_input(problem, schedule) is None:
+        return f"the last step of the program does not add f32 sums to {result}"
+    if (schedule.split or 1) > 1 or schedule.stream_k:
+        field = "stream_k = 1" if schedule.stream_k else f"split = {schedule.split}"
+        return f"{field}: which CTA adds a tile's sums to {result} shows when its products are done"
+    if turns(problem, schedule) > 1:
+        return f"consumers=pingpong: one warp loads and stores the tiles of {result} one after the other"
+    if problem.family.sums_in == "tensor" and not schedule.promote:
+        return "sums come out of tensor memory by parts, of which shared memory has room for one"
+    first, count = scale_warps(problem, schedule)
+    sides = (problem.lhs, problem.rhs)
+    busy = producer_warpgroups(problem, schedule) == 1 and any(threaded(problem, x, schedule) for x in sides)
+    if busy and first <= RESULT_WARP < first + count:
+        return f"threads bring scales, and no warp is left that could load and store {result}"
+    return ""

@@ -1,0 +1,80 @@
+"""f32 results that are loaded while their tile is multiplied, added to, and stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec.compiler import compile_source
+from scalec.errors import ScheduleError
+from tests.emulator.running import run_on
+
+FINE = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)"
+BLOCKS = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)"
+BF16 = "C[m,n]:f32 += A[m,k]@B[n,k]"
+BODY = "C[m,n]:f32 += alpha * gelu(A[m,k]@B[n,k] + b[n]) * r[m]"
+
+# target, program, schedule, (m, n, k): several tiles for each of the four CTAs that run at once, tails along M and N
+CASES: dict[str, tuple[str, str, str, tuple[int, int, int]]] = {
+    "one tile": ("sm_90a", FINE, "tile=128x128x128, cluster=1x1", (100, 120, 512)),
+    "all of a tile": ("sm_90a", FINE, "tile=128x64x128", (300, 264, 512)),
+    "two CTAs of a cluster": ("sm_90a", FINE, "tile=64x64x128, cluster=1x2", (321, 328, 512)),
+    "one panel": ("sm_90a", FINE, "tile=64x128x128, panels=1, staged=1, cluster=1x1", (321, 264, 512)),
+    "panels, no whole rounds": ("sm_90a", BF16, "tile=64x128x64, panels=3, staged=1, cluster=2x1", (321, 392, 192)),
+    "two waves, of which one has room": ("sm_90a", BF16, "tile=256x64x64, staged=1, cluster=1x1", (600, 136, 192)),
+    "two waves": ("sm_90a", BF16, "tile=128x32x64, warpgroups=1, cluster=1x1", (600, 72, 192)),
+    "two waves by three panels": ("sm_90a", BF16, "tile=256x128x64, panels=3, staged=1", (600, 264, 128)),
+    "narrow boxes": ("sm_90a", BF16, "tile=128x64x64, swizzle_c=64", (300, 136, 192)),
+    "the narrowest": ("sm_90a", BF16, "tile=64x24x64, swizzle_c=32, cluster=1x1", (300, 136, 192)),
+    "an expression": ("sm_90a", BODY, "tile=128x64x64", (300, 136, 192)),
+    "warps": ("sm_120a", BF16, "tile=64x64x64, epilogue=bulk", (300, 136, 192)),
+    "warps, by panels": ("sm_120a", BLOCKS, "tile=128x64x128, warps=8x1, panels=1, staged=1", (300, 136, 512)),
+    "tensor memory": ("sm_100a", BLOCKS, "tile=128x64x128, cluster=1x1", (700, 136, 512)),
+    "tensor memory, two warpgroups": ("sm_100a", FINE, "tile=128x128x128, warpgroups=2", (700, 264, 512)),
+    "tensor memory, two CTAs": (
+        "sm_100a", BLOCKS, "tile=128x128x128, cta_group=2, cluster=2x1, staged=1", (900, 264, 512)),
+    "tensor memory, dynamic": ("sm_100a", BLOCKS, "tile=128x64x128, scheduler=dynamic", (700, 136, 512)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sums(case: str) -> None:
+    target, program, schedule, (m, n, k) = CASES[case]
+    dims, source = {"m": m, "n": n, "k": k}, f"{program} with adds=loaded, {schedule}"
+    ran = run_on(source, dims, ("n", "k"), m + k, 1e-6, target=target, times=2)
+    assert "adds=loaded" in ran.kernel.spec.schedule
+    assert "epilogue=bulk" in ran.kernel.spec.schedule
+    assert "cp.reduce" not in ran.kernel.ptx
+    assert "ld.global.v2.f32" not in ran.kernel.ptx
+
+
+def test_what_is_not_decided() -> None:
+    """All of a tile has room where panels are not asked for; copies add in memory unless asked to load."""
+    dims = {"n": 7168, "k": 2048}
+    assert "panels=1, adds=memory" in compile_source(f"{FINE} with tile=128x128x128", "sm_90a", dims).spec.schedule
+    loaded = compile_source(f"{FINE} with tile=128x128x128, adds=loaded", "sm_90a", dims).spec.schedule
+    assert "epilogue=bulk, staged=0, panels=0, adds=loaded" in loaded
+    assert "adds=memory" in compile_source("C[m,n] = A[m,k]@B[n,k]", "sm_90a", dims).spec.schedule
+
+
+@pytest.mark.parametrize(
+    ("program", "fields", "reason"),
+    [
+        (FINE, "epilogue=direct", "takes no result through shared memory"),
+        (FINE, "split=2", "split = 2: which CTA"),
+        (FINE, "stream_k=1", "stream_k = 1: which CTA"),
+        (FINE, "consumers=pingpong, tile=64x64x128", "consumers=pingpong: one warp"),
+        (FINE, "scale_path=thread", "no warp is left"),
+        (FINE.replace("+=", "="), "epilogue=bulk", "does not add f32 sums to C"),
+        ("C[m,n] += A[m,k]@B[n,k]", "epilogue=bulk", "does not add f32 sums to C"),
+    ],
+)
+def test_refused(program: str, fields: str, reason: str) -> None:
+    with pytest.raises(ScheduleError) as refused:
+        compile_source(f"{program} with adds=loaded, {fields}", "sm_90a", {"n": 512, "k": 1024})
+    assert reason in str(refused.value)
+
+
+def test_parts_of_tensor_memory_are_refused() -> None:
+    with pytest.raises(ScheduleError) as refused:
+        compile_source(f"{BF16} with adds=loaded", "sm_100a", {"n": 512, "k": 1024})
+    assert "by parts" in str(refused.value)
