@@ -7,6 +7,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
 from scalec.passes.resources import converted_columns, copied_columns, path_of_scales, stages_that_fit, turns, units
+from scalec.passes.results import no_loaded_result
 from scalec.targets import PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
@@ -19,7 +20,7 @@ class ChooseSwizzle:
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
     are staged in shared memory and leave by bulk copy where that is known to be worth it (`worth_staging`), the copy's
     alignment is known to hold and three stages still fit; otherwise registers are stored directly and there is no
-    `swizzle_c` (0). Copies add in memory: nobody has measured where what is there had better be loaded.
+    `swizzle_c` (0). What results are added to is loaded where K is short (LOADED_K), else copies add in memory.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->
@@ -35,6 +36,8 @@ class ChooseSwizzle:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
         epilogue = schedule.epilogue
+        if schedule.adds is None:
+            schedule = schedule.with_fields(adds="loaded" if worth_loading(problem, schedule) else "memory")
         beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem, schedule))
         plan = staging(problem, beside.with_fields(epilogue="bulk"))
         if epilogue is None:
@@ -50,7 +53,6 @@ class ChooseSwizzle:
             swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(schedule), schedule.tile[2]),
             swizzle_c=widest(problem.target.swizzles, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
-            adds=schedule.adds or "memory",
         )
 
 
@@ -72,13 +74,32 @@ def worth_staging(problem: Problem, plan: Schedule) -> bool:
     return problem.result.element.bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
 
 
+LOADED_K = 1024
+"""K up to which what results are added to is loaded. H200, 2026-11-22, FP8 1x128 by 1x128, times as long as copies that
+add in memory, which L2 does at 1.1 TB/s: 0.70 to 0.74 at K = 512 (seven tiles), 1.03 to 1.1 and more from 1536 on; up
+to 970 what is read and written takes longer than the products (predicted)."""
+
+
+def worth_loading(problem: Problem, schedule: Schedule) -> bool:
+    """Whether results are known to be added sooner to what was loaded than in memory."""
+    short = problem.k.size is not None and problem.k.size <= LOADED_K and problem.family.kernel == "shared"
+    if not short or schedule.epilogue == "direct" or no_bulk_epilogue(problem, schedule):
+        return False
+    beside = schedule.with_fields(epilogue="bulk", scale_path=schedule.scale_path or path_of_scales(problem, schedule))
+    plan = staging(problem, beside.with_fields(adds="loaded"))
+    return not no_loaded_result(problem, plan) and stages_that_fit(problem, plan) >= STAGES_BESIDE_STAGING
+
+
 def staging(problem: Problem, schedule: Schedule) -> Schedule:
     """The schedule, which stores by bulk copies, with `staged` and `panels`.
 
     Wide elements leave by PANELS panels of a wave, where it has more. Else all waves are staged at once (0) where that
     costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied. Where
-    what is there is loaded, more of it is on its way while a tile is multiplied the more has room: no panels.
+    what is there is loaded, more of it is on its way while a tile is multiplied the more has room: all, or as many
+    panels as leave three stages.
     """
+    if schedule.adds == "loaded" and schedule.panels is None and schedule.staged is None:
+        return _ahead(problem, schedule)
     wide = problem.result.element.bits > STAGED_BITS
     panels, staged = schedule.panels, schedule.staged
     if panels is None:
@@ -97,6 +118,15 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
         for epilogue, staged in (("bulk", 0), ("bulk", 1), ("direct", 0))
     )
     return schedule.with_fields(panels=0, staged=0 if all_ >= min(one, none) else 1)
+
+
+def _ahead(problem: Problem, schedule: Schedule) -> Schedule:
+    """With as much room for what is loaded as leaves STAGES_BESIDE_STAGING stages, or with the least."""
+    row = staged_row(problem, schedule)
+    most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
+    plans = [schedule.with_fields(staged=0, panels=0), schedule.with_fields(staged=1, panels=0)]
+    plans += [schedule.with_fields(staged=1, panels=n) for n in range(most - 1, 0, -1)]
+    return next((p for p in plans if stages_that_fit(problem, p) >= STAGES_BESIDE_STAGING), plans[-1])
 
 
 def widest(swizzles: tuple[int, ...], row: int) -> int:

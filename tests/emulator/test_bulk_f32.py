@@ -33,7 +33,8 @@ REDUCE = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
 
 def text(name: str, schedule: str = "") -> str:
     source, given = PROGRAMS[name], schedule.format(k=128 if "scale" in PROGRAMS[name] else 64)
-    return source + (", " if " with " in source else " with ") + ", ".join(x for x in ("epilogue=bulk", given) if x)
+    fields = ("epilogue=bulk", "adds=memory", given)
+    return source + (", " if " with " in source else " with ") + ", ".join(x for x in fields if x)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scalec import compiler
 from scalec.compiler import compile_source
 from scalec.errors import ScheduleError
 from tests.emulator.running import run_on
@@ -78,3 +79,23 @@ def test_parts_of_tensor_memory_are_refused() -> None:
     with pytest.raises(ScheduleError) as refused:
         compile_source(f"{BF16} with adds=loaded", "sm_100a", {"n": 512, "k": 1024})
     assert "by parts" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "k", "fields", "adds"),
+    [
+        ("sm_90a", 512, {}, "loaded"),
+        ("sm_90a", 1024, {}, "loaded"),
+        ("sm_90a", 1536, {}, "memory"),
+        ("sm_90a", None, {}, "memory"),
+        ("sm_90a", 512, {"split": "2"}, "memory"),
+        ("sm_90a", 512, {"scale_path": "thread"}, "memory"),
+        ("sm_90a", 512, {"epilogue": "direct"}, "memory"),
+        ("sm_90a", 512, {"tile": "256x128x128", "stages": "3"}, "loaded"),
+        ("sm_120a", 512, {}, "memory"),
+    ],
+)
+def test_results_are_loaded_where_k_is_short(target: str, k: int | None, fields: dict[str, str], adds: str) -> None:
+    dims = {"m": 4096, "n": 7168} | ({"k": k} if k else {})
+    chosen, _ = compiler.decide("C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)", target, dims, fields)
+    assert chosen.adds == adds

@@ -8,10 +8,11 @@
 #mn = affine_map<(m, n, k) -> (m, n)>
 
 // CHECK-LABEL: func.func @large
-// CHECK-SAME: cluster = array<i64: 1, 2>
+// CHECK-SAME: cluster = array<i64: 2, 1>
 // CHECK-SAME: cta_group = 1 : i64
+// CHECK-SAME: mma_n = 128 : i64
 // CHECK-SAME: promote = 128 : i64
-// CHECK-SAME: tile = array<i64: 256, 128, 128>
+// CHECK-SAME: tile = array<i64: 128, 256, 128>
 // PAIR-LABEL: func.func @large
 // PAIR-SAME: cluster = array<i64: 2, 1>, cta_group = 2 : i64
 // PAIR-SAME: tile = array<i64: 128, 256, 128>
