@@ -18,8 +18,8 @@ def test_one_shape(invoke):
     title, header, row, *_ = result.stdout.splitlines()
     assert title == f"{FP8} on sm_90a: {LABEL}"
     assert header.split()[:4] == ["m", "n", "k", "tile"]
-    assert row.split()[:4] == ["4096", "7168", "2048", "256x128x128"]
-    for word in ("stages=", "cluster=1x2", "7 waves", "229424 bytes of 232448", "bound by tensor issue"):
+    assert row.split()[:4] == ["4096", "7168", "2048", "128x256x128"]
+    for word in ("stages=", "cluster=2x1", "7 waves", "bytes of 232448", "bound by tensor issue"):
         assert word in result.stdout
 
 

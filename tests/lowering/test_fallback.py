@@ -36,10 +36,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 @pytest.mark.parametrize("stage", STAGES[1:-1])
 def test_every_stage_is_that_of_the_kernel_that_is_shipped(slow: Callable[..., list[str]], stage: str) -> None:
-    slow("tile=256x128")
+    slow("tile=128x256")
     shipped = compile_source(FP8, dims=DIMS, until="nvvm")
     assert shipped.schedule is not None
-    assert shipped.schedule.tile == (128, 128, 128)
+    assert shipped.schedule.tile == (256, 64, 128)
     made = compile_source(FP8, dims=DIMS, until=stage)
     assert made.schedule == shipped.schedule
     assert made.texts[stage] == shipped.texts[stage]
@@ -51,12 +51,12 @@ def test_scale_is_as_the_front_end_built_it(slow: Callable[..., list[str]]) -> N
     assert asked == []
     slow("unroll=2")
     assert compile_source(FP8, dims=DIMS, schedule={"tile": "256x128x128"}).texts["scale"] != text  # what is decided
-    slow("tile=256x128")
+    slow("tile=128x256")
     assert compile_source(FP8, dims=DIMS).texts["scale"] == text
 
 
 def test_the_change_is_told(slow: Callable[..., list[str]]) -> None:
-    asked, told = slow("tile=256x128"), []
+    asked, told = slow("tile=128x256"), []
     made = compile_source(FP8, dims=DIMS, on_drop=told.append)
     assert made.spec is not None
     assert told == made.dropped == list(made.spec.dropped) == [Dropped(asked[0], "ptxas: 80 bytes spill stores")]
@@ -78,12 +78,12 @@ def test_a_guess_of_the_scheduler_costs_no_tile(slow: Callable[..., list[str]]) 
 def test_the_command_line_tells_it(
     slow: Callable[..., list[str]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow("tile=256x128")
+    slow("tile=128x256")
     command.compile_program(command.Request(FP8, "sm_90a", DIMS), ["tile"], None)
     out, err = capfd.readouterr()
-    assert "note: schedule swap=0, tile=256x128x128," in err
+    assert "note: schedule swap=0, tile=128x256x128," in err
     assert "is dropped: ptxas: 80 bytes spill stores" in err
-    assert "note: the kernel has schedule swap=0, tile=128x128x128," in err
+    assert "note: the kernel has schedule swap=0, tile=256x64x128," in err
     assert "tile.kernel" in out
     assert "note:" not in out
 
@@ -92,7 +92,7 @@ def test_fewer_blocks_in_an_iteration_where_few_registers_lack(slow: Callable[..
     slow("unroll=2", spilled=6)
     made = compile_source(FP8, dims=DIMS)
     assert made.schedule is not None
-    assert (made.schedule.tile, made.schedule.unroll) == ((256, 128, 128), 1)
+    assert (made.schedule.tile, made.schedule.unroll) == ((128, 256, 128), 1)
     slow("unroll=2", spilled=7)
     made = compile_source(FP8, dims=DIMS, schedule={"tile": "256x128x128"})  # nothing else is left to choose
     assert made.schedule is not None
