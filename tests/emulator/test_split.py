@@ -17,7 +17,7 @@ BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int]]] = {
     "promoted, parts of 3 and 2 blocks": ("sm_120a", f"{BLOCKS} with split=3", 3e-6, (70, 136, 1000)),
     "promoted, windows of parts": (
-        "sm_120a", f"{BLOCKS} with split=2, tile=64x64x128, scale_path=bulk", 3e-6, (65, 72, 2560)),
+        "sm_120a", f"{BLOCKS} with split=2, tile=64x64x128, scale_path=bulk", 3e-6, (65, 72, 1536)),
     "promoted, by threads, 1 and 2 blocks": (
         "sm_120a", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with split=4, scale_path=thread", 1e-7,
         (40, 72, 784)),
@@ -37,9 +37,9 @@ PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int]]] = {
     "packed words": (
         "sm_120a", "C[m,n] = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed, 128x128:ue8m0@blocked) with split=3", 3e-6,
         (40, 136, 640)),
-    "Hopper, promoted": ("sm_90a", f"{BLOCKS} with split=3, tile=128x64x128", 3e-6, (140, 136, 1000)),
+    "Hopper, promoted": ("sm_90a", f"{BLOCKS} with split=3, tile=128x64x128", 3e-6, (140, 72, 1000)),
     "Hopper, windows of parts": (
-        "sm_90a", f"{BLOCKS} with split=2, tile=64x64x128, scale_path=bulk, unroll=1", 3e-6, (65, 72, 2560)),
+        "sm_90a", f"{BLOCKS} with split=2, tile=64x64x128, scale_path=bulk, unroll=1", 3e-6, (65, 72, 1536)),
     "Hopper, unrolled": ("sm_90a", f"{BLOCKS} with split=2, tile=128x64x128, unroll=2", 3e-6, (100, 72, 1536)),
     "Hopper, by threads": (
         "sm_90a", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128) with split=4, scale_path=thread, tile=64x32x128", 1e-7,
@@ -54,11 +54,11 @@ PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int]]] = {
         3e-6, (140, 200, 640)),
     "tensor memory, tiles of scales": (
         "sm_100a", "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked, 1x32:ue8m0@blocked) with split=2, "
-        "tile=128x192x128, cluster=1x2", 1e-9, (200, 420, 896)),
+        "tile=128x192x128, cluster=1x2", 1e-9, (100, 420, 640)),
     "tensor memory, ones": ("sm_100a", "C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 with split=3", 1e-9, (40, 72, 1026)),
-    "tensor memory, promoted": ("sm_100a", f"{BLOCKS} with split=3, tile=128x64x128", 3e-6, (140, 136, 1000)),
+    "tensor memory, promoted": ("sm_100a", f"{BLOCKS} with split=3, tile=128x64x128", 3e-6, (140, 72, 1000)),
     "tensor memory, windows of parts": (
-        "sm_100a", f"{BLOCKS} with split=2, tile=128x64x128, scale_path=bulk", 3e-6, (65, 72, 2560)),
+        "sm_100a", f"{BLOCKS} with split=2, tile=128x64x128, scale_path=bulk", 3e-6, (65, 72, 1536)),
     "Hopper, accumulated": ("sm_90a", "C[m,n] += A[m,k] @ B[n,k] with split=2, tile=64x64x64", 3e-6, (70, 70, 256)),
 }  # fmt: skip
 
