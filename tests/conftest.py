@@ -8,6 +8,10 @@ import os
 os.environ["SCALEC_TUNING"] = "off"
 """What was measured here, or ships, is not to decide what a test expects; tests of the database name one."""
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""Read when numpy is first imported. pytest-xdist has a process for each core; threads of the emulator's small products
+only spin beside those: a tenth of the CPU time of tests/emulator/test_turns.py on two cores, 2026-11-22."""
+
 
 def pytest_collection_finish() -> None:
     """Leaves all that is there before the first test out of every later search for garbage: the modules and the tests,

@@ -21,16 +21,15 @@ from scalec.passes.resources import (
     Registers,
     SharedPlan,
     copied_columns,
-    most_scale_slots,
     no_bulk_scales,
     producer_warpgroups,
     register_file,
-    scale_copies,
     threads,
     turns,
     units,
 )
 from scalec.passes.results import no_loaded_result
+from scalec.passes.tensor_columns import most_scale_slots, scale_copies
 from scalec.passes.tiles import PAIR, cuts_result, no_swap
 from scalec.passes.warp_specialize import LEAST_COLUMNS, TENSOR, WARPS, shared_out, warps_for
 from scalec.targets import MAX_BOX, PADDED_ROW, Target

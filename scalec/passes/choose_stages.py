@@ -9,15 +9,8 @@ from scalec.passes.base import decide
 from scalec.passes.column_factors import factor_registers
 from scalec.passes.parts import k_blocks, no_unroll_of_parts, part_blocks
 from scalec.passes.problem import Problem
-from scalec.passes.resources import (
-    SharedPlan,
-    free_registers,
-    path_of_scales,
-    scale_slots,
-    stages_that_fit,
-    sums_slots,
-    units,
-)
+from scalec.passes.resources import SharedPlan, free_registers, path_of_scales, stages_that_fit, units
+from scalec.passes.tensor_columns import scale_slots, sums_slots
 from scalec.passes.warp_specialize import REGISTERS, UNROLL
 from scalec.targets import Target
 

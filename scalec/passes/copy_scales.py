@@ -6,7 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Problem
-from scalec.passes.resources import most_scale_slots, scale_copies
+from scalec.passes.tensor_columns import most_scale_slots, scale_copies
 from scalec.targets import Target
 
 COPIES = 0.75

@@ -29,8 +29,8 @@ from scalec.passes.resources import (
     threaded,
     turns,
     units,
-    word_rows,
 )
+from scalec.passes.tensor_columns import word_rows
 from scalec.passes.words import WordPlan
 from scalec.targets import ATOM
 

@@ -13,7 +13,8 @@ from scalec.passes.emit_frame import Handles, Side, Work
 from scalec.passes.emit_results import Results
 from scalec.passes.parts import part_blocks
 from scalec.passes.problem import Scale
-from scalec.passes.resources import WINDOW, word_rows
+from scalec.passes.resources import WINDOW
+from scalec.passes.tensor_columns import word_rows
 from scalec.passes.words import WordPlan
 
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two

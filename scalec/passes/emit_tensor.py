@@ -13,7 +13,7 @@ from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.emit_consumer import Consumer, Positions
 from scalec.passes.emit_frame import Handles, Side, Work
 from scalec.passes.emit_producer import Producer
-from scalec.passes.resources import (
+from scalec.passes.tensor_columns import (
     bare_sides,
     columns_beside,
     ones_columns,

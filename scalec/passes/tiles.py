@@ -16,10 +16,10 @@ from scalec.passes.resources import (
     register_file,
     stages_that_fit,
     staging_registers,
-    sums_slots,
     threads,
     units,
 )
+from scalec.passes.tensor_columns import sums_slots
 from scalec.passes.warp_specialize import REGISTERS, given_warpgroups, shared_out, turns_of, warpgroups_for, warps_for
 from scalec.targets import WARPGROUP, WAVES
 

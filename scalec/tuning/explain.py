@@ -18,16 +18,8 @@ from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
 from scalec.passes.choose_scheduler import choice
 from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.resources import (
-    SharedPlan,
-    no_bulk,
-    no_bulk_scales,
-    scale_copies,
-    scale_copy,
-    scale_slots,
-    scale_warps,
-    units,
-)
+from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy, scale_warps, units
+from scalec.passes.tensor_columns import scale_copies, scale_slots
 from scalec.passes.warp_specialize import PROMOTED_COLUMNS
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target

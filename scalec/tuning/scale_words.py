@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from scalec.ir.schedule import Schedule
 from scalec.passes.copy_scales import copier_for
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import scale_warps, word_rows
+from scalec.passes.resources import scale_warps
+from scalec.passes.tensor_columns import word_rows
 from scalec.passes.words import WordPlan, no_bulk_words
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,29 +45,29 @@ def run_quantised(
     target: str,
     settings: str = "",
     change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
+    *,
+    times: int = 2,
 ) -> Kernel:
     """Runs `program`, whose result is written `D[m,n]{}`: clean, two runs bit-equal, all bytes of the result and of its
     scales written and no others, both those of the reference's quantiser on what the same program gives in f32.
 
-    `change` may put a fault into the kernel.
+    `change` may put a fault into the kernel; `times` 1: one run.
     """
     element, g, second = parsed(result)
     tail = f" with {settings}" if settings else ""
-    plain = compile_(program.format(":f32") + tail, target, dims, fixed)
     kernel = change(compile_(program.format(f":{result}") + tail, target, dims, fixed))
-    with context.context():
-        values = dict(reference.make(build(program.format(":f32"), dims), dims, seed=seed))
-    spoil(values, dims)
-    (sums,), _ = launch(plain, target, values, dims, seed)
+    made, sums = in_f32(program.format(":f32"), tail, target, tuple(dims.items()), fixed, seed)
+    values = dict(made)
     if second:
         values["D_scale2"] = np.full((1, 1), SECOND, np.float32)
         sums = (sums * np.float32(1 / SECOND)).astype(np.float32)
     with np.errstate(all="ignore"):
         wanted = quantize(sums, element, [g])
     first, bytes_ = launch(kernel, target, values, dims, seed)
-    again, _ = launch(kernel, target, values, dims, seed + 100)
-    for a, b in zip(first, again, strict=True):
-        assert a.tobytes() == b.tobytes(), f"{dims}: two runs differ"
+    for turn in range(1, times):
+        again, _ = launch(kernel, target, values, dims, seed + 100 * turn)
+        for a, b in zip(first, again, strict=True):
+            assert a.tobytes() == b.tobytes(), f"{dims}: two runs differ"
     got, scales = first
     if ELEMENT_TYPES[element].bits < 8:
         got = unpack4(got.view(np.uint8), dims["n"])
@@ -84,6 +85,19 @@ def run_quantised(
     same(codes(found), codes(wanted.scales[0]), f"scales of {what}")
     same(codes(got), codes(wanted.values), what)
     return kernel
+
+
+@lru_cache(maxsize=16)
+def in_f32(
+    program: str, tail: str, target: str, sizes: tuple[tuple[str, int], ...], fixed: tuple[str, ...], seed: int
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Arguments of a program, and what it gives in f32: the same for all the results that tests quantise it to."""
+    dims = dict(sizes)
+    with context.context():
+        values = dict(reference.make(build(program, dims), dims, seed=seed))
+    spoil(values, dims)
+    (sums,), _ = launch(compile_(program + tail, target, dims, fixed), target, values, dims, seed)
+    return values, sums
 
 
 def compile_(source: str, target: str, dims: dict[str, int], fixed: tuple[str, ...]) -> Kernel:

@@ -52,14 +52,16 @@ def run_on(
     *,
     target: str = "sm_90a",
     times: int = 1,
+    sms: int = emulated.SMS,
     change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
 ) -> Ran:
     """Runs a program: clean, within `limit` of the reference in `diff` and MAX_ERROR of its largest value, all bytes of
     the result and no others written, no argument changed; `times` 2: bit-equal, whatever the order that two seeds give.
-    `change` puts a fault into the kernel.
+    `sms` CTAs run at once; `change` puts a fault into the kernel.
     """
     kernel = change(scalec.compile(source, target=target, dims={d: dims[d] for d in fixed}))
     device = emulated.EmulatedDevice(target)
+    device.sms, device.options = sms, replace(device.options, sms=sms)
     kernel.load(device)
     kernel.fixed = device
     with context.context():

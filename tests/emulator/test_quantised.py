@@ -45,7 +45,7 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
     program, result = {**EVERYWHERE, **BLACKWELL}[name]
     if "nvfp4" in program:  # rows of whole 16-byte units
         dims = {**dims, "k": -(-dims["k"] // 128) * 128}
-    run_quantised(program, result, dims, ("n", "k"), seed=len(name), target=target)
+    run_quantised(program, result, dims, ("n", "k"), seed=5, target=target, times=1 if dims["m"] == 40 else 2)
 
 
 @pytest.mark.parametrize(("target", "seed"), by_turns(["sm_90a", "sm_100a", "sm_120a"], 8))
@@ -63,7 +63,7 @@ def test_sizes_that_are_not_known(target: str, seed: int) -> None:
 def test_scales_of_no_block_are_zeros(target: str, tile: str, n: int, fixed: tuple[str, ...], layout: str) -> None:
     """Five or six blocks in words of four: what fills the last word up, stored with the block before it or alone."""
     result, dims = f"e4m3 scale(1x32:ue8m0@{layout})", {"m": 72, "n": n, "k": 64}
-    run_quantised(SIGMOID, result, dims, fixed, 2, target, f"tile={tile}")
+    run_quantised(SIGMOID, result, dims, fixed, 2, target, f"tile={tile}", times=1)
 
 
 # few rows are the columns of a tile, whose rows a block runs along: what result, on which targets a warp has its rows
