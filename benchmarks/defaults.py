@@ -55,6 +55,17 @@ def entries(path: Path) -> Iterator[Entry]:
         )
 
 
+def needed(entry: Entry, sources: set[str]) -> bool:
+    """Whether the compiler by itself takes another schedule than an entry's: not so where the costs have been fitted
+    anew since. Entries of programs that no file times are left alone."""
+    dims = {"m": entry.facts["at"], "n": entry.n, "k": entry.k}
+    for source in sources:
+        if compiler.program_key(source, entry.target, dims) == entry.program:
+            texts = compiler.decide(source, entry.target, dims, None, tuned=False)[0].texts()
+            return any(texts[name] != value for name, value in entry.schedule.items())
+    return True
+
+
 def _facts(data: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {**more, **{name: data[name] for name in ("gpu", "driver", "date", "commit")}}
 
@@ -68,7 +79,10 @@ def main(files: tuple[Path, ...], output: str) -> None:
         some = list(entries(path))
         click.echo(f"{path.name}: {len(some)} shapes where another schedule was faster", err=True)
         found = database.merge(found, some)
-    database.write(output, found)
+    sources = {json.loads(path.read_text())["expression"] for path in files}
+    gone = [e for e in database.merge(database.read(output), found) if not needed(e, sources)]
+    click.echo(f"{len(gone)} entries are the compiler's own choice by now", err=True)
+    database.write(output, found, gone=gone)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class ChooseSwizzle:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
-        epilogue = schedule.epilogue
+        tile, epilogue = schedule.tile, schedule.epilogue
         if schedule.adds is None:
             schedule = schedule.with_fields(adds="loaded" if worth_loading(problem, schedule) else "memory")
         beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem, schedule))
@@ -49,8 +49,8 @@ class ChooseSwizzle:
         return schedule.with_fields(
             staged=plan.staged if epilogue == "bulk" else 0,
             panels=plan.panels if epilogue == "bulk" else 0,
-            swizzle_a=operand_swizzle(problem, problem.lhs, schedule.tile[0], schedule.tile[2]),
-            swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(schedule), schedule.tile[2]),
+            swizzle_a=operand_swizzle(problem, problem.lhs, tile[0], tile[2]),
+            swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(schedule), tile[2]),
             swizzle_c=widest(problem.target.swizzles, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )

@@ -81,7 +81,7 @@ func.func @few_rows(%A: tensor<16x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>
 
 // M unknown counts as large.
 // CHECK-LABEL: func.func @unknown
-// CHECK-SAME: tile = array<i64: 256, 128, 128>
+// CHECK-SAME: tile = array<i64: 128, 256, 128>
 func.func @unknown(%A: tensor<?x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<?x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<?x7168xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"]} {
