@@ -54,8 +54,8 @@ def test_bench_of_other_programs(invoke, source):
     assert result.exit_code == 0, result.stderr
     (shape,) = json.loads(result.stdout)["shapes"]
     baseline = list(shape["contenders"])[1]
-    assert baseline.startswith("torch.")
-    assert set(shape["checks"]) == {"scalec", baseline}
+    assert baseline.startswith("cuBLASLt, C += in place" if source == BOTH_FP8 else "torch.")
+    assert {"scalec", baseline} <= set(shape["checks"])
 
 
 def test_bench_with_triton(invoke):
