@@ -137,7 +137,9 @@ def compile_source(
         slow: SlowKernelError | None = None
         while True:
             tried = given.with_fields(
-                unroll=attempt.unroll or given.unroll, scheduler=attempt.scheduler or given.scheduler
+                unroll=attempt.unroll or given.unroll,
+                scheduler=attempt.scheduler or given.scheduler,
+                adds=attempt.adds or given.adds,
             )
             schedules.write(function, tried)
             try:
@@ -171,11 +173,12 @@ def compile_source(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt decides beside the user: `unroll`, `scheduler`, registers that a tile must leave `spare`, and
-    whether the tuning database is asked."""
+    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, registers that a tile must leave `spare`,
+    and whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None
+    adds: str | None = None
     spare: int = 0
     tuned: bool = True
 
@@ -189,6 +192,8 @@ class Attempt:
         few = not slow.spilled or (bool(spilled.promote) and slow.spilled <= FEW)
         if given.unroll is None and (spilled.unroll or 1) > 1 and (few or given.tile is not None):
             return replace(self, unroll=1)
+        if given.adds is None and spilled.adds == "loaded":
+            return replace(self, unroll=None, adds="memory")
         if given.tile is not None:
             return None
         return replace(self, unroll=None, spare=made.free + max(made.step, slow.spilled))

@@ -20,6 +20,9 @@ Value = int | str | tuple[int, ...]
 MAX_SPLIT = 32
 """Parts of K that a tile may be split into."""
 
+MOST_PANELS = 16
+"""Panels of a staged wave that may have room."""
+
 PERMUTED = 16
 """Columns within which those of an accumulator may be permuted: of 8-bit results a thread then has four adjacent ones,
 a register full."""
@@ -180,7 +183,7 @@ class Schedule:
     unroll: int | None = _decided("1", _int(1, 16))
     epilogue: str | None = _decided("bulk", _choice("bulk", "direct"))
     staged: int | None = _decided("0", _int(0, 16))
-    panels: int | None = _decided("0", _int(0, 16))
+    panels: int | None = _decided("0", _int(0, MOST_PANELS))
     adds: str | None = _decided("loaded", _choice("memory", "loaded"))
     scheduler: str | None = _decided("static", _choice("static", "dynamic"))
     dependent: int | None = _decided("8", _int(0, 1 << 20))

@@ -7,7 +7,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.column_factors import factor_registers
-from scalec.passes.parts import k_blocks, no_unroll_of_parts, part_blocks
+from scalec.passes.parts import k_blocks, no_stream_k, no_unroll_of_parts, part_blocks
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan, free_registers, path_of_scales, stages_that_fit, units
 from scalec.passes.tensor_columns import scale_slots, sums_slots
@@ -41,7 +41,8 @@ class ChooseStages:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         if schedule.scale_path is None:
             schedule = schedule.with_fields(scale_path=path_of_scales(problem, schedule))
-        if schedule.stream_k and schedule.unroll is None:  # windows of shares are at least one iteration long
+        shares = schedule.stream_k and not no_stream_k(problem, schedule)  # check-schedule refuses others
+        if shares and schedule.unroll is None:  # windows of shares are at least one iteration long
             schedule = schedule.with_fields(unroll=unroll_of(problem, schedule))
         stages = schedule.stages or in_whole_rounds(
             problem, schedule, min(MAX_STAGES, stages_that_fit(problem, schedule))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import MOST_PANELS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
 from scalec.passes.resources import converted_columns, copied_columns, path_of_scales, stages_that_fit, turns, units
@@ -87,7 +87,8 @@ def worth_loading(problem: Problem, schedule: Schedule) -> bool:
         return False
     beside = schedule.with_fields(epilogue="bulk", scale_path=schedule.scale_path or path_of_scales(problem, schedule))
     plan = staging(problem, beside.with_fields(adds="loaded"))
-    return not no_loaded_result(problem, plan) and stages_that_fit(problem, plan) >= STAGES_BESIDE_STAGING
+    wanted = max(STAGES_BESIDE_STAGING, schedule.stages or 0)
+    return not no_loaded_result(problem, plan) and stages_that_fit(problem, plan) >= wanted
 
 
 def staging(problem: Problem, schedule: Schedule) -> Schedule:
@@ -121,12 +122,13 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
 
 
 def _ahead(problem: Problem, schedule: Schedule) -> Schedule:
-    """With as much room for what is loaded as leaves STAGES_BESIDE_STAGING stages, or with the least."""
+    """With as much room for what is loaded as leaves the stages decided, or STAGES_BESIDE_STAGING; or with the least."""
     row = staged_row(problem, schedule)
     most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
     plans = [schedule.with_fields(staged=0, panels=0), schedule.with_fields(staged=1, panels=0)]
-    plans += [schedule.with_fields(staged=1, panels=n) for n in range(most - 1, 0, -1)]
-    return next((p for p in plans if stages_that_fit(problem, p) >= STAGES_BESIDE_STAGING), plans[-1])
+    plans += [schedule.with_fields(staged=1, panels=n) for n in range(min(most - 1, MOST_PANELS), 0, -1)]
+    wanted = schedule.stages or STAGES_BESIDE_STAGING
+    return next((p for p in plans if stages_that_fit(problem, p) >= wanted), plans[-1])
 
 
 def widest(swizzles: tuple[int, ...], row: int) -> int:

@@ -99,6 +99,17 @@ def test_fewer_blocks_in_an_iteration_where_few_registers_lack(slow: Callable[..
     assert made.schedule.unroll == 1
 
 
+def test_results_are_added_in_memory_where_loading_them_spills(slow: Callable[..., list[str]]) -> None:
+    source, dims = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)", {"n": 4096, "k": 512}
+    asked = slow("adds=loaded")
+    made = compile_source(source, dims=dims, schedule={"tile": "256x96x128"})
+    assert made.schedule is not None
+    assert (made.schedule.adds, made.schedule.unroll) == ("memory", 2)
+    assert [("unroll=2" in a, "adds=loaded" in a) for a in asked] == [(True, True), (False, True), (True, False)]
+    with pytest.raises(SlowKernelError):  # what the user decided stays
+        compile_source(source, dims=dims, schedule={"tile": "256x96x128", "adds": "loaded"})
+
+
 def test_fewer_blocks_in_an_iteration_where_ptxas_serialises(slow: Callable[..., list[str]]) -> None:
     asked = slow("unroll=2", spilled=0)
     made = compile_source("C[m,n] = A[m,k]@B[n,k]", dims=DIMS)

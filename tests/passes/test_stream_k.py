@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from scalec import compiler
+from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from scalec.passes.parts import MOST_BLOCKS, k_units, most_shares, no_stream_k, split_of
 from scalec.passes.problem import Problem
@@ -46,3 +48,9 @@ def test_why_not(problem_of: Callable[[str], Problem]) -> None:
         found = no_stream_k(seen, schedule)
         assert found.startswith(reason), found
         assert bool(found) == bool(reason)
+
+
+def test_tensor_memory_is_refused_in_words() -> None:
+    with pytest.raises(ScheduleError, match="stream_k=1 is not possible") as refused:
+        compiler.decide("C[m,n] = A[m,k] @ B[n,k]", "sm_100a", {"n": 4096, "k": 512}, {"stream_k": "1"})
+    assert "sums in tensor memory" in str(refused.value)
