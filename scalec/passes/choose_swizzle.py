@@ -122,7 +122,7 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
 
 
 def _ahead(problem: Problem, schedule: Schedule) -> Schedule:
-    """With as much room for what is loaded as leaves the stages decided, or STAGES_BESIDE_STAGING; or with the least."""
+    """With as much room for what is loaded as leaves the stages decided, or STAGES_BESIDE_STAGING; or the least."""
     row = staged_row(problem, schedule)
     most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
     plans = [schedule.with_fields(staged=0, panels=0), schedule.with_fields(staged=1, panels=0)]
