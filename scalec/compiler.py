@@ -19,6 +19,7 @@ from scalec.ir.scale import ranges_of
 from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
+from scalec.passes.choose_mma_n import LEAST, narrower
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.parts import k_units, most_shares
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
@@ -53,6 +54,7 @@ class Compilation:
         schedule: every decision.
         free: registers that the estimate leaves a consumer thread.
         step: registers that a smaller tile must leave beyond these: half of the accumulators of a thread.
+        narrower: instructions that take fewer registers for partial sums than those of `mma_n`, the widest first.
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
         ptxas: ptxas's -v log.
@@ -68,6 +70,7 @@ class Compilation:
     schedule: Schedule | None = None
     free: int = 0
     step: int = 0
+    narrower: tuple[int, ...] = ()
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
     ptxas: str = ""
@@ -140,6 +143,7 @@ def compile_source(
                 unroll=attempt.unroll or given.unroll,
                 scheduler=attempt.scheduler or given.scheduler,
                 adds=attempt.adds or given.adds,
+                mma_n=attempt.mma_n or given.mma_n,
             )
             schedules.write(function, tried)
             try:
@@ -149,6 +153,7 @@ def compile_source(
                 error.place = Source(source, frontend.NAME).shown(error.place)
                 raise
             except SlowKernelError as error:
+                error.fix = ", ".join([*_fewer_registers(made), error.fix])
                 slow, reason, what = error, f"ptxas: {error.got}", str(made.schedule)
             except ScheduleError as error:  # a retry that does not suit what the user decided: the first refusal counts
                 if made.tuned is None:
@@ -173,12 +178,13 @@ def compile_source(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, registers that a tile must leave `spare`,
-    and whether the tuning database is asked."""
+    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, registers that a tile must leave
+    `spare`, and whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None
     adds: str | None = None
+    mma_n: int | None = None
     spare: int = 0
     tuned: bool = True
 
@@ -195,8 +201,21 @@ class Attempt:
         if given.adds is None and spilled.adds == "loaded":
             return replace(self, unroll=None, adds="memory")
         if given.tile is not None:
-            return None
+            mma_n = next((n for n in made.narrower if n >= LEAST), None)
+            return replace(self, unroll=None, mma_n=mma_n) if given.mma_n is None and mma_n else None
         return replace(self, unroll=None, spare=made.free + max(made.step, slow.spilled))
+
+
+def _fewer_registers(made: Compilation) -> list[str]:
+    """Fields, with values, of which ptxas's kernel might take fewer registers than it has."""
+    schedule = made.schedule
+    assert schedule is not None
+    return [
+        *(f"mma_n={n}" for n in made.narrower[:1]),
+        *(["unroll=1"] if (schedule.unroll or 1) > 1 else []),
+        *(["partials=1"] if (schedule.partials or 1) > 1 else []),
+        *(["adds=memory"] if schedule.adds == "loaded" else []),
+    ]
 
 
 def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: OnPass | None, attempt: Attempt) -> None:
@@ -231,6 +250,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule, made.schedule.unroll or 1)
     made.step = sums_of_thread(problem, made.schedule) // 2
+    made.narrower = narrower(problem, made.schedule)
     roles = (problem.m.name, problem.n.name, problem.k.name)
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)

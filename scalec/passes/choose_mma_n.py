@@ -63,6 +63,16 @@ def widths(problem: Problem, columns: int) -> list[int]:
     return [n for n in reversed(problem.family.n) if columns % n == 0]
 
 
+def narrower(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
+    """Of instructions that the tile's columns can be multiplied with those narrower than what is decided, the widest
+    first; none where they cannot be multiplied in several goes."""
+    assert schedule.tile is not None
+    if no_mma_n(problem, schedule):
+        return ()
+    columns = schedule.tile[1]
+    return tuple(n for n in widths(problem, columns) if n < (schedule.mma_n or columns))
+
+
 def mma_n_of(problem: Problem, schedule: Schedule) -> int:
     """The `mma_n` of a schedule whose tile, warps, registers and promote are decided."""
     assert schedule.tile is not None

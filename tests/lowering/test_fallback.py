@@ -26,7 +26,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         def judge(log: str, what: str) -> None:
             asked.append(what)
             if any(text in what for text in texts):
-                raise SlowKernelError(f"slow: {what}", got=f"{4 * spilled} bytes spill stores", spilled=spilled)
+                got = f"{4 * spilled} bytes spill stores"
+                raise SlowKernelError(f"slow: {what}", got=got, fix="a smaller tile", spilled=spilled)
 
         monkeypatch.setattr(ptxas, "judge", judge)
         return asked
@@ -119,9 +120,40 @@ def test_fewer_blocks_in_an_iteration_where_ptxas_serialises(slow: Callable[...,
 
 def test_what_the_user_decided_is_not_chosen_again(slow: Callable[..., list[str]]) -> None:
     asked = slow("tile")
-    with pytest.raises(SlowKernelError, match=r"tile=256x128x128.*unroll=2"):
-        compile_source(FP8, dims=DIMS, schedule={"tile": "256x128x128", "unroll": "2"})
+    decided = {"tile": "256x128x128", "unroll": "2", "mma_n": "0"}
+    with pytest.raises(SlowKernelError, match=r"tile=256x128x128.*mma_n=0.*unroll=2") as refusal:
+        compile_source(FP8, dims=DIMS, schedule=decided)
     assert len(asked) == 1
+    assert refusal.value.fix.startswith("mma_n=64, unroll=1, a smaller tile")
+
+
+def test_a_decided_tile_has_narrower_instructions_where_it_spills(slow: Callable[..., list[str]]) -> None:
+    asked = slow("mma_n=0", "mma_n=96")
+    made = compile_source(FP8, dims=DIMS, schedule={"tile": "128x192x128"})
+    assert made.schedule is not None
+    assert (made.schedule.tile, made.schedule.mma_n, made.schedule.unroll) == ((128, 192, 128), 64, 2)
+    tried = [("mma_n=0", 2), ("mma_n=0", 1), ("mma_n=96", 2), ("mma_n=96", 1), ("mma_n=64", 2)]
+    assert [(n in a, f"unroll={u}" in a) for a, (n, u) in zip(asked, tried, strict=True)] == [(True, True)] * 5
+    asked = slow("tile")
+    with pytest.raises(SlowKernelError, match=r"mma_n=64.*unroll=1") as refusal:  # no narrower one is chosen
+        compile_source(FP8, dims=DIMS, schedule={"tile": "128x192x128"})
+    assert len(asked) == 6
+    assert refusal.value.fix.startswith("mma_n=48, a smaller tile")
+    asked = slow("tile")
+    with pytest.raises(SlowKernelError) as refusal:  # without promotion no partial sums are held
+        compile_source("C[m,n] = A[m,k]@B[n,k]", dims=DIMS, schedule={"tile": "128x192x64", "unroll": "1"})
+    assert (len(asked), "mma_n" in refusal.value.fix) == (1, False)
+
+
+def test_a_decided_tile_of_many_factors_spills_at_its_widest_instruction() -> None:
+    source, tile = "C[m,n] = A[m,k]@B[n,k] scale(1x128,16x128)", "128x256x128"
+    made = compile_source(source, dims=DIMS, schedule={"tile": tile})
+    assert made.schedule is not None
+    assert (made.schedule.mma_n, made.schedule.unroll) == (64, 1)
+    assert "mma_n=128" in made.dropped[0].schedule
+    with pytest.raises(SlowKernelError) as refusal:
+        compile_source(source, dims=DIMS, schedule={"tile": tile, "mma_n": "128"})
+    assert refusal.value.fix.startswith("mma_n=64, ")
 
 
 def test_the_last_refusal_counts_where_no_tile_is_left(slow: Callable[..., list[str]]) -> None:
