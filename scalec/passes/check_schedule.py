@@ -366,8 +366,17 @@ def _staged_epilogue(problem: Problem, schedule: Any) -> None:
 
 def _adds(problem: Problem, schedule: Any) -> None:
     reason = no_loaded_result(problem, schedule) if schedule.adds == "loaded" else ""
-    if reason:
-        raise ScheduleError("adds=loaded is not possible", got=reason, fix="adds=memory")
+    if not reason:
+        return
+    expected, fixes = "", ["adds=memory"]
+    if schedule.epilogue != "bulk" and not no_loaded_result(problem, schedule.with_fields(epilogue="bulk")):
+        unable, unknown = no_bulk_epilogue(problem, schedule), problem.n.size is None
+        if unable:
+            reason = f"{unable}, so results leave directly (epilogue=direct)"
+        expected = f"epilogue=bulk: copies load rows of {problem.result.name} as they store them"
+        turned, known = ["swap=0"] * problem.swapped, [f"give {problem.n.name} in dims"] * unknown
+        fixes = [*(turned or known if unable else ["epilogue=bulk"]), *fixes]
+    raise ScheduleError("adds=loaded is not possible", got=reason, expected=expected, fix=", or ".join(fixes))
 
 
 def _room_for_panels(problem: Problem, schedule: Any) -> None:

@@ -10,7 +10,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.resources import stages_that_fit
-from scalec.passes.tiles import PAIR, TURNED, misfit, no_halves, no_swap
+from scalec.passes.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
 from scalec.targets import WAVES, Target
 from scalec.tuning.cost import Costs, Load, costs_of
 from scalec.tuning.space import ranked
@@ -210,7 +210,7 @@ def _swaps(problem: Problem, schedule: Schedule) -> bool:
     """
     if problem.family.warps == 1 and problem.result.block > problem.family.m:
         return False
-    if schedule.epilogue == "bulk" or schedule.staged or any(getattr(schedule, name) is not None for name in TURNED):
+    if keeps_sides(schedule):
         return False
     return problem.m.largest is not None and problem.m.largest <= SWAP and not no_swap(problem)
 

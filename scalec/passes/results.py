@@ -27,10 +27,10 @@ def added_input(problem: Problem, schedule: Schedule) -> EpilogueInput | None:
 def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
     """Why the result that is there cannot be loaded beside the products, "" where it can."""
     result = problem.result.name
+    if added_input(problem, schedule.with_fields(epilogue="bulk")) is None:
+        return f"the last step of the program does not add f32 sums to {result}"
     if schedule.epilogue != "bulk":
         return "epilogue=direct takes no result through shared memory"
-    if added_input(problem, schedule) is None:
-        return f"the last step of the program does not add f32 sums to {result}"
     if (schedule.split or 1) > 1 or schedule.stream_k:
         field = "stream_k = 1" if schedule.stream_k else f"split = {schedule.split}"
         return f"{field}: which CTA adds a tile's sums to {result} shows when its products are done"

@@ -38,6 +38,13 @@ TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
 """Fields that mean another dimension or operand in the transposed problem: who decided one meant the program's."""
 
 
+def keeps_sides(schedule: Schedule) -> bool:
+    """Whether fields are decided that the transposed problem would turn, or that ask for bulk copies of the result's
+    rows, so that `swap=1` is not chosen."""
+    by_rows = schedule.epilogue == "bulk" or schedule.staged or schedule.panels or schedule.adds == "loaded"
+    return bool(by_rows) or any(getattr(schedule, name) is not None for name in TURNED)
+
+
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
     step, result = problem.family.m, problem.result

@@ -12,7 +12,7 @@ from scalec.passes.choose_mma_n import mma_n_of, no_mma_n
 from scalec.passes.parts import FEWEST_BLOCKS, no_stream_k
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import units, warpgroups_of
-from scalec.passes.tiles import TURNED, misfit, no_swap
+from scalec.passes.tiles import keeps_sides, misfit, no_swap
 from scalec.passes.warp_specialize import REGISTERS, warps_for
 from scalec.tuning.cost import Costs, Load, seconds
 
@@ -121,7 +121,7 @@ def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:
     """The values of swap: what is decided; else 1 too for few rows, unless a field was decided that it would turn."""
     if given.swap is not None:
         return (given.swap,)
-    if given.epilogue == "bulk" or given.staged or any(getattr(given, name) is not None for name in TURNED):
+    if keeps_sides(given):
         return (0,)
     few = problem.m.largest is not None and problem.m.largest <= SWAP
     return (0, 1) if few and not no_swap(problem) else (0,)

@@ -75,6 +75,33 @@ def test_refused(program: str, fields: str, reason: str) -> None:
     assert reason in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("n", "fields", "found", "fix"),
+    [
+        (None, {}, "n is not known at compile time: a row of C may be misaligned, so", "give n in dims, or"),
+        (514, {}, "a row of C is 2056 bytes (n = 514), not a multiple of 16, so results leave directly", "adds=memory"),
+        (512, {"swap": "1"}, "swap=1 computes C by columns, and a bulk copy stores rows, so", "swap=0, or adds=memory"),
+        (512, {"epilogue": "direct"}, "epilogue=direct takes no result", "epilogue=bulk, or adds=memory"),
+        (None, {"epilogue": "direct", "split": "2"}, "epilogue=direct takes no result", "adds=memory"),
+    ],
+)
+def test_a_refusal_says_why_results_leave_directly(n: int | None, fields: dict[str, str], found: str, fix: str) -> None:
+    dims = {"k": 1024} | ({"n": n} if n else {})
+    with pytest.raises(ScheduleError, match="adds=loaded is not possible") as refused:
+        compiler.decide(FINE, "sm_90a", dims, {"adds": "loaded", **fields})
+    assert refused.value.got.startswith(found)
+    assert refused.value.fix.startswith(fix)
+    assert refused.value.expected.startswith("epilogue=bulk") == ("split" not in fields)
+
+
+@pytest.mark.parametrize("fields", [{"adds": "loaded"}, {"panels": "1", "swizzle_c": "32"}])
+def test_few_rows_are_no_columns_where_what_is_decided_needs_rows(fields: dict[str, str]) -> None:
+    few = {"m": 16, "n": 4096, "k": 512}
+    assert compiler.decide(FINE, "sm_90a", few)[0].swap == 1
+    chosen, _ = compiler.decide(FINE, "sm_90a", few, fields)
+    assert (chosen.swap, chosen.epilogue) == (0, "bulk")
+
+
 def test_parts_of_tensor_memory_are_refused() -> None:
     with pytest.raises(ScheduleError) as refused:
         compile_source(f"{BF16} with adds=loaded", "sm_100a", {"n": 512, "k": 1024})
