@@ -27,20 +27,23 @@ class Inputs:
     """One set of arguments.
 
     Attributes:
-        values: each operand by name: a tensor, or a float where it is a scalar; inputs that are results too included.
+        values: each operand by name: a tensor, or a float where it is a scalar.
         outputs: each result by name.
+        inout: the names of results that are read too (`+=`).
     """
 
     values: dict[str, Any]
     outputs: dict[str, torch.Tensor]
+    inout: tuple[str, ...] = ()
 
     def input_bytes(self) -> int:
         """Bytes of the operands."""
-        return sum(t.numel() * t.element_size() for t in self.values.values() if isinstance(t, torch.Tensor))
+        return sum(t.nbytes for t in self.values.values() if isinstance(t, torch.Tensor))
 
     def bytes(self) -> int:
-        """What one call must move: every operand read once, every result written once."""
-        return self.input_bytes() + sum(t.numel() * t.element_size() for t in self.outputs.values())
+        """What one call must move: operands, and results that are added to, read once, and all results written once."""
+        read = self.input_bytes() + sum(self.outputs[name].nbytes for name in self.inout)
+        return read + sum(t.nbytes for t in self.outputs.values())
 
 
 def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str = "cuda") -> Inputs:
@@ -67,7 +70,8 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
         else:
             values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
     outputs = {r.name: _place(_normal(shape_of(r, dims), generator), r) for r in spec.results}
-    return Inputs({t.name: values[t.name] for t in spec.operands}, outputs)
+    inout = tuple(r.name for r in spec.results if r.inout)
+    return Inputs({t.name: values[t.name] for t in spec.operands}, outputs, inout)
 
 
 def _dtype(t: TensorSpec) -> torch.dtype:

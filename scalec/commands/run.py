@@ -89,7 +89,7 @@ def run_program(request: Request, seed: int) -> None:
             kernel(*arguments, out=out)
     checks = [check(r.name, values_of(r, o), expected[r.name]) for r, o in zip(spec.results, outputs, strict=True)]
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
-    report(spec, dims, checks, seconds, moved_bytes([*arguments, *outputs]))
+    report(spec, dims, checks, seconds, moved_bytes(spec, arguments, outputs))
     wrong = [c for c in checks if not c.ok]
     if wrong:
         raise ScalecError(
@@ -215,9 +215,10 @@ def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: li
     return device.elapsed(start, device.record(0)) / LAUNCHES
 
 
-def moved_bytes(tensors: list[Any]) -> int:
-    """Bytes of all tensors, each counted once."""
-    return sum(t.nbytes for t in tensors if hasattr(t, "nbytes"))
+def moved_bytes(spec: KernelSpec, arguments: list[Any], outputs: list[DeviceArray]) -> int:
+    """What one launch must move: operands, and results that are added to, read once, and all results written once."""
+    read = [o for r, o in zip(spec.results, outputs, strict=True) if r.inout]
+    return sum(t.nbytes for t in [*arguments, *read, *outputs] if hasattr(t, "nbytes"))
 
 
 def report(spec: KernelSpec, dims: Mapping[str, int], checks: list[Checked], seconds: float | None, moved: int) -> None:

@@ -70,6 +70,13 @@ def test_what_a_result_is_added_to_must_not_be_lost(keeps):
         shape._check_ours(kernel, made, what, DIMS, inputs, product)
 
 
+def test_what_a_result_is_added_to_is_moved_too():
+    c = DIMS["m"] * DIMS["n"] * 4
+    added, written = (data(source)[2] for source in (BOTH_FP8, BOTH_FP8.replace("+=", "=")))
+    assert added.bytes() - added.input_bytes() == 2 * c
+    assert written.bytes() - written.input_bytes() == c
+
+
 def test_a_kernel_that_leaves_a_part_unwritten_is_wrong():
     made, what, inputs, product = data(BLOCK_FP8)
     inputs.outputs["C"].copy_(product)  # as the kernel before it left it

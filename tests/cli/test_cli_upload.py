@@ -90,3 +90,13 @@ def test_results_are_read_one_element_an_entry(element):
     np.testing.assert_array_equal(found, exact)
     assert run.check("C", found, exact.astype(np.float64)).ok
     assert made.nbytes == 5 * ELEMENT_TYPES[element].bytes(8)
+
+
+@pytest.mark.parametrize(("sign", "times"), [("=", 1), ("+=", 2)])
+def test_what_a_result_is_added_to_is_moved_too(sign, times):
+    dims = {"m": 70, "n": 140, "k": 200}
+    with context():
+        module = build(f"C[m,n]:f32 {sign} alpha * (A[m,k]:bf16 @ B[n,k]:bf16)")
+        spec = spec_of(module, dims)
+        arguments, outputs = run.upload(FakeDevice(), spec, reference.make(module, dims, 3), dims)
+    assert run.moved_bytes(spec, arguments, outputs) == 2 * 200 * (70 + 140) + times * 4 * 70 * 140
