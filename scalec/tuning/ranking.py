@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from scalec import frontend
@@ -17,6 +18,7 @@ from scalec.passes.fix_order import FixOrder
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
+from scalec.passes.results import added_input
 from scalec.passes.tiles import no_swap
 from scalec.targets import Target, get_target
 from scalec.tuning import space
@@ -27,7 +29,14 @@ SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
 
 FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "consumers", "promote", "mma_n")
-"""What candidates differ in."""
+"""What candidates differ in; the best also in `adds`."""
+
+ADDED_BOTH_WAYS = 4
+"""Of the best candidates, those that come with the other `adds` too: at K = 512 loading gained about as much with each
+of seven tiles (LOADED_K in scalec.passes.choose_swizzle)."""
+
+ADDED_K = 2048
+"""K up to which they do where launches were measured: from 1536 on loading took longer (ibid.)."""
 
 
 class Ranked(NamedTuple):
@@ -66,7 +75,12 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
             found = _by_costs(problem, given, promote, costs)
         else:
             found = _by_rates(module, row, _candidates(problem, given), dims)
-        return sorted(found, key=lambda r: r.seconds)
+        best = sorted(found, key=lambda r: r.seconds)
+        if given.adds is not None or added_input(problem, Schedule(epilogue="bulk")) is None:
+            return best
+        few = ADDED_BOTH_WAYS if costs is None or dims[problem.k.name] <= ADDED_K else 0
+        ways = ([one, *_added_otherwise(module, row, given, one)] for one in best[:few])
+        return [*chain.from_iterable(ways), *best[few:]]
 
 
 def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> Iterator[Ranked]:
@@ -80,17 +94,31 @@ def _by_rates(
     module: ir.Module, row: Target, asked: Iterator[Schedule] | list[Schedule], dims: Mapping[str, int]
 ) -> Iterator[Ranked]:
     """Those that the passes can complete."""
-    rest = [p for p in PIPELINE[2:-1] if not isinstance(p, RecallTuned)]
     for schedule in asked:
-        copy = module.operation.clone()
-        function = next(programs(copy))
-        schedules.write(function, schedule)
-        try:
-            run_pipeline(copy, row, passes=rest)
-        except ScheduleError:
-            continue
-        chosen = schedules.read(function)
-        yield Ranked(_fields(chosen), Prediction.of(problem_of(function, row, chosen), chosen, dims).seconds)
+        for problem, chosen in _completed(module, row, schedule):
+            yield Ranked(_fields(chosen), Prediction.of(problem, chosen, dims).seconds)
+
+
+def _completed(module: ir.Module, row: Target, schedule: Schedule) -> Iterator[tuple[Problem, Schedule]]:
+    """What the passes make of a schedule, and the program as that sees it; nothing where they refuse it."""
+    copy = module.operation.clone()
+    function = next(programs(copy))
+    schedules.write(function, schedule)
+    try:
+        run_pipeline(copy, row, passes=[p for p in PIPELINE[2:-1] if not isinstance(p, RecallTuned)])
+    except ScheduleError:
+        return
+    chosen = schedules.read(function)
+    yield problem_of(function, row, chosen), chosen
+
+
+def _added_otherwise(module: ir.Module, row: Target, given: Schedule, one: Ranked) -> Iterator[Ranked]:
+    """The candidate with what results are added to loaded where it would be added in memory, or the reverse."""
+    asked = given.with_fields(**schedules.from_mapping(one.schedule).decided())
+    for _, chosen in _completed(module, row, asked):
+        other = "memory" if chosen.adds == "loaded" else "loaded"
+        for _ in _completed(module, row, asked.with_fields(adds=other)):
+            yield Ranked({**one.schedule, "adds": other}, one.seconds)
 
 
 def _candidates(problem: Problem, given: Schedule) -> Iterator[Schedule]:

@@ -9,6 +9,8 @@ from scalec.errors import ScalecError
 from scalec.tuning.ranking import ranked, roofline
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+ADDED = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)"
+BESIDE = ("stages", "staged", "panels", "unroll", "epilogue", "swizzle_c")
 SIZES = {"m": 64, "n": 2112, "k": 7168}
 PROGRAMS = [
     ("sm_90a", FP8),
@@ -44,6 +46,38 @@ def test_what_is_given_is_kept() -> None:
         assert (r.schedule["split"], r.schedule["swap"], r.schedule["cta_group"]) == ("1", "0", "1")
     (only,) = ranked(f"{FP8} with tile=128x64x128", "sm_90a", SIZES)
     assert only.schedule["tile"] == "128x64x128"
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "k", "other"),
+    [
+        ("sm_90a", ADDED, 512, "memory"),
+        ("sm_90a", ADDED, 1536, "loaded"),
+        ("sm_90a", ADDED, 4096, None),  # measured to be slower
+        ("sm_120a", ADDED, 4096, "loaded"),  # not measured
+        ("sm_90a", f"{ADDED} with adds=memory", 1536, None),
+        ("sm_90a", f"{ADDED} with epilogue=direct", 512, None),
+        ("sm_90a", ADDED.replace("+=", "="), 512, None),
+        ("sm_90a", ADDED.replace(":f32", ""), 512, None),
+    ],
+)
+def test_the_best_are_tried_with_both_ways_of_adding(target: str, source: str, k: int, other: str | None) -> None:
+    sizes = {"m": 4096, "n": 2048, "k": k}
+    found = [r.schedule for r in ranked(source, target, sizes)]
+    varied = [i for i, schedule in enumerate(found) if "adds" in schedule]
+    assert varied == [] if other is None else varied[:1] == [1]
+    assert len(varied) <= 4
+    for i in varied:
+        assert found[i] == {**found[i - 1], "adds": other}
+    for i in varied[:1]:
+        ways = [compiler.decide(source, target, sizes, found[j])[0] for j in (i - 1, i)]
+        assert ways[1] == ways[0].with_fields(adds=other, **{f: getattr(ways[1], f) for f in BESIDE})
+        assert ways[1].epilogue == "bulk"
+
+
+def test_a_given_tile_is_tried_with_both_ways_of_adding() -> None:
+    found = ranked(f"{ADDED} with tile=128x128x128", "sm_90a", {"m": 4096, "n": 2048, "k": 512})
+    assert [r.schedule.get("adds") for r in found] == [None, "memory"]
 
 
 def test_the_roofline() -> None:
