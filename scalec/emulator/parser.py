@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from scalec.emulator.findings import NotModelled, PtxSyntaxError
@@ -25,16 +24,8 @@ from scalec.emulator.program import (
     Variable,
     Vector,
 )
+from scalec.emulator.tokens import Cursor, Token, float_bits, integer_of, written
 
-_TOKEN = re.compile(  # the most frequent first; no two begin with the same character, but for / of a comment
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
-      | (?P<word>[.%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*)
-      | (?P<mark>[][{}()<>,;:@!|+*=~&^/?-])
-      | (?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
-          |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?)
-      | (?P<string>"(?:[^"\\]|\\.)*")""",
-    re.VERBOSE | re.DOTALL,
-)
 _SPACES = {"reg", "local", "shared", "global", "const", "param", "tex"}
 _LINKAGE = {"visible", "extern", "weak", "common"}
 _SPECIAL = re.compile(
@@ -42,13 +33,6 @@ _SPECIAL = re.compile(
     r"|lanemask_\w+|clock(64|_hi)?|globaltimer(_lo|_hi)?|pm\d+(_64)?|envreg\d+|(total|dynamic|aggr)_smem_size"
     r"|reserved_smem_\w+|current_graph_exec)(\.[xyzw])?$"
 )
-
-
-@dataclass(slots=True)
-class _Token:
-    kind: str
-    text: str
-    line: int
 
 
 @dataclass
@@ -69,64 +53,13 @@ def parse(text: str) -> Module:
     return _Parser(text).module()
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    line, at = 1, 0
-    for match in _TOKEN.finditer(text):
-        if match.start() != at:
-            break
-        kind, found, at = str(match.lastgroup), match.group(), match.end()
-        if kind != "skip":
-            yield _Token(kind, found, line)
-        if kind in ("skip", "string"):
-            line += found.count("\n")
-    if at < len(text):
-        raise PtxSyntaxError(f"character {text[at]!r} begins no PTX token", f"line {line}")
-    yield _Token("end", "the end of the text", line)
-
-
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, text: str) -> None:
-        self.tokens = list(_tokens(text))
-        self.at = 0
+        super().__init__(text)
         self.scopes: list[_Scope] = []
         self.function: Function | None = None
         self.pending: list[tuple[int, list[_Scope]]] = []  # instructions whose labels wait for the end of the function
         self.out = Module((0, 0), "")
-
-    # -- tokens ----------------------------------------------------------------------------------------------------
-
-    @property
-    def token(self) -> _Token:
-        return self.tokens[self.at]
-
-    def next(self) -> _Token:
-        token = self.tokens[self.at]
-        self.at += 1
-        return token
-
-    def peek(self, text: str) -> bool:
-        return self.tokens[self.at].text == text
-
-    def take(self, text: str) -> bool:
-        if self.tokens[self.at].text != text:
-            return False
-        self.at += 1
-        return True
-
-    def need(self, text: str) -> None:
-        if not self.take(text):
-            raise self.error(f"got {self.token.text!r}, expected {text!r}")
-
-    def error(self, message: str) -> PtxSyntaxError:
-        return PtxSyntaxError(message, f"line {self.token.line}")
-
-    def integer(self) -> int:
-        sign = -1 if self.take("-") else 1
-        token = self.next()
-        if token.kind != "number":
-            self.at -= 1
-            raise self.error(f"got {token.text!r}, expected an integer")
-        return sign * _integer(token.text)
 
     # -- the module ------------------------------------------------------------------------------------------------
 
@@ -248,7 +181,7 @@ class _Parser:
             value = self.constant()
             bits = value.value
             if value.float_bits == 64 and size == 4:
-                bits = _float_bits(struct.unpack("<d", struct.pack("<Q", bits))[0], 4)
+                bits = float_bits(struct.unpack("<d", struct.pack("<Q", bits))[0], 4)
             data.extend((bits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
 
         element()
@@ -301,7 +234,7 @@ class _Parser:
         while depth >= 0 and not (self.tokens[end].text in (",", ")") and depth == 0):
             depth += {"[": 1, "]": -1}.get(self.tokens[end].text, 0)
             end += 1
-        self.tokens.insert(end, _Token("mark", ";", self.tokens[end].line))
+        self.tokens.insert(end, Token("mark", ";", self.tokens[end].line))
         return self.variables()
 
     def block(self) -> None:
@@ -434,7 +367,7 @@ class _Parser:
                 modifiers += self.next().text[1:].split(".")
             if not self.take(",") and not self.peek(";"):
                 raise self.error(f"got {self.token.text!r}, expected ',' or ';'")
-        text = _written([t.text for t in self.tokens[start : self.at]])
+        text = written([t.text for t in self.tokens[start : self.at]])
         self.function.code.append(Instruction(opcode, tuple(modifiers), guard, tuple(operands), line, text))
         if opcode in ("bra", "brx"):
             self.pending.append((len(self.function.code) - 1, list(self.scopes)))
@@ -479,7 +412,7 @@ class _Parser:
             return None
         return self.named(token)
 
-    def named(self, token: _Token) -> Operand:
+    def named(self, token: Token) -> Operand:
         name = token.text
         for scope in reversed(self.scopes):
             if name in scope.registers:
@@ -524,8 +457,8 @@ class _Parser:
         if text[:2].lower() == "0d":
             return Imm(int(text[2:], 16) ^ (1 << 63 if sign < 0 else 0), 64)
         if "." in text or ("e" in text.lower() and text[:2].lower() != "0x"):
-            return Imm(_float_bits(sign * float(text), 8), 64)
-        return Imm(sign * _integer(text))
+            return Imm(float_bits(sign * float(text), 8), 64)
+        return Imm(sign * integer_of(text))
 
     def address(self) -> Address:
         base = self.simple()
@@ -541,25 +474,3 @@ class _Parser:
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), offset + base.offset
         return Address(base, offset, tuple(parts))
-
-
-def _integer(text: str) -> int:
-    text = text.rstrip("U")
-    if text[:2] in ("0x", "0X"):
-        return int(text, 16)
-    if text[:2] in ("0b", "0B"):
-        return int(text, 2)
-    return int(text, 8) if len(text) > 1 and text[0] == "0" and text.isdigit() else int(text)
-
-
-def _float_bits(value: float, size: int) -> int:
-    return int.from_bytes(struct.pack("<d" if size == 8 else "<f", value), "little")
-
-
-def _written(tokens: list[str]) -> str:
-    text = " ".join(tokens)
-    for mark in (",", ";", "]", ")", "}", "+", "|"):
-        text = text.replace(f" {mark}", mark)
-    for mark in ("[", "(", "{", "@", "!", "+", "|", "-"):
-        text = text.replace(f"{mark} ", mark)
-    return text
