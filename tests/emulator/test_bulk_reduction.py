@@ -1,0 +1,86 @@
+"""What bulk copies that reduce make of values (PTX ISA 9.7.13.5), and what they may be asked for."""
+
+import numpy as np
+import pytest
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, TENSOR_REDUCTIONS, check_bulk, reduce
+
+
+def reduced(operation, element, dtype, old, new, **options):
+    old, new = (np.array(x, np.uint64).astype(dtype).view(np.uint8) for x in (old, new))
+    return reduce(operation, element, old, new, **options).view(dtype).tolist()
+
+
+TOP = (1 << 32) - 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "element", "old", "new", "expected"),
+    [
+        ("add", "u32", [TOP, 5], [1, 6], [0, 11]),
+        ("min", "u32", [TOP, 5], [1, 6], [1, 5]),
+        ("max", "u32", [TOP, 5], [1, 6], [TOP, 6]),
+        ("min", "s32", [TOP, 5], [1, 6], [TOP, 5]),
+        ("max", "s32", [TOP, 5], [1, 6], [1, 6]),
+        # atom.inc: old >= new ? 0 : old + 1; atom.dec: old == 0 or old > new ? new : old - 1 (PTX ISA 9.7.13.5)
+        ("inc", "u32", [0, 4, 5, 6], [5, 5, 5, 5], [1, 5, 0, 0]),
+        ("dec", "u32", [0, 4, 5, 6], [5, 5, 5, 5], [5, 3, 4, 5]),
+        ("and", "u32", [0b1100], [0b1010], [0b1000]),
+        ("or", "s32", [0b1100], [0b1010], [0b1110]),
+        ("xor", "u32", [0b1100], [0b1010], [0b0110]),
+        # 1.0 + 2.0; subnormals stay; NaN is one NaN; inf - inf
+        (
+            *("add", "f32", [0x3F800000, 1, 0xFFC12345, 0x7F800000], [0x40000000, 1, 0, 0xFF800000]),
+            [0x40400000, 2, 0x7FFFFFFF, 0x7FFFFFFF],
+        ),
+        ("add", "f32_ftz", [1, 0x80000001, 0x00800000], [1, 0x80000001, 0x807FFFFF], [0, 0x80000000, 0x00800000]),
+    ],
+)
+def test_reduce_words(operation, element, old, new, expected):
+    assert reduced(operation, element, np.uint32, old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "element", "old", "new", "expected"),
+    [
+        # 2048 + 1 and 2050 + 1 are ties, to even; 65504 + 16 is a tie to infinity
+        ("add", "f16", [0x6800, 0x6801, 0x7BFF, 1], [0x3C00, 0x3C00, 0x4C00, 1], [0x6800, 0x6802, 0x7C00, 2]),
+        ("add", "bf16", [0x4380, 0x7F80, 0x0001], [0x3F80, 0xFF80, 0x0001], [0x4380, 0x7FFF, 0x0002]),
+        ("min", "f16", [0x0000, 0x8000, 0x7E00, 0xFE55, 0xBC00], [0x8000, 0, 0x3C00, 0x7C01, 0x3C00], None),
+        ("max", "bf16", [0x0000, 0x8000, 0x7FC0, 0xBF80, 0xBF80], [0x8000, 0, 0x7F80, 0x7FFF, 0xC000], None),
+    ],
+)
+def test_reduce_halves(operation, element, old, new, expected):
+    if expected is None:
+        expected = {
+            "min": [0x8000, 0x8000, 0x3C00, 0x7FFF, 0xBC00],
+            "max": [0x0000, 0x0000, 0x7F80, 0xBF80, 0xBF80],
+        }[operation]
+    assert reduced(operation, element, np.uint16, old, new) == expected
+
+
+def test_reduce_doublewords():
+    assert reduced("min", "s64", np.uint64, [(1 << 64) - 1], [3]) == [(1 << 64) - 1]
+    assert reduced("max", "u64", np.uint64, [1 << 63], [3]) == [1 << 63]
+    one = np.array([1.5]).view(np.uint64).tolist()
+    assert reduced("add", "f64", np.uint64, one, one, allowed=BULK_REDUCTIONS) == np.array([3.0]).view(np.uint64)
+    assert reduced("xor", "b64", np.uint64, [6], [3], allowed=BULK_REDUCTIONS) == [5]
+
+
+@pytest.mark.parametrize(
+    ("operation", "element"),
+    [("add", "u8"), ("add", "s64"), ("add", "f64"), ("add", "tf32"), ("min", "f32"), ("inc", "s32"), ("and", "s64")],
+)
+def test_reductions_that_the_isa_does_not_have(operation, element):
+    with pytest.raises(Finding) as caught:
+        reduce(operation, element, np.zeros(16, np.uint8), np.zeros(16, np.uint8), TENSOR_REDUCTIONS)
+    assert caught.value.kind == "illegal"
+
+
+def test_bulk_rules():
+    check_bulk(48, 0x430, 0x10010)
+    for arguments in ((24, 0x430, 0x10010), (48, 0x438, 0x10010), (48, 0x430, 0x10008)):
+        with pytest.raises(Finding) as caught:
+            check_bulk(*arguments)
+        assert caught.value.kind == "alignment"
