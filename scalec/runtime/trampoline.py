@@ -25,7 +25,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from scalec.runtime.trampoline_code import API, CODE, HEAD
+from scalec.runtime.trampoline_code import CODE
+from scalec.runtime.trampoline_parts import API, HEAD
 
 Results = tuple[Any, ...] | None
 Answer = tuple[Any, ...] | None | Literal[False]
