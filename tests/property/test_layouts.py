@@ -21,6 +21,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.lowering.common import epilogue
+from scalec.lowering.common.staging import store
 from scalec.lowering.common.state import COMMON, Buffer, Geometry, State, Window, row_swizzle
 from scalec.passes.pipeline import find, run_pipeline
 from scalec.passes.problem import Problem
@@ -110,7 +111,7 @@ def stored(
     fragment = SimpleNamespace(waves=[[register] * (columns // 2)] * waves, columns=columns)
     op = Value(accumulator=Value(lowered=fragment), staging=staging, target=target, adds=i64(0), **zeros("m0", "n0"))
     thread = Thread.of(geometry, warp, lane)
-    epilogue.store(thread, op)
+    store(thread, op)
     made = thread.b.ops
     copies = [(o[1], o[2], o[3]) for name, o in made if name == "nvvm.cp.async.bulk.tensor.global.shared.cta"]
     return [o[0] for name, o in made if name == "nvvm.stmatrix"], copies

@@ -16,6 +16,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     quantize,
     results,
     scale_bytes,
+    staging,
     stream,
     turns,
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import CLUSTER, SHARED
-from scalec.lowering.common.epilogue import Load, Staging
+from scalec.lowering.common.staging import Load, Staging
 from scalec.lowering.common.state import COMMON, State
 
 

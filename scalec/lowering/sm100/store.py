@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.lowering.common.epilogue import Staging, copy_of
+from scalec.lowering.common.staging import Staging, copy_of
 from scalec.lowering.common.state import State
 from scalec.lowering.sm100.multiply import issuer
 from scalec.lowering.sm100.table import TABLE
