@@ -49,10 +49,10 @@ class Point:
     schedule: tuple[tuple[str, str], ...]
 
 
-def shapes_of(count: int, seed: int, rows: range) -> list[tuple[int, int, int]]:
+def shapes_of(count: int, seed: int, rows: range, depth: range) -> list[tuple[int, int, int]]:
     """Some (m, n, k)."""
     layers = {(p.n, p.k) for name in MODELS for p in getattr(projections, name).values()}
-    every = [(m, n, k) for n, k in sorted(layers) for m in ROWS if m in rows and m * n * k <= MOST]
+    every = [(m, n, k) for n, k in sorted(layers) for m in ROWS if m in rows and k in depth and m * n * k <= MOST]
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
@@ -142,6 +142,7 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.option("--program", type=click.Choice(list(PROGRAMS)), default="fp8", show_default=True)
 @click.option("--shapes", default=240, show_default=True, help="How many shapes.")
 @click.option("--rows", type=(int, int), default=(1, 8192), show_default=True, help="Fewest and most rows of a shape.")
+@click.option("--depth", type=(int, int), default=(1, 1 << 20), help="Least and largest K of a shape.")
 @click.option("--suite", type=click.Choice(list(SUITES)), help="The shapes of a suite instead.")
 @click.option("--seed", default=1, show_default=True, help="Which.")
 @click.option("--first", default=16, show_default=True, help="Schedules that the model ranks first.")
@@ -150,8 +151,8 @@ def _launch(kernel: Any, inputs: Any) -> Any:
 @click.option("--limit", default=400.0, show_default=True, help="Seconds after which no further shape is measured.")
 @click.option("--workers", default=16, show_default=True, help="Processes that compile.")
 @click.option("-o", "output", required=True, metavar="PATH", help="Write JSON there.")
-def main(program: str, shapes: int, rows: tuple[int, int], suite: str | None, seed: int, first: int, others: int,
-         rounds: int, limit: float, workers: int, output: str) -> None:  # fmt: skip
+def main(program: str, shapes: int, rows: tuple[int, int], depth: tuple[int, int], suite: str | None, seed: int,
+         first: int, others: int, rounds: int, limit: float, workers: int, output: str) -> None:  # fmt: skip
     from scalec.bench import graphs
 
     # many contenders a shape: a millisecond each, and a pause that keeps the clocks high
@@ -159,7 +160,7 @@ def main(program: str, shapes: int, rows: tuple[int, int], suite: str | None, se
     if suite:
         every = [(d["m"], d["n"], d["k"]) for d in get_suite(suite).shapes]
     else:
-        every = shapes_of(shapes, seed, range(rows[0], rows[1] + 1))
+        every = shapes_of(shapes, seed, range(rows[0], rows[1] + 1), range(depth[0], depth[1] + 1))
     with ProcessPoolExecutor(workers) as pool:
         found = pool.map(points, *zip(*((program, shape, first, others) for shape in every), strict=True), chunksize=4)
         wanted = dict(zip(every, found, strict=True))

@@ -101,7 +101,7 @@ def test_fewer_blocks_in_an_iteration_where_few_registers_lack(slow: Callable[..
 
 
 def test_results_are_added_in_memory_where_loading_them_spills(slow: Callable[..., list[str]]) -> None:
-    source, dims = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)", {"n": 4096, "k": 512}
+    source, dims = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)", {"n": 4096, "k": 1024}
     asked = slow("adds=loaded")
     made = compile_source(source, dims=dims, schedule={"tile": "256x96x128"})
     assert made.schedule is not None
@@ -109,6 +109,16 @@ def test_results_are_added_in_memory_where_loading_them_spills(slow: Callable[..
     assert [("unroll=2" in a, "adds=loaded" in a) for a in asked] == [(True, True), (False, True), (True, False)]
     with pytest.raises(SlowKernelError):  # what the user decided stays
         compile_source(source, dims=dims, schedule={"tile": "256x96x128", "adds": "loaded"})
+
+
+def test_a_loop_where_all_k_blocks_in_a_row_spill(slow: Callable[..., list[str]]) -> None:
+    dims = {"n": 7168, "k": 512}
+    asked = slow("unroll=4")
+    made = compile_source(FP8, dims=dims, schedule={"tile": "128x256x128"})
+    assert made.schedule is not None
+    assert (made.schedule.unroll, len(asked)) == (2, 2)
+    with pytest.raises(SlowKernelError):  # what the user decided stays
+        compile_source(FP8, dims=dims, schedule={"tile": "128x256x128", "unroll": "4"})
 
 
 def test_fewer_blocks_in_an_iteration_where_ptxas_serialises(slow: Callable[..., list[str]]) -> None:

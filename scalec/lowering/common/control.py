@@ -217,6 +217,9 @@ def steps(s: State, op: ir.OpView) -> None:
         # has written, which ptxas answers by serialising them (C7514)
         b.loop_once(body, lambda: b.compare("lt", at.get(), k))
         return
+    if isinstance(k, int) and -(-(k - start) // step) == unroll:  # all of it, and no loop
+        bodies()
+        return
     if unroll > 1:
         b.loop(lambda: b.compare("lt", b.add(at.get(), (unroll - 1) * step), k), bodies)
         if isinstance(k, int) and -(-(k - start) // step) % unroll == 0:
