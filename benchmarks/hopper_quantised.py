@@ -4,9 +4,10 @@
     python benchmarks/hopper_quantised.py --write-bundle DIR           compiles here, needs no GPU
     python benchmarks/hopper_quantised.py --bundle DIR -o result.json  measures there, needs no compiler
 
-At each shape three contenders, interleaved (scalec/bench/): the program with a quantised result, the same one with a
-bf16 result, and that one followed by a Triton kernel that quantises what it wrote. The quantised results of the first
-and of the last are compared. Needs torch and Triton. Runs from a checkout, whether or not scalec is installed.
+At each shape four contenders, interleaved (scalec/bench/): the program with a quantised result, the same one with a
+bf16 result, that one followed by a Triton kernel that quantises what it wrote, and torch's block-scaled kernel
+(cuBLASLt) followed by the same. The quantised results of the first and third are compared. Needs torch and Triton. Runs
+from a checkout, whether or not scalec is installed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import click
@@ -23,8 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scalec.bench.suites import SUITES
 
+RATIOS = ("over_bf16", "saves", "over_peer")
+"""Times of the quantised result over the bf16 one's; of that and a second kernel over it; of the peer over it."""
+
 RESULTS = {"mxfp8": 32, "fp8_block": 128}
 """Formats of the result, and the columns that share a scale."""
+
+PEER = "torch._scaled_mm block (cuBLASLt), then quantised"
 
 OPERANDS = "{} = A[m,k]@B[n,k] scale(1x128,128x128)"
 
@@ -39,6 +46,17 @@ def launches(kernel: Any, inputs: Any, outs: Any, after: Any = None) -> Any:
             after()
 
     return launch
+
+
+def peer(plain: Any, dims: dict[str, int], inputs: Any, out: Any, block: int) -> Any:
+    """A launch of torch's block-scaled kernel with a bf16 result, and of the one that quantises this."""
+    from quantise_triton import quantise
+
+    from scalec.bench.contenders import BLOCK, contenders
+
+    (make,) = contenders(plain.spec, dims)[BLOCK].variants.values()
+    launch = make(inputs)
+    return lambda: quantise(launch(), *out, block)
 
 
 def compiled(left: str, dims: Mapping[str, int]) -> Any:
@@ -70,19 +88,20 @@ def bench(
     first = make_inputs(plain.spec, dims, 7)
     count = method.sets_in_rotation(first.input_bytes())
     agree = scales_agree = 0.0
-    bound: dict[str, list[Any]] = {"quantised": [], "bf16": [], "bf16, then quantised": []}
+    bound: dict[str, list[Any]] = {"quantised": [], "bf16": [], "bf16, then quantised": [], PEER: []}
     for i in range(count):
         inputs = first if i == 0 else make_inputs(plain.spec, dims, 7 + i)
-        one, two = outputs(), outputs()
+        one, two, three = outputs(), outputs(), outputs()
         wide = inputs.outputs["D"]
         given = (one[0], one[1].view(torch.float8_e8m0fnu) if kind == torch.uint8 else one[1])
         after = lambda wide=wide, two=two: quantise(wide, *two, block)  # noqa: E731
         bound["quantised"].append(launches(fused, inputs, given))
         bound["bf16"].append(launches(plain, inputs, wide))
         bound["bf16, then quantised"].append(launches(plain, inputs, wide, after))
+        bound[PEER].append(peer(plain, dims, inputs, three, block))
         if i == 0:
-            bound["quantised"][0]()
-            bound["bf16, then quantised"][0]()
+            for name in ("quantised", "bf16, then quantised"):
+                bound[name][0]()
             torch.cuda.synchronize()
             agree = (one[0].view(torch.uint8) == two[0].view(torch.uint8)).float().mean().item()
             scales_agree = (one[1].float() / two[1].float() - 1).abs().lt(2**-7).float().mean().item()
@@ -93,6 +112,7 @@ def bench(
         "us": {name: round(us, 2) for name, us in timings.items()},
         "over_bf16": round(timings["quantised"] / timings["bf16"], 4),
         "saves": round(timings["bf16, then quantised"] / timings["quantised"], 4),
+        "over_peer": round(timings[PEER] / timings["quantised"], 4),
         "agree": {"values": round(agree, 5), "scales": round(scales_agree, 5)},
         "schedule": fused.spec.schedule,
         "schedule_bf16": plain.spec.schedule,
@@ -126,7 +146,10 @@ def main(
     for format_ in formats:
         for dims in shapes:
             rows.append(bench(format_, dims, rounds, make))
-            click.echo(json.dumps(rows[-1]))
+            click.echo(json.dumps({name: rows[-1][name] for name in ("format", "dims", "us", *RATIOS)}))
+        of = [row for row in rows if row["format"] == format_]
+        means = {name: round(geometric_mean(row[name] for row in of), 4) for name in RATIOS}
+        click.echo(f"{format_}, geometric means of {len(of)} shapes: {json.dumps(means)}")
     if output:
         compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
         data = {**provenance.of_machine(), **compiler, "expression": OPERANDS.format("D[m,n]:<format>"), "rows": rows}

@@ -6,12 +6,17 @@ import torch
 import triton
 import triton.language as tl
 
+WIDTH = 2048
+"""Columns of a step."""
+ENOUGH = 1024
+"""Programs with which all SMs have several."""
+
 
 @triton.jit
-def _quantise(x, values, scales, columns, MX: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
-    """One program a row: reads bf16, writes e4m3 and a scale for each BLOCK columns (ue8m0, or f32)."""
+def _quantise(x, values, scales, columns, parts, MX: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+    """`parts` programs a row, by turns: reads bf16, writes e4m3 and a scale for each BLOCK columns (ue8m0, or f32)."""
     row = tl.program_id(0).to(tl.int64)
-    for start in range(0, columns, WIDTH):
+    for start in range(tl.program_id(1) * WIDTH, columns, parts * WIDTH):
         at = start + tl.arange(0, WIDTH)
         inside = at < columns
         v = tl.load(x + row * columns + at, mask=inside, other=0.0).to(tl.float32)
@@ -34,4 +39,5 @@ def quantise(x: torch.Tensor, values: torch.Tensor, scales: torch.Tensor, block:
     """`x`, bf16 [m, n], in blocks of `block` columns: e4m3 `values` [m, n], `scales` [m, ceil(n/block)]."""
     rows, columns = x.shape
     mx = scales.dtype == torch.uint8
-    _quantise[(rows,)](x, values, scales, columns, MX=mx, BLOCK=block, WIDTH=2048, num_warps=8)
+    parts = max(1, min(-(-columns // WIDTH), ENOUGH // rows))
+    _quantise[(rows, parts)](x, values, scales, columns, parts, MX=mx, BLOCK=block, WIDTH=WIDTH, num_warps=8)

@@ -88,8 +88,8 @@ def in_whole_rounds(problem: Problem, schedule: Schedule, most: int) -> int:
 
 
 def unroll_of(problem: Problem, schedule: Schedule) -> int:
-    """K blocks in one iteration: all of few (`few_blocks`), else those of UNROLL, or one where K is not known, a part of
-    K is no multiple of them, or the registers do not suffice.
+    """K blocks in one iteration: all of few (`few_blocks`), else those of UNROLL, or one where K is not known, a part
+    of K is no multiple of them, or the registers do not suffice.
 
     Where one thread issues products, a round of the stages, so that their addresses are constants; one block where K
     has no round. Instructions a product: 8.3 with one block, 6.5 with a round of five (BF16), 10.0 and 7.9 (MXFP8),
@@ -112,12 +112,12 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     return 1 if short else blocks
 
 
-def few_blocks(problem: Problem, schedule: Schedule) -> bool:
-    """Whether the K blocks of a tile, or a part, are so few that they are walked without a loop (WHOLE)."""
+def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool:
+    """Whether the K blocks of a tile, or a part, are so few that they are walked without a loop, and it is worth it."""
     assert schedule.tile is not None
     cluster = schedule.cluster or (1, 1)
     fewest, most = part_blocks(problem, schedule)
-    if fewest != most or most > WHOLE or schedule.stream_k or (schedule.partials or 1) > 1:
+    if fewest != most or most > limit or schedule.stream_k or (schedule.partials or 1) > 1:
         return False
     rows = [any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs)]
     if problem.family.kernel != "shared" or not schedule.promote or all(rows):

@@ -13,8 +13,10 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
+from scalec.passes.choose_stages import few_blocks
 from scalec.passes.choose_tiling import CANDIDATES, deepest, promotion
 from scalec.passes.fix_order import FixOrder
+from scalec.passes.parts import part_blocks
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
@@ -29,14 +31,19 @@ SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
 
 FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "consumers", "promote", "mma_n")
-"""What candidates differ in; the best also in `adds`."""
+"""What candidates differ in; the best also in `adds` and `unroll`."""
 
-ADDED_BOTH_WAYS = 4
-"""Of the best candidates, those that come with the other `adds` too: at K = 512 loading gained about as much with each
-of seven tiles (LOADED_K in scalec.passes.choose_swizzle)."""
+VARIED = 4
+"""Of the best candidates, those that come with the other `adds`, or with all K blocks in a row, too: at K = 512 loading
+gained about as much with each of seven tiles (LOADED_K in scalec.passes.choose_swizzle), and no loop 0.98 to 1.00 with
+each of three (WHOLE in scalec.passes.choose_stages)."""
 
 ADDED_K = 2048
-"""K up to which they do where launches were measured: from 1536 on loading took longer (ibid.)."""
+"""K up to which they come with the other `adds` where launches were measured: from 1536 on loading took longer
+(ibid.)."""
+
+IN_A_ROW = 16
+"""K blocks up to which they come without a loop: compiling then takes 10 s."""
 
 
 class Ranked(NamedTuple):
@@ -76,11 +83,10 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
         else:
             found = _by_rates(module, row, _candidates(problem, given), dims)
         best = sorted(found, key=lambda r: r.seconds)
-        if given.adds is not None or added_input(problem, Schedule(epilogue="bulk")) is None:
-            return best
-        few = ADDED_BOTH_WAYS if costs is None or dims[problem.k.name] <= ADDED_K else 0
-        ways = ([one, *_added_otherwise(module, row, given, one)] for one in best[:few])
-        return [*chain.from_iterable(ways), *best[few:]]
+        adds = given.adds is None and added_input(problem, Schedule(epilogue="bulk")) is not None
+        adds = adds and (costs is None or dims[problem.k.name] <= ADDED_K)
+        varied = ([one, *_variants(module, row, given, one, adds)] for one in best[:VARIED])
+        return [*chain.from_iterable(varied), *best[VARIED:]]
 
 
 def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> Iterator[Ranked]:
@@ -112,13 +118,19 @@ def _completed(module: ir.Module, row: Target, schedule: Schedule) -> Iterator[t
     yield problem_of(function, row, chosen), chosen
 
 
-def _added_otherwise(module: ir.Module, row: Target, given: Schedule, one: Ranked) -> Iterator[Ranked]:
-    """The candidate with what results are added to loaded where it would be added in memory, or the reverse."""
+def _variants(module: ir.Module, row: Target, given: Schedule, one: Ranked, adds: bool) -> Iterator[Ranked]:
+    """The candidate with all K blocks of a tile in a row, where they are few; and where `adds`, with what results are
+    added to loaded where it would be added in memory, or the reverse."""
     asked = given.with_fields(**schedules.from_mapping(one.schedule).decided())
-    for _, chosen in _completed(module, row, asked):
-        other = "memory" if chosen.adds == "loaded" else "loaded"
-        for _ in _completed(module, row, asked.with_fields(adds=other)):
-            yield Ranked({**one.schedule, "adds": other}, one.seconds)
+    for problem, chosen in _completed(module, row, asked):
+        if adds:
+            other = "memory" if chosen.adds == "loaded" else "loaded"
+            for _ in _completed(module, row, asked.with_fields(adds=other)):
+                yield Ranked({**one.schedule, "adds": other}, one.seconds)
+        blocks = part_blocks(problem, chosen)[0]
+        if given.unroll is None and few_blocks(problem, chosen, IN_A_ROW) and blocks > (chosen.unroll or 1):
+            for _ in _completed(module, row, asked.with_fields(unroll=blocks)):
+                yield Ranked({**one.schedule, "unroll": str(blocks)}, one.seconds)
 
 
 def _candidates(problem: Problem, given: Schedule) -> Iterator[Schedule]:

@@ -80,6 +80,28 @@ def test_a_given_tile_is_tried_with_both_ways_of_adding() -> None:
     assert [r.schedule.get("adds") for r in found] == [None, "memory"]
 
 
+@pytest.mark.parametrize(
+    ("source", "m", "k", "blocks"),
+    [
+        (FP8, 4096, 1536, "12"),
+        (FP8, 4096, 512, None),  # so chosen anyway
+        (FP8, 4096, 2176, None),  # more than an iteration may have
+        (FP8, 64, 1536, None),  # one wave
+        (f"{FP8} with unroll=2", 4096, 1536, None),
+        (ADDED.replace("128x128", "1x128"), 4096, 1536, None),  # two factors for each sum
+        ("C[m,n] = A[m,k]@B[n,k]", 4096, 512, None),  # nothing is promoted
+    ],
+)
+def test_the_best_are_tried_without_a_loop(source: str, m: int, k: int, blocks: str | None) -> None:
+    sizes = {"m": m, "n": 8192, "k": k}
+    found = [r.schedule for r in ranked(source, "sm_90a", sizes)]
+    varied = [i for i, schedule in enumerate(found) if "unroll" in schedule]
+    assert [found[i]["unroll"] for i in varied] == ([blocks] * 4 if blocks else [])
+    for i in varied[:1]:
+        assert found[i] == {**found[i - 1], "unroll": blocks}
+        assert str(compiler.decide(source, "sm_90a", sizes, found[i])[0].unroll) == blocks
+
+
 def test_the_roofline() -> None:
     moved = 64 * 7168 + 2112 * 7168 + 2 * 64 * 2112 + 4 * (64 * 56 + 17 * 56)
     assert roofline(FP8, "sm_90a", SIZES) == pytest.approx(moved / 4.8e12, rel=0.01)
