@@ -31,6 +31,52 @@ func.func @two(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %
   return %r : tensor<4096x7168xbf16>
 }
 
+// Four K blocks are walked without a loop.
+// CHECK-LABEL: func.func @few
+// CHECK-SAME: unroll = 4 : i64
+func.func @few(%A: tensor<4096x512xf8E4M3FN>, %B: tensor<7168x512xf8E4M3FN>, %s: tensor<4096x4xf32>, %t: tensor<56x4xf32>)
+  -> (tensor<4096x7168xbf16> {scale.name = "C"})
+  attributes {scale.dims = ["m", "n", "k"],
+              scale.schedule = #scale.schedule<{tile = array<i64: 256, 128, 128>, promote = 128 : i64, warpgroups = 2 : i64, epilogue = "bulk"}>} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
+    : (tensor<4096x512xf8E4M3FN>, tensor<4096x4xf32>) -> tensor<4096x512xf32>
+  %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 128, 128>, "f32", "row">}
+    : (tensor<7168x512xf8E4M3FN>, tensor<56x4xf32>) -> tensor<7168x512xf32>
+  %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
+    roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
+    : (tensor<4096x512xf32>, tensor<7168x512xf32>) -> tensor<4096x7168xf32>
+  %v = "scale.read"(%c) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<4096x7168xf32>) -> !scale.view
+  %r = "scale.map"(%v) ({
+  ^bb0(%x: f32):
+    %y = arith.truncf %x : f32 to bf16
+    "scale.yield"(%y) : (bf16) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = #mn} : (!scale.view) -> tensor<4096x7168xbf16>
+  return %r : tensor<4096x7168xbf16>
+}
+
+// Not where a cluster has one tile: code is read from memory then.
+// CHECK-LABEL: func.func @few_of_one_wave
+// CHECK-SAME: unroll = 2 : i64
+func.func @few_of_one_wave(%A: tensor<256x512xf8E4M3FN>, %B: tensor<7168x512xf8E4M3FN>, %s: tensor<256x4xf32>, %t: tensor<56x4xf32>)
+  -> (tensor<256x7168xbf16> {scale.name = "C"})
+  attributes {scale.dims = ["m", "n", "k"],
+              scale.schedule = #scale.schedule<{tile = array<i64: 256, 128, 128>, promote = 128 : i64, warpgroups = 2 : i64, epilogue = "bulk"}>} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
+    : (tensor<256x512xf8E4M3FN>, tensor<256x4xf32>) -> tensor<256x512xf32>
+  %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 128, 128>, "f32", "row">}
+    : (tensor<7168x512xf8E4M3FN>, tensor<56x4xf32>) -> tensor<7168x512xf32>
+  %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
+    roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
+    : (tensor<256x512xf32>, tensor<7168x512xf32>) -> tensor<256x7168xf32>
+  %v = "scale.read"(%c) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<256x7168xf32>) -> !scale.view
+  %r = "scale.map"(%v) ({
+  ^bb0(%x: f32):
+    %y = arith.truncf %x : f32 to bf16
+    "scale.yield"(%y) : (bf16) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = #mn} : (!scale.view) -> tensor<256x7168xbf16>
+  return %r : tensor<256x7168xbf16>
+}
+
 // CHECK-LABEL: func.func @three
 // CHECK-SAME: early_wait = 0 : i64
 // CHECK-SAME: stages = 4 : i64
