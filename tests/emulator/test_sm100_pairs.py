@@ -44,6 +44,7 @@ SIZES = [
     (700, 72, 132, ()),
     (1, 160, 384, ("k",)),
 ]
+ALSO = [("mxfp8 @blocked", 1), ("1x16 @blocked", 0)]  # copies bring tiles of scales
 
 
 def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...], seed: int) -> Ran:
@@ -56,7 +57,7 @@ def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...]
     return ran
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES)))
+@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES), 1, also=ALSO))
 def test_program(name: str, seed: int) -> None:
     source, _, given = (PROGRAMS | MORE)[name].partition(" with ")
     m, n, row, fixed = SIZES[seed]

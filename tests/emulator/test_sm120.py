@@ -22,7 +22,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES)))
+@pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES), 1, also=[("@col", 1)]))
 def test_program(name: str, seed: int) -> None:
     source = PROGRAMS[name]
     m, n, row, fixed = SIZES[seed]
