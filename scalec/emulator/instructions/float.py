@@ -232,7 +232,9 @@ def extremum(instruction: Instruction, decoder: Decoder) -> Step:
             result = pick(result, values[2])
         if poison:
             for x in values:
-                result = np.where(x == x, result, np.nan).astype(wide)
+                nan = x != x
+                if 1 in nan.tobytes():
+                    result = np.where(nan, wide.type(np.nan), result)
         if wide is not dtype:
             result = result.astype(dtype)
         result = canonical(result)
