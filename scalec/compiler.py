@@ -20,14 +20,13 @@ from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_mma_n import LEAST, narrower
-from scalec.passes.choose_stages import walks_whole
+from scalec.passes.choose_stages import in_a_loop
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.parts import k_units, most_shares
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import free_registers, sums_of_thread
-from scalec.passes.warp_specialize import UNROLL
 from scalec.sizes import Size
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 from scalec.tuning.database import Entry
@@ -57,7 +56,7 @@ class Compilation:
         free: registers that the estimate leaves a consumer thread.
         step: registers that a smaller tile must leave beyond these: half of the accumulators of a thread.
         narrower: instructions that take fewer registers for partial sums than those of `mma_n`, the widest first.
-        looped: K blocks in one iteration as a rule, where all of a tile's are walked without a loop; else 0.
+        looped: K blocks in one iteration of a loop, where all of a tile's are walked without one; else 0.
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
         ptxas: ptxas's -v log.
@@ -198,7 +197,7 @@ class Attempt:
         assert spilled is not None
         if given.scheduler is None and spilled.scheduler == "dynamic":  # a guess, which is not to cost a tile
             return replace(self, scheduler="static")
-        if given.unroll is None and made.looped:  # all K blocks of a tile in a row, which is not to cost it
+        if given.unroll is None and made.looped:  # all of a tile's in a row, which is not to cost it
             return replace(self, unroll=made.looped)
         # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
         few = not slow.spilled or (bool(spilled.promote) and slow.spilled <= FEW)
@@ -257,7 +256,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.free = free_registers(problem, made.schedule, made.schedule.unroll or 1)
     made.step = sums_of_thread(problem, made.schedule) // 2
     made.narrower = narrower(problem, made.schedule)
-    made.looped = UNROLL[made.schedule.warpgroups or 1] if walks_whole(problem, made.schedule) else 0
+    made.looped = in_a_loop(problem, made.schedule)
     roles = (problem.m.name, problem.n.name, problem.k.name)
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)

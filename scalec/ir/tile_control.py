@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import announces, at_least, extents, flag, in_rounds, in_step, positive_tile, takes
+from scalec.ir.tile_checks import announces, at_least, extents, flag, in_rounds, in_step, maker, positive_tile, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -234,7 +234,8 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     steps before and behind are walked one by one: so each of its bodies has known stages. Where the first is at stage
     0, so are the others, of depths that divide that of the first, as that divides `unroll`.
 
-    `whole`, an optional unit attribute: there are one or more such iterations and no step besides.
+    `whole`, an optional unit attribute: there are one or more such iterations and no step besides. `once`, likewise:
+    there is one, of a K that is known, and no loop.
     """
 
     k: ext.Operand[I32]
@@ -253,7 +254,19 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
                 return fail(op, f"whole is {attributes['whole']}, expected a unit attribute")
             if int_of(op.start) or list(op.cursors):
                 return fail(op, f"whole iterations begin at {int_of(op.start)}, expected at 0 and without cursors")
+        if fits and "once" in attributes and not _once(op):
+            return False
         return fits and takes(op, [ir.IntegerType.get_signless(32)]) and in_rounds(op, op.cursors, int_of(op.unroll))
+
+
+def _once(op: ir.OpView) -> bool:
+    """Refuses `once` of steps that are not one iteration."""
+    made = maker(op.k, "arith.constant")
+    k = None if made is None else ir.IntegerAttr(made.operation.attributes["value"]).value
+    steps = None if k is None else -(-(k - int_of(op.start)) // int_of(op.step))
+    if not isinstance(op.operation.attributes["once"], ir.UnitAttr) or list(op.cursors) or steps != int_of(op.unroll):
+        return fail(op, f"once, and {steps or 'an unknown number of'} steps of which an iteration has {int_of(op.unroll)}, expected as many")
+    return True
 
 
 # ----------------------------------------------------------------------------------------------- storage and barriers

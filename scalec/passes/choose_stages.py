@@ -113,24 +113,40 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
 
 
 def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool:
-    """Whether the K blocks of a tile, or a part, are so few that they are walked without a loop, and it is worth it."""
+    """Whether the K blocks of a tile are so few that they are walked without a loop, and it is worth it."""
     assert schedule.tile is not None
     cluster = schedule.cluster or (1, 1)
     fewest, most = part_blocks(problem, schedule)
-    if fewest != most or most > limit or schedule.stream_k or (schedule.partials or 1) > 1:
+    if fewest != most or most > limit:
         return False
-    rows = [any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs)]
-    if problem.family.kernel != "shared" or not schedule.promote or all(rows):
+    if not promoted_at_once(problem, schedule):
         return False
     dims = zip((problem.m, problem.n), schedule.tile, cluster, strict=False)
-    clusters = math.prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in dims) * (schedule.split or 1)
+    clusters = math.prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in dims)
     return clusters > problem.target.at_once(math.prod(cluster))
 
 
-def walks_whole(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a schedule has more K blocks in one iteration than the rule for more of them would have."""
-    usual = UNROLL[schedule.warpgroups or 1]
-    return few_blocks(problem, schedule) and usual < (schedule.unroll or 1) == part_blocks(problem, schedule)[0]
+def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:
+    """Whether each product of a whole tile is promoted behind it, with one factor for each sum: its K blocks then need
+    no loop. With two factors ptxas spills where there is none (1308 bytes of 192x128 at K = 512), and where nothing is
+    promoted it injects a warpgroup.arrive (C7519; ptxas 13.0)."""
+    two = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
+    alone = (schedule.partials or 1) == (schedule.split or 1) == 1 and not schedule.stream_k
+    return problem.family.kernel == "shared" and bool(schedule.promote) and alone and not two
+
+
+def without_loop(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a schedule, `unroll` decided, walks the K blocks of a tile without a loop."""
+    fewest, most = part_blocks(problem, schedule)
+    return 1 < fewest == most == (schedule.unroll or 1) and promoted_at_once(problem, schedule)
+
+
+def in_a_loop(problem: Problem, schedule: Schedule) -> int:
+    """K blocks in one iteration of a loop, where the schedule walks all of a tile's without one; 0 where it has one."""
+    if not without_loop(problem, schedule):
+        return 0
+    whole, usual = part_blocks(problem, schedule)[0], UNROLL[schedule.warpgroups or 1]
+    return usual if usual < whole else whole // 2
 
 
 def no_overlap(problem: Problem, schedule: Schedule) -> str:

@@ -6,6 +6,7 @@ from itertools import product
 
 from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
+from scalec.passes.choose_stages import without_loop
 from scalec.passes.column_factors import by_block, fetched, step_of
 from scalec.passes.emit_epilogue import Epilogue
 from scalec.passes.emit_frame import Handles, Side, Work
@@ -83,7 +84,7 @@ class Consumer(Epilogue):
         for side in self.sides:
             self.fetch(h, side, fetched, w.row0, self.at_k(w))
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
-        with self.over_k(w, s.unroll) as k0:
+        with self.over_k(w, s.unroll, once=without_loop(self.problem, s)) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
             following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
             factors: list[tuple[ir.Value | None, ir.Value | None]] = []

@@ -369,16 +369,19 @@ class Frame:
         start: int = 0,
         end: int = 0,
         cursors: Sequence[ir.Value] = (),
+        once: bool = False,
     ) -> Iterator[ir.Value]:
         """The loop over the K of a tile or part from its element `start` on, up to `end` if that is given, in steps of
         one K block unless `step` says otherwise; yields the K element counted from that of the work, which `at_k` makes
-        one of the tensors. Its iterations begin where `cursors` are at stage 0, if there are any."""
+        one of the tensors. Its iterations begin where `cursors` are at stage 0, if any. `once`: one is all."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
         operands, segments = [self.e.i32(end) if end else w.k, *cursors], (1, len(cursors))
         attributes: dict[str, Any] = {"start": start, "step": step, "unroll": unroll}
         if self.schedule.stream_k and unroll > 1 and not start:  # shares are cut between iterations
             attributes["whole"] = ir.UnitAttr.get()
+        if once:
+            attributes["once"] = ir.UnitAttr.get()
         with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
             yield block.arguments[0]
 

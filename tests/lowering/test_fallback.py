@@ -121,6 +121,15 @@ def test_a_loop_where_all_k_blocks_in_a_row_spill(slow: Callable[..., list[str]]
         compile_source(FP8, dims=dims, schedule={"tile": "128x256x128", "unroll": "4"})
 
 
+@pytest.mark.parametrize("m", [None, 4096])
+def test_two_factors_keep_a_loop(m: int | None) -> None:
+    """Without one, four K blocks of 192x128 spilled 1308 bytes, more than any tile could leave (ptxas 13.0)."""
+    dims = {"n": 32768, "k": 512, **({"m": m} if m else {})}
+    made = compile_source("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)", dims=dims)
+    assert made.schedule is not None
+    assert (made.schedule.tile, made.schedule.unroll, made.dropped) == ((192, 128, 128), 4, [])
+
+
 def test_fewer_blocks_in_an_iteration_where_ptxas_serialises(slow: Callable[..., list[str]]) -> None:
     asked = slow("unroll=2", spilled=0)
     made = compile_source("C[m,n] = A[m,k]@B[n,k]", dims=DIMS)

@@ -217,7 +217,7 @@ def steps(s: State, op: ir.OpView) -> None:
         # has written, which ptxas answers by serialising them (C7514)
         b.loop_once(body, lambda: b.compare("lt", at.get(), k))
         return
-    if isinstance(k, int) and -(-(k - start) // step) == unroll:  # all of it, and no loop
+    if "once" in op.operation.attributes:
         bodies()
         return
     if unroll > 1:

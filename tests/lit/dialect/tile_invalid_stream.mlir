@@ -96,3 +96,28 @@ func.func @p(%k: i32) {
   }) {operandSegmentSizes = array<i32: 1, 0>, start = 128 : i64, step = 128 : i64, unroll = 4 : i64, whole} : (i32) -> ()
   return
 }
+
+// -----
+
+// steps: once, of a K that is not known
+// EXPECT: once, and an unknown number of steps of which an iteration has 4, expected as many
+func.func @p(%k: i32) {
+  "tile.steps"(%k) ({
+  ^bb0(%i: i32):
+    "tile.drain"() : () -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 4 : i64, once} : (i32) -> ()
+  return
+}
+
+// -----
+
+// steps: once, and more than one iteration
+// EXPECT: once, and 5 steps of which an iteration has 4, expected as many
+func.func @p() {
+  %k = arith.constant 640 : i32
+  "tile.steps"(%k) ({
+  ^bb0(%i: i32):
+    "tile.drain"() : () -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 4 : i64, once} : (i32) -> ()
+  return
+}
