@@ -265,7 +265,8 @@ def _once(op: ir.OpView) -> bool:
     k = None if made is None else ir.IntegerAttr(made.operation.attributes["value"]).value
     steps = None if k is None else -(-(k - int_of(op.start)) // int_of(op.step))
     if not isinstance(op.operation.attributes["once"], ir.UnitAttr) or list(op.cursors) or steps != int_of(op.unroll):
-        return fail(op, f"once, and {steps or 'an unknown number of'} steps of which an iteration has {int_of(op.unroll)}, expected as many")
+        found = f"{steps or 'an unknown number of'} steps of which an iteration has {int_of(op.unroll)}"
+        return fail(op, f"once, and {found}, expected as many")
     return True
 
 

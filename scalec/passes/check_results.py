@@ -1,0 +1,90 @@
+"""How results leave, checked: refuses a schedule whose staged tile, panels, additions or columns cannot exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.errors import ScheduleError
+from scalec.passes.choose_swizzle import no_bulk_epilogue, staged_row, widest
+from scalec.passes.permute_columns import no_permuted_columns
+from scalec.passes.problem import Problem
+from scalec.passes.resources import units
+from scalec.passes.results import no_loaded_result
+from scalec.passes.tiles import cuts_result
+
+
+def result_blocks(problem: Problem, schedule: Any) -> None:
+    reason, scale, along_n = cuts_result(problem, schedule, schedule.tile), problem.result.scale, schedule.warps[1]
+    if reason and scale is not None:
+        step = scale.block * along_n
+        columns = -(-schedule.tile[1] // step) * step
+        raise ScheduleError(
+            f"a tile of {reason}", got=f"tile N = {schedule.tile[1]}", fix=f"tile N = {columns}, or other warps"
+        )
+
+
+def staged_epilogue(problem: Problem, schedule: Any) -> None:
+    if schedule.epilogue != "bulk":
+        for name in ("staged", "panels"):
+            if getattr(schedule, name):
+                reason = no_bulk_epilogue(problem, schedule)
+                raise ScheduleError(
+                    f"{name} = {getattr(schedule, name)}, and epilogue=direct takes no result through shared memory",
+                    got=reason,
+                    expected="0",
+                    fix=f"leave {name} out" if reason else f"epilogue=bulk, or leave {name} out",
+                )
+        return
+    reason = no_bulk_epilogue(problem, schedule)
+    if reason:
+        raise ScheduleError("epilogue=bulk is not possible", got=reason, fix="epilogue=direct")
+    waves = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0])
+    if schedule.staged and waves % schedule.staged:
+        who = "warp" if problem.family.warps == 1 else "warpgroup"
+        raise ScheduleError(
+            f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
+            expected="0 for all of them, or a divisor",
+        )
+    room_for_panels(problem, schedule)
+    row = staged_row(problem, schedule)
+    if schedule.swizzle_c == 0 or row % schedule.swizzle_c:
+        raise ScheduleError(
+            f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
+            fix=f"swizzle_c={widest(problem.target.swizzles, row)}",
+        )
+
+
+def adds(problem: Problem, schedule: Any) -> None:
+    reason = no_loaded_result(problem, schedule) if schedule.adds == "loaded" else ""
+    if not reason:
+        return
+    expected, fixes = "", ["adds=memory"]
+    if schedule.epilogue != "bulk" and not no_loaded_result(problem, schedule.with_fields(epilogue="bulk")):
+        unable, unknown = no_bulk_epilogue(problem, schedule), problem.n.size is None
+        if unable:
+            reason = f"{unable}, so results leave directly (epilogue=direct)"
+        expected = f"epilogue=bulk: copies load rows of {problem.result.name} as they store them"
+        turned, known = ["swap=0"] * problem.swapped, [f"give {problem.n.name} in dims"] * unknown
+        fixes = [*(turned or known if unable else ["epilogue=bulk"]), *fixes]
+    raise ScheduleError("adds=loaded is not possible", got=reason, expected=expected, fix=", or ".join(fixes))
+
+
+def room_for_panels(problem: Problem, schedule: Any) -> None:
+    if not schedule.panels:
+        return
+    row, what = staged_row(problem, schedule), f"panels = {schedule.panels}"
+    if problem.family.sums_in == "tensor":
+        raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", expected="0")
+    if schedule.staged != 1:
+        raise ScheduleError(f"{what} are a wave's, and staged = {schedule.staged}", fix="staged=1, or panels=0")
+    if schedule.swizzle_c and schedule.panels * schedule.swizzle_c >= row:
+        raise ScheduleError(
+            f"{what} of {schedule.swizzle_c} bytes, and a row of a staged wave is {row} bytes",
+            expected="fewer panels than make up the row, or 0 for all",
+        )
+
+
+def permuted_columns(problem: Problem, schedule: Any) -> None:
+    reason = no_permuted_columns(problem, schedule) if schedule.permute_n else ""
+    if reason:
+        raise ScheduleError(f"permute_n = {schedule.permute_n} is not possible", got=reason, fix="permute_n=0")
