@@ -384,8 +384,9 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     four blocks to the next four ("packed"). `ragged` 1: the last block may end beyond n, where values do not count.
     `padding`: the most scales that fill up the word of four in which a row's last one stands; they are 0. `together`:
     scales of adjacent blocks that are stored at once, 1, 2 or 4 bytes. `exchange`: where in shared memory warps that
-    share a tile's columns exchange an f32 for each of its rows and of them, as a block is wider than a warp's columns;
-    -1 where it is not.
+    share a tile's columns exchange an f32 for each of its rows and of them, as a block is wider than a warp's columns,
+    or `by_rows` all of its warps one for each of their columns and waves of 16 rows, as it is higher than those; -1
+    where it is not.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -431,10 +432,11 @@ class QuantizeOp(Tile.Operation, name="quantize"):
 def _by_rows(op: ir.OpView) -> bool:
     """Refuses blocks of rows that no warp has whole, or whose scales another one would have to find."""
     rows, wave, block = shape_of(op.accumulator.type)[0], WAVES["warp"], int_of(op.block)
-    most = wave if str_of(op.accumulator.type.space) == "registers" else rows
-    if block < wave or block % wave or most % block:
+    of_warpgroup = str_of(op.accumulator.type.space) == "registers"
+    most, alone = wave if of_warpgroup else rows, int_of(op.exchange) < 0
+    if block < wave or block % wave or (alone and most % block):
         return fail(op, f"blocks of {block} rows, of which a warp has {most}, expected a divisor, a multiple of {wave}")
-    if int_of(op.together) != 1 or int_of(op.exchange) >= 0:
+    if int_of(op.together) != 1 or not (alone or of_warpgroup):
         return fail(op, f"{op.together} at once, exchanged at {op.exchange}, expected 1 and -1 for blocks of rows")
     return at_least(op, 0, "padding")
 

@@ -14,12 +14,16 @@ from scalec.passes.tiles import cuts_result
 
 
 def result_blocks(problem: Problem, schedule: Any) -> None:
-    reason, scale, along_n = cuts_result(problem, schedule, schedule.tile), problem.result.scale, schedule.warps[1]
+    reason, scale = cuts_result(problem, schedule, schedule.tile), problem.result.scale
     if reason and scale is not None:
-        step = scale.block * along_n
-        columns = -(-schedule.tile[1] // step) * step
+        axis = 0 if problem.swapped else 1  # which blocks run along
+        alone = problem.family.warps == 1 or not problem.swapped
+        step, extent = scale.block * (schedule.warps[axis] if alone else 1), schedule.tile[axis]
+        fits = f"tile {'MN'[axis]} = {-(-extent // step) * step}"
         raise ScheduleError(
-            f"a tile of {reason}", got=f"tile N = {schedule.tile[1]}", fix=f"tile N = {columns}, or other warps"
+            f"a tile of {reason}",
+            got=f"tile {'MN'[axis]} = {extent}",
+            fix=f"{fits}, or other warps" if alone else f"{fits}, or swap=0",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
 from scalec.ir import schedule as schedules
@@ -16,12 +16,15 @@ from scalec.passes.problem import ASSUMED, Problem
 from scalec.targets import Target
 from scalec.tuning import database
 from scalec.tuning.database import Entry
-from scalec.tuning.key import describe
+from scalec.tuning.key import describe, describe_kin
 
 
 @dataclass(frozen=True)
 class RecallTuned:
     """Decides what the tuning database says of this program, target, N, K and M, for the fields already decided.
+
+    Where it says nothing of the program, what it says of its contraction alone with a bf16 result is taken, of programs
+    that write no more: what multiplies fastest hardly depends on what becomes of the sums, and guesses are worse.
 
     M is the upper end of its range, or as large as is assumed where nothing is known of it. An entry is taken whole,
     and only where the fields decided are those that were decided when it was measured. Where it does not compile with
@@ -60,9 +63,14 @@ def recalled(problem: Problem, given: Schedule) -> Entry | None:
     m, n, k = problem.m.largest or ASSUMED, problem.n.size, problem.k.size
     if n is None or k is None:
         return None
-    entry = database.find(database.entries(), problem.target.name, describe(problem), (m, n, k), given.texts())
-    if entry is None:
+    for program in (describe(problem), describe_kin(problem)):
+        entry = database.find(database.entries(), problem.target.name, program, (m, n, k), given.texts())
+        if entry is not None:
+            break
+    else:
         return None
+    if entry.program != describe(problem):
+        entry = replace(entry, facts={**entry.facts, "of": "the contraction with a bf16 result"})
     try:
         return entry if keeps_order(problem, given, schedules.from_mapping(entry.schedule)) else None
     except ScheduleError:  # of another scalec, whose fields this one does not have

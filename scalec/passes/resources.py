@@ -165,7 +165,8 @@ class SharedPlan:
                 elif scale.rows == 1:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
         if exchanges(problem, schedule):
-            wanted.append(Buffer("amax", 4 * bm * units(problem, schedule)[1], 1, SCALE_ALIGN))
+            each = bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
+            wanted.append(Buffer("amax", 4 * each, 1, SCALE_ALIGN))
         beside = (turns(problem, schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
         wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))
         if problem.family.sums_in == "tensor":
@@ -187,8 +188,11 @@ class SharedPlan:
 
 
 def exchanges(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a block of the result's scales is wider than a warp's columns, so that warps find its scale together."""
+    """Whether a block of the result's scales is wider than a warp's columns, or where it is of rows higher than its
+    rows, so that warps find its scale together."""
     assert schedule.tile is not None
+    if problem.swapped:
+        return problem.result.block > problem.family.adjacent_rows
     return problem.block_columns > schedule.tile[1] // units(problem, schedule)[1]
 
 

@@ -48,11 +48,13 @@ def keeps_sides(schedule: Schedule) -> bool:
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
     step, result = problem.family.m, problem.result
-    if (scale := result.scale) is not None and (scale.block % LANES_ROWS or scale.block > problem.family.adjacent_rows):
-        return (
-            f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a warp "
-            f"has {problem.family.adjacent_rows} adjacent ones, in waves of {LANES_ROWS}"
-        )
+    if (scale := result.scale) is not None:
+        together = problem.family.kernel == "shared"  # all consumer warps reach the epilogue, and may meet there
+        if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not together):
+            return (
+                f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a "
+                f"warp has {problem.family.adjacent_rows} adjacent ones, in waves of {LANES_ROWS}"
+            )
     for scale in problem.rhs.promoted:
         if scale.rows not in (1, WHOLE) and scale.rows % step:
             return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"
@@ -76,6 +78,8 @@ def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
         own = tile[0] // along_m
         if problem.family.warps == 1 and own % scale.block:
             return f"{tile[0]} rows for {along_m} warps: {scale.name} has one for each {scale.block} rows of it"
+        if problem.family.kernel == "shared" and tile[0] % scale.block:
+            return f"rows that are no multiple of {scale.block}: {scale.name} has one for each {scale.block} of them"
         return ""
     if tile[1] % scale.block:
         return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"

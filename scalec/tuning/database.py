@@ -65,7 +65,7 @@ class Entry:
     def told(self) -> str:
         """Where it comes from, in words."""
         facts = self.facts
-        where = ", ".join(str(facts[name]) for name in ("gpu", "date") if facts.get(name))
+        where = ", ".join(str(facts[name]) for name in ("of", "gpu", "date") if facts.get(name))
         return f"{facts.get('us', '?')} us at {facts.get('at', '?')} rows" + (f", {where}" if where else "")
 
     def to_json(self) -> dict[str, Any]:

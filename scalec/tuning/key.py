@@ -22,6 +22,14 @@ def describe(problem: Problem) -> str:
     return text + (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "")
 
 
+def describe_kin(problem: Problem) -> str:
+    """The contraction alone, rounded to bf16: what a program multiplies that writes as many bytes or fewer, "" for one
+    that writes more, or adds to what is there."""
+    if problem.result.inout or problem.result.element.bits > 16:
+        return ""
+    return f"bf16[m,n] = {_operand(problem.lhs, 'm')} . {_operand(problem.rhs, 'n')}: truncf"
+
+
 def _operand(operand: Operand, rows: str) -> str:
     index = f"[k,{rows}]" if operand.mn_major else f"[{rows},k]"
     scales = [

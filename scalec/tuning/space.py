@@ -41,6 +41,10 @@ LARGER = ((1, 4), (4, 1))
 SWAP = 192
 """Rows up to which the transposed result is considered."""
 
+SWAP_TOGETHER = 32
+"""Rows up to which it is where warps then find scales of the result together: blocks of 128 took 0.81 to 0.88 of the
+time of the other way at 1 and 16 rows of 7168x2048, 1.03 to 1.07 at 64 and 128 (H200, 2026-11-22)."""
+
 STREAM_K = (0,)
 """Values of `stream_k` that are looked at where nobody decided it: with 1 beside 0, tiles of a last wave that is not
 full may be cut into shares. On the H200 that was slower (docs/decisions.md)."""
@@ -123,7 +127,8 @@ def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:
         return (given.swap,)
     if keeps_sides(given):
         return (0,)
-    few = problem.m.largest is not None and problem.m.largest <= SWAP
+    together = problem.result.block > problem.family.adjacent_rows
+    few = problem.m.largest is not None and problem.m.largest <= (SWAP_TOGETHER if together else SWAP)
     return (0, 1) if few and not no_swap(problem) else (0,)
 
 

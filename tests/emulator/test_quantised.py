@@ -68,8 +68,8 @@ def test_scales_of_no_block_are_zeros(target: str, tile: str, n: int, fixed: tup
 
 # few rows are the columns of a tile, whose rows a block runs along: what result, on which targets a warp has its rows
 SWAPPED = {
-    "mxfp8": (FP8, "mxfp8", ("sm_100a", "sm_120a")),
-    "mxfp8, packed": (SIGMOID, "e4m3 scale(1x32:ue8m0@packed)", ("sm_100a", "sm_120a")),
+    "mxfp8": (FP8, "mxfp8", ("sm_90a", "sm_100a", "sm_120a")),
+    "mxfp8, packed": (SIGMOID, "e4m3 scale(1x32:ue8m0@packed)", ("sm_90a", "sm_100a", "sm_120a")),
     "mxfp8 of mxfp8": (MXFP8, "mxfp8_e5m2", ("sm_100a", "sm_120a")),
     "mxfp4, blocked": (BIAS, "e2m1 scale(1x32:ue8m0@blocked)", ("sm_100a", "sm_120a")),
     "nvfp4": (BIAS, "nvfp4", ("sm_90a", "sm_100a", "sm_120a")),
@@ -97,6 +97,11 @@ def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> No
     [
         ("sm_90a", "nvfp4", "swap=1, tile=256x32x64, warpgroups=2"),  # two waves of each warpgroup
         ("sm_90a", "e5m2 scale(1x16:ue8m0@packed)", "swap=1, tile=64x64x64, split=2"),
+        ("sm_90a", "fp8_block", "swap=1, tile=256x32x64, warpgroups=2"),  # both waves, or both warpgroups, share blocks
+        ("sm_90a", "fp8_block", "swap=1, tile=128x16x64, warpgroups=2, cluster=1x1"),
+        ("sm_90a", "fp8_block", "swap=1, tile=128x48x64, warpgroups=1"),
+        ("sm_90a", "mxfp8", "swap=1, tile=64x16x64, split=3, cluster=1x1"),
+        ("sm_90a", "e2m1 scale(1x32:ue8m0@blocked)", "swap=1, tile=192x32x64, warpgroups=3"),
         ("sm_100a", "mxfp8", "swap=1, tile=128x96x64"),  # columns in parts
         ("sm_100a", "mxfp4", "swap=1, tile=128x32x64, split=2"),
         ("sm_100a", "mxfp8", "swap=1, tile=128x64x64, cta_group=2, cluster=2x1"),
@@ -117,7 +122,7 @@ def test_chosen_where_few_rows_are_the_columns_of_a_tile() -> None:
     source = "D[m,n]:{} = A[m,k] @ B[n,k]"
     for target, result, swap in (
         ("sm_100a", "mxfp8", 1), ("sm_100a", "nvfp4", 1), ("sm_120a", "nvfp4", 1),
-        ("sm_120a", "mxfp8", 0), ("sm_100a", "fp8_block", 0), ("sm_90a", "mxfp8", 0),
+        ("sm_120a", "mxfp8", 0), ("sm_100a", "fp8_block", 0), ("sm_90a", "mxfp8", 1), ("sm_90a", "fp8_block", 1),
     ):  # fmt: skip
         made = scalec.compile(source.format(result), target=target, dims={"m": 16, "n": 7168, "k": 2048})
         assert made.spec.schedule.startswith(f"swap={swap}"), (target, result)
@@ -126,7 +131,13 @@ def test_chosen_where_few_rows_are_the_columns_of_a_tile() -> None:
 @pytest.mark.parametrize(
     ("target", "result", "settings", "message"),
     [
-        ("sm_90a", "mxfp8", "swap=1", "D_scale has one scale for each 32 columns.* a warp has 16 adjacent ones"),
+        (
+            "sm_90a",
+            "fp8_block",
+            "swap=1, tile=64x16x64",
+            "rows that are no multiple of 128(.|\n)*fix: tile M = 128, or swap=0",
+        ),
+        ("sm_90a", "mxfp8", "swap=1, tile=128x128x64, warpgroups=2, consumers=pingpong", "find the scales of 32 rows"),
         ("sm_100a", "fp8_block", "swap=1", "for each 128 columns.* a warp has 32 adjacent ones"),
         ("sm_100a", "e4m3 scale(1x24)", "swap=1", "for each 24 columns.* in waves of 16"),
         ("sm_120a", "mxfp8", "swap=1, tile=64x64x64, warps=4x2", "a tile of 64 rows for 4 warps: D_scale"),

@@ -35,6 +35,14 @@ ROWS = (
     "swap=1, tile=128x16x64, cluster=1x1",
     {"m": 20, "n": 144, "k": 64},
 )
+# blocks of 32 rows, of two warps; three tiles of a CTA
+MEETS = (
+    "sm_90a",
+    "D[m,n]{} = A[m,k] @ B[n,k]",
+    "mxfp8",
+    "swap=1, tile=64x16x64, cluster=1x1",
+    {"m": 20, "n": 328, "k": 64},
+)
 
 BITS = "bits"
 # what, the case, a regular expression and what its match (number `at`) becomes, and what tells
@@ -83,6 +91,14 @@ FAULTS = [
     ("the other row's element comes from two rows away", ROWS, r"(shfl\.sync\.bfly\.b32 %r\d+, %r\d+,) 4,", r"\1 8,",
      {BITS}, 0),
     ("every lane stores a column's scale", ROWS, r"@%p\d+ (st\.global\.b8 \[%rd\d+\], %r\d)", r"\1",
+     {"bounds", "race", BITS}, 0),
+    ("warps of a block of rows do not meet before they read", MEETS, r"bar\.sync 8, 128;\n", "",
+     {"race", "uninitialised", BITS}, 1),
+    ("warps of a block of rows do not meet before the next tile", MEETS, r"bar\.sync 8, 128;\n", "", {"race", BITS}, 0),
+    ("the next column's part of another warp", MEETS, r"(ld\.shared\.f32 %r\d+, \[%r\d+ \+) 64\]", r"\1 68]",
+     {BITS, "uninitialised"}, 0),
+    ("a warp's own rows alone", MEETS, r"(ld\.shared\.f32 %r\d+, \[%r\d+ \+) 64\]", r"\1 0]", {BITS}, 0),
+    ("every lane stores a block of rows' scale", MEETS, r"@%p\d+ (st\.global\.b8 \[%rd\d+\], %r\d)", r"\1",
      {"bounds", "race", BITS}, 0),
     ("a block of zeros", F32, r"0f3F800000", "0f40000000", {BITS}, 0),
 ]  # fmt: skip

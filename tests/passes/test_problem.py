@@ -250,6 +250,6 @@ def test_tiles_that_cut_a_scale_of_the_result() -> None:
 
 def test_a_quantised_result_is_not_computed_transposed() -> None:
     with pytest.raises(
-        ScheduleError, match="one scale for each 32 columns, which are rows of the transposed tile: a warp has 16"
+        ScheduleError, match="one scale for each 128 columns, which are rows of the transposed tile: a warp has 32"
     ):
-        compiler.compile_source("D[m,n]:mxfp8 = A[m,k] @ B[n,k] with swap=1", "sm_90a", {"n": 512, "k": 256})
+        compiler.compile_source("D[m,n]:fp8_block = A[m,k] @ B[n,k] with swap=1", "sm_100a", {"n": 512, "k": 256})

@@ -90,12 +90,36 @@ def test_what_it_is_not_for_does_not_get_it(own) -> None:
     assert not taken(chosen(m=16, k=2048))
     assert not taken(chosen())  # M is assumed to be large
     assert not taken(chosen("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,128x128)", m=16))
-    assert not taken(chosen("C[m,n] = relu(A[m,k]@B[n,k] scale(1x128,128x128))", m=16))
     assert not taken(chosen("C[m,n] = A[m,k]@B[n,k] scale(1x128@col,128x128)", m=16))
     assert not taken(chosen("C[m,n] = A[m,k]@B[n,k]", m=16))
     assert not taken(chosen(target="sm_120a", m=16))
     with_n_open = compiler.decide(FP8, "sm_90a", {"m": 16, "k": K})[0].texts()
     assert not taken(with_n_open)
+
+
+@pytest.mark.parametrize(
+    ("source", "kin"),
+    [
+        ("C[m,n] = relu(A[m,k]@B[n,k] scale(1x128,128x128))", True),
+        ("C[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)", True),
+        ("C[m,n]:f16 = gelu(A[m,k]@B[n,k] scale(1x128,128x128) + b[n])", True),
+        ("C[m,n] += A[m,k]@B[n,k] scale(1x128,128x128)", False),  # reads C too
+        ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,128x128)", False),  # writes twice as much
+    ],
+)
+def test_what_else_is_made_of_the_sums_gets_the_contraction_s(own, source: str, kin: bool) -> None:
+    database.write(own, [entry()])
+    assert taken(chosen(source, m=16)) == kin
+    if kin:
+        assert "of the contraction with a bf16 result" not in _why(FP8)
+        assert "the contraction with a bf16 result" in _why(source)
+        key = compiler.program_key(source, "sm_90a", {"m": 16, "n": N, "k": K})
+        database.write(own, [entry({**TILE, "stages": "5"}, program=key)])
+        assert chosen(source, m=16)["stages"] == "5"  # its own comes first
+
+
+def _why(source: str) -> str:
+    return explain(source, "sm_90a", {"m": 16, "n": N, "k": K}, {}).reasons["tile"]
 
 
 def test_fields_that_are_given_win(own) -> None:

@@ -136,35 +136,100 @@ def quantize(s: State, op: ir.OpView) -> None:
     (_quantize_rows if tile.int_of(op.by_rows) else _quantize_columns)(s, op)
 
 
+@dataclass(frozen=True)
+class _Stretch:
+    """What eight lanes hold of a column: rows of the waves of a block, or of one wave of a higher block.
+
+    Attributes:
+        place: of the first wave; `which`: of its two columns.
+        values: a thread's.
+        mine: whether this lane is the one of the eight that stores, which take turns.
+        largest: the largest magnitude of what the eight have.
+    """
+
+    place: Place
+    which: int
+    values: Values
+    mine: ir.Value
+    largest: ir.Value
+
+
 def _quantize_rows(s: State, op: ir.OpView) -> None:
     """Eight lanes hold a column's rows of a wave, two each: they exchange their largest, of all waves of a block, and
-    one of them stores its scale, by turns."""
+    one of them stores its scale, by turns. Where a block is higher than a warp's rows, warps exchange theirs too, and
+    the first of them stores."""
     b, fragment, size = s.b, s.get(op.accumulator), tile.int_of(op.block)
-    stretch, octet = size // _WAVE, b.shr(s.lane, 2)
+    together = tile.int_of(op.exchange) >= 0
+    octet, waves_of_block = b.shr(s.lane, 2), 1 if together else size // _WAVE
     blocks, base = b.ceildiv(s.get(op.m), size), b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    stretches = list(_stretches(s, op, fragment, octet, waves_of_block))
+    larger = _of_warps(s, op, stretches, octet) if together else [x.largest for x in stretches]
+    for x, largest in zip(stretches, larger, strict=True):
+        found, first = _scale(s, op, largest), b.sub(x.place.row, octet)
+        block = b.div(first, size)
+        for v, _ in x.values:
+            v.set(b.fmul(v.get(), found.reciprocal))
+        inside = b.and_(b.and_(x.mine, x.place.column_inside[x.which]), b.compare("lt", block, blocks))
+        if together:
+            inside = b.and_(inside, b.compare("eq", first, b.mul(block, size)))
+        row = b.add(x.place.column, x.which)
+        _store(s, op, _address(s, op, base, row, block), found.code, inside)
+        if tile.int_of(op.padding):
+            with b.when(b.and_(inside, b.compare("ge", b.add(block, 1), blocks))):
+                _pad(s, op, base, row, block)
+
+
+def _stretches(s: State, op: ir.OpView, fragment: Any, octet: ir.Value, count: int) -> Iterator[_Stretch]:
+    """Of each column, of `count` waves at a time."""
+    b = s.b
     waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
-    for first in range(0, len(waves), stretch):
+    for first in range(0, len(waves), count):
         for g, place in waves[first]:
-            block = b.div(b.sub(place.row, octet), size)
             for i in (0, 1):
                 values = [
                     (fragment.waves[wave][4 * g + 2 * half + i], waves[wave][g][1].row_inside[half])
-                    for wave in range(first, first + stretch)
+                    for wave in range(first, first + count)
                     for half in (0, 1)
                 ]
                 largest = _largest(s, op, values)
                 for distance in (4, 8, 16):
                     other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [largest])[0]
                     largest = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
-                found = _scale(s, op, largest)
-                for v, _ in values:
-                    v.set(b.fmul(v.get(), found.reciprocal))
-                mine = b.and_(b.compare("eq", octet, (2 * g + i) % 8), place.column_inside[i])
-                inside, row = b.and_(mine, b.compare("lt", block, blocks)), b.add(place.column, i)
-                _store(s, op, _address(s, op, base, row, block), found.code, inside)
-                if tile.int_of(op.padding):
-                    with b.when(b.and_(inside, b.compare("ge", b.add(block, 1), blocks))):
-                        _pad(s, op, base, row, block)
+                yield _Stretch(place, i, values, b.compare("eq", octet, (2 * g + i) % 8), largest)
+
+
+def _of_warps(s: State, op: ir.OpView, stretches: list[_Stretch], octet: ir.Value) -> list[ir.Value]:
+    """The largest of whole blocks: each warp stores those of its waves, all consumers meet, and each reads a block's.
+
+    They meet before, too: what the tile before left there has then been read by all.
+    """
+    b, columns = s.b, tile.shape_of(op.accumulator.type)[1]
+    height = tile.int_of(op.block) // _WAVE
+    meet = f"bar.sync {BARRIER}, {32 * s.geometry.warps * prod(s.geometry.units)};"
+
+    def at(x: _Stretch, wave: ir.Value) -> ir.Value:
+        """Address of a wave of 16 rows of the tile, of the stretch's column."""
+        column = b.add(b.sub(x.place.column, s.get(op.n0)), x.which)
+        return b.add(b.add(s.shared, tile.int_of(op.exchange)), b.shl(b.add(b.mul(wave, columns), column), 2))
+
+    def wave_of(x: _Stretch) -> ir.Value:
+        return b.div(b.sub(b.sub(x.place.row, octet), s.get(op.m0)), _WAVE)
+
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm(meet)
+    for x in stretches:
+        b.asm("@$2 st.shared.f32 [$0], $1;", [], [at(x, wave_of(x)), x.largest, x.mine])
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm(meet)
+    made = []
+    for x in stretches:
+        first = at(x, b.mul(b.div(wave_of(x), height), height))
+        found = b.asm("ld.shared.f32 $0, [$1];", [b.f32], [first])[0]
+        for i in range(1, height):
+            other = b.asm(f"ld.shared.f32 $0, [$1 + {4 * columns * i}];", [b.f32], [first])[0]
+            found = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, found, other)
+        made.append(found)
+    return made
 
 
 def _quantize_columns(s: State, op: ir.OpView) -> None:
