@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import scalec
@@ -9,6 +11,8 @@ from tests.emulator.quantised import run_quantised
 from tests.emulator.running import run_on
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
+UNIFORM = BLOCKS.replace("1x128", "128x128", 1)
+ADDED = BLOCKS.replace("] =", "]:f32 +=")
 ROWS = "C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)"
 BIAS = "C[m,n] = gelu(A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]) + R[m,n]"
 
@@ -22,9 +26,12 @@ CASES: dict[str, tuple[str, str, tuple[int, int, int], int]] = {
     "six": (BLOCKS, "tile=64x64x128, cluster=1x1", (400, 72, 768), 6),
     "no scale along K": (ROWS, "tile=128x64x128, cluster=1x1", (700, 136, 512), 4),
     "epilogue that reads": (BIAS, "tile=128x64x128, cluster=1x1", (400, 136, 512), 4),
-}
+    "f32 by panels": (ADDED, "tile=128x96x128, cluster=1x1, adds=memory", (400, 136, 512), 4),
+    "waves that are staged one by one": (
+        UNIFORM, "tile=256x32x128, consumers=pingpong, early_wait=0, cluster=1x2", (300, 200, 384), 3),
+}  # fmt: skip
 
-PRODUCTS = {"goes": 2}
+PRODUCTS = {"goes": 2, "waves that are staged one by one": 4}
 """Of a K block, of a warpgroup."""
 
 
@@ -34,8 +41,15 @@ def test_without_a_loop(case: str) -> None:
     ran = run_on(
         f"{source} with {schedule}, unroll={blocks}", {"m": m, "n": n, "k": k}, ("n", "k"), m + k, 5e-6, times=2
     )
-    loops = ran.kernel.ptx.count("wgmma.mma_async") // (4 * blocks)
-    assert loops == PRODUCTS.get(case, 1)
+    assert ran.kernel.ptx.count("wgmma.mma_async") == 4 * blocks * PRODUCTS.get(case, 1)
+    assert loops(ran.kernel.ptx) == 1  # over the tiles
+
+
+def loops(ptx: str) -> int:
+    """Loops around a wgmma: labels before one that something behind it jumps to."""
+    labels = {found[1]: found.start() for found in re.finditer(r"^(\$L\w+):", ptx, re.MULTILINE)}
+    jumps = [(labels[found[1]], found.start(), found[1]) for found in re.finditer(r"bra(?:\.uni)? \t?(\$L\w+);", ptx)]
+    return len({label for to, at, label in jumps if "wgmma.mma_async" in ptx[to:at]})
 
 
 def test_quantised() -> None:
@@ -51,3 +65,4 @@ def test_a_loop_beyond_four_blocks(k: int, products: int) -> None:
     """Four wgmma for each K block: of all of four, or of two in an iteration and the one that is left."""
     kernel = scalec.compile(f"{BLOCKS} with tile=128x128x128, cluster=1x1", target="sm_90a", dims={"n": 7168, "k": k})
     assert kernel.ptx.count("wgmma.mma_async") == products
+    assert loops(kernel.ptx) == (1 if k == 512 else 3)

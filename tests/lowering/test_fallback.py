@@ -130,6 +130,17 @@ def test_two_factors_keep_a_loop(m: int | None) -> None:
     assert (made.schedule.tile, made.schedule.unroll, made.dropped) == ((192, 128, 128), 4, [])
 
 
+@pytest.mark.parametrize("sign", ["=", "+="])
+def test_f32_results_by_panels_need_no_loop(sign: str) -> None:
+    """The sums of a later panel were computed behind the loop's products, which ptxas serialised (ptxas 13.0)."""
+    source, schedule = f"C[m,n]:f32 {sign} A[m,k]@B[n,k] scale(1x128,128x128)", {"adds": "memory"}
+    for given in (schedule, {**schedule, "tile": "128x128x128", "unroll": "4"}):
+        made = compile_source(source, dims={"n": 7168, "k": 512}, schedule=given)
+        assert made.schedule is not None
+        assert (made.schedule.panels, made.schedule.unroll, made.dropped) == (1, 4, [])
+        assert "once" in made.texts["tile"]
+
+
 def test_fewer_blocks_in_an_iteration_where_ptxas_serialises(slow: Callable[..., list[str]]) -> None:
     asked = slow("unroll=2", spilled=0)
     made = compile_source("C[m,n] = A[m,k]@B[n,k]", dims=DIMS)

@@ -219,12 +219,24 @@ def steps(s: State, op: ir.OpView) -> None:
         return
     if "once" in op.operation.attributes:
         bodies()
+        promotes = [o for o in block.operations if o.operation.name == "tile.promote"]
+        for wave, promote in {tile.int_of(o.wave): o for o in promotes}.items():
+            _made_here(s, s.get(promote.accumulator).waves[wave])
         return
     if unroll > 1:
         b.loop(lambda: b.compare("lt", b.add(at.get(), (unroll - 1) * step), k), bodies)
         if isinstance(k, int) and -(-(k - start) // step) % unroll == 0:
             return
     b.loop(lambda: b.compare("lt", at.get(), k), body)
+
+
+def _made_here(s: State, sums: list[Variable]) -> None:
+    """Keeps LLVM from computing sums of straight-line code in the block of the epilogue that is alone to use them
+    (MachineSink), those of a later wave or panel: the products of all K blocks would stay in registers until there,
+    copied behind the wgmma.fence of the next one's, and ptxas spills or serialises wgmma (C7511)."""
+    kept = s.b.asm("", [s.b.f32] * len(sums), [x.get() for x in sums], tied=len(sums), memory=False)
+    for x, value in zip(sums, kept, strict=True):
+        x.set(value)
 
 
 def _rounds(s: State, op: ir.OpView, at: Variable) -> None:
