@@ -102,14 +102,15 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
         assert schedule.stages is not None
         few = problem.k.size is not None and k_blocks(problem, schedule) < schedule.stages
         return 1 if few or no_unroll_of_parts(problem, schedule, schedule.stages) else schedule.stages
-    blocks = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
-    if blocks > 1 and few_blocks(problem, schedule):
-        blocks = part_blocks(problem, schedule)[0]
-    if no_unroll_of_parts(problem, schedule, blocks):
-        blocks = 1
+    usual = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
+    whole = part_blocks(problem, schedule)[0] if usual > 1 and few_blocks(problem, schedule) else usual
     given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
-    short = factor_registers(problem, schedule, blocks) and free_registers(problem, given, blocks) < 0
-    return 1 if short else blocks
+
+    def suits(blocks: int) -> bool:
+        short = factor_registers(problem, schedule, blocks) and free_registers(problem, given, blocks) < 0
+        return not short and not no_unroll_of_parts(problem, schedule, blocks)
+
+    return next((blocks for blocks in (whole, usual) if suits(blocks)), 1)
 
 
 def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from scalec import compiler
 from scalec.abi import Dropped, KernelSpec
 from scalec.commands import compile as command
 from scalec.compiler import STAGES, compile_source
@@ -139,6 +140,13 @@ def test_f32_results_by_panels_need_no_loop(sign: str) -> None:
         assert made.schedule is not None
         assert (made.schedule.panels, made.schedule.unroll, made.dropped) == (1, 4, [])
         assert "once" in made.texts["tile"]
+
+
+def test_a_loop_where_the_factors_of_all_k_blocks_have_no_registers() -> None:
+    """They have those of two K blocks, which is no reason for one."""
+    source = "C[m,n] = A[m,k]@B[n,k] scale(1x128,32x128)"
+    schedules = [compiler.decide(source, "sm_90a", {"m": 8192, "n": 4096, "k": k})[0] for k in (512, 640)]
+    assert [(s.tile, s.unroll) for s in schedules] == [((128, 256, 128), 2)] * 2
 
 
 def test_fewer_blocks_in_an_iteration_where_ptxas_serialises(slow: Callable[..., list[str]]) -> None:
