@@ -33,7 +33,7 @@ SPLITS = (1, 2, 4, 8)
 FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "consumers", "promote", "mma_n")
 """What candidates differ in; the best also in `adds` and `unroll`."""
 
-VARIED = 4
+VARIED = 2
 """Of the best candidates, those that come with the other `adds`, or with all K blocks in a row, too: at K = 512 loading
 gained about as much with each of seven tiles (LOADED_K in scalec.passes.choose_swizzle), and no loop 0.98 to 1.00 with
 each of three (WHOLE in scalec.passes.choose_stages)."""

@@ -66,7 +66,7 @@ def test_the_best_are_tried_with_both_ways_of_adding(target: str, source: str, k
     found = [r.schedule for r in ranked(source, target, sizes)]
     varied = [i for i, schedule in enumerate(found) if "adds" in schedule]
     assert varied == [] if other is None else varied[:1] == [1]
-    assert len(varied) <= 4
+    assert len(varied) <= 2
     for i in varied:
         assert found[i] == {**found[i - 1], "adds": other}
     for i in varied[:1]:
@@ -96,7 +96,7 @@ def test_the_best_are_tried_without_a_loop(source: str, m: int, k: int, blocks: 
     sizes = {"m": m, "n": 8192, "k": k}
     found = [r.schedule for r in ranked(source, "sm_90a", sizes)]
     varied = [i for i, schedule in enumerate(found) if "unroll" in schedule]
-    assert [found[i]["unroll"] for i in varied] == ([blocks] * 4 if blocks else [])
+    assert [found[i]["unroll"] for i in varied] == ([blocks] * 2 if blocks else [])
     for i in varied[:1]:
         assert found[i] == {**found[i - 1], "unroll": blocks}
         assert str(compiler.decide(source, "sm_90a", sizes, found[i])[0].unroll) == blocks
