@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.emulator.faults import EARLY, WRONG, Fault
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
-TURNS = f"{BLOCKS} with consumers=pingpong, tile=64x64x128, cluster=1x1, stages=3"
+TURNS = f"{BLOCKS} with consumers=pingpong, tile=64x64x128, cluster=1x1, stages=3, unroll=2"
 PARTIALS = f"{BLOCKS} with partials=2, tile=64x64x128, cluster=1x1, stages=3"
 SHORT = "C[m,n] = A[m,k] @ B[n,k] with consumers=pingpong, tile=64x128x64, cluster=1x1, stages=6"
 # three tiles for each of the four CTAs, of four K blocks in half a window; eight K blocks, of which a loop walks six;
