@@ -71,6 +71,7 @@ from scalec.ir.tile_copies import (
     WindowOp,
 )
 from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
+from scalec.ir.tile_quantize import QuantizeOp
 from scalec.ir.tile_registers import (
     STEP_BYTES,
     ByteScalesOp,
@@ -203,6 +204,7 @@ __all__ = [
     "PeekOp",
     "PrefetchOp",
     "PromoteOp",
+    "QuantizeOp",
     "QueryCancelOp",
     "ReleaseOp",
     "ResponsesOp",

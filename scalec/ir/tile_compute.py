@@ -5,7 +5,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, LAYOUTS
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_types import (
@@ -370,78 +369,6 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
         if last.operation.name != "tile.yield":
             return fail(op, f"body ends in {last.operation.name}, expected tile.yield")
         return True
-
-
-class QuantizeOp(Tile.Operation, name="quantize"):
-    """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m.
-
-    `by_rows` 1: `block` adjacent rows of a column, all of one warp, for columns below n; read rows for columns, and the
-    reverse, in what follows.
-
-    A block's scale is its largest magnitude over that of `element`, rounded to the type `scale`, as `scale.quantize`
-    has it; the accumulator is multiplied by its reciprocal. `layout` and `stride` say where a scale goes: see
-    scalec.formats.Granularity; `stride` counts scales from row to row ("row"), from block to block ("col") or i32 from
-    four blocks to the next four ("packed"). `ragged` 1: the last block may end beyond n, where values do not count.
-    `padding`: the most scales that fill up the word of four in which a row's last one stands; they are 0. `together`:
-    scales of adjacent blocks that are stored at once, 1, 2 or 4 bytes. `exchange`: where in shared memory warps that
-    share a tile's columns exchange an f32 for each of its rows and of them, as a block is wider than a warp's columns,
-    or `by_rows` all of its warps one for each of their columns and waves of 16 rows, as it is higher than those; -1
-    where it is not.
-    """
-
-    accumulator: ext.Operand[FragmentType]
-    target: ext.Operand[Any]
-    stride: ext.Operand[ir.IntegerType[64]]
-    m0: ext.Operand[I32]
-    n0: ext.Operand[I32]
-    m: ext.Operand[I32]
-    n: ext.Operand[I32]
-    block: ir.IntegerAttr
-    by_rows: ir.IntegerAttr
-    element: ir.TypeAttr
-    scale: ir.StringAttr
-    layout: ir.StringAttr
-    ragged: ir.IntegerAttr
-    padding: ir.IntegerAttr
-    together: ir.IntegerAttr
-    exchange: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        columns, block, exchange = shape_of(op.accumulator.type)[1], int_of(op.block), int_of(op.exchange)
-        if exchange >= 0 and block > columns and block % columns == 0:
-            columns = block
-        if not isinstance(op.target.type, ir.MemRefType):
-            return fail(op, f"stores scales into {op.target.type}, expected a memref")
-        if not flag(op, "by_rows", "ragged"):
-            return False
-        if str_of(op.layout) not in LAYOUTS:
-            return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
-        if str_of(op.scale) not in SCALES:
-            return fail(op, f"scales are {op.scale}, expected {', '.join(SCALES)}")
-        if int_of(op.by_rows):
-            return _by_rows(op)
-        if block < 8 or block % 8 or columns % block:
-            return fail(op, f"blocks of {block} in {columns} columns, expected a divisor and a multiple of 8")
-        together = int_of(op.together)
-        if together not in (1, 2, 4) or columns % (block * together) or (together > 1 and str_of(op.scale) == "f32"):
-            return fail(op, f"{together} {op.scale} at once in {columns} columns, expected 1, or 2 or 4 bytes")
-        return at_least(op, 0, "padding")
-
-
-def _by_rows(op: ir.OpView) -> bool:
-    """Refuses blocks of rows that no warp has whole, or whose scales another one would have to find."""
-    rows, wave, block = shape_of(op.accumulator.type)[0], WAVES["warp"], int_of(op.block)
-    of_warpgroup = str_of(op.accumulator.type.space) == "registers"
-    most, alone = wave if of_warpgroup else rows, int_of(op.exchange) < 0
-    if block < wave or block % wave or (alone and most % block):
-        return fail(op, f"blocks of {block} rows, of which a warp has {most}, expected a divisor, a multiple of {wave}")
-    if int_of(op.together) != 1 or not (alone or of_warpgroup):
-        return fail(op, f"{op.together} at once, exchanged at {op.exchange}, expected 1 and -1 for blocks of rows")
-    return at_least(op, 0, "padding")
-
-
-SCALES = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale)
 
 
 class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
