@@ -165,7 +165,7 @@ class SharedPlan:
                 elif scale.rows == 1:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
         if exchanges(problem, schedule):
-            each = bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
+            each = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
             wanted.append(Buffer("amax", 4 * each, 1, SCALE_ALIGN))
         beside = (turns(problem, schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
         wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))

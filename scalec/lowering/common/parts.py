@@ -12,7 +12,8 @@ from scalec.lowering.builder import Variable
 from scalec.lowering.common.state import COMMON, State
 
 BARRIER = 8
-"""Named barrier of all consumers: above those of the units (state.py), below 16 (PTX ISA 9.7.13.1)."""
+"""Named barrier of all consumers: above those of the units (state.py), below those of warps that share blocks of a
+result's scales (quantize.py), at most six; below 16 (PTX ISA 9.7.13.1)."""
 
 VECTOR = 4
 """f32 that a thread moves at once: neighbouring threads then move neighbouring 16 bytes."""

@@ -199,28 +199,33 @@ def _stretches(s: State, op: ir.OpView, fragment: Any, octet: ir.Value, count: i
 
 
 def _of_warps(s: State, op: ir.OpView, stretches: list[_Stretch], octet: ir.Value) -> list[ir.Value]:
-    """The largest of whole blocks: each warp stores those of its waves, all consumers meet, and each reads a block's.
+    """The largest of whole blocks: each warp stores those of its waves, warps that share blocks meet, and each reads a
+    block's.
 
-    They meet before, too: what the tile before left there has then been read by all.
+    They meet once a tile: two tiles take turns with two places, so that what the tile before left has another place,
+    and what the one before that left has been read by all who have met since.
     """
-    b, columns = s.b, tile.shape_of(op.accumulator.type)[1]
-    height = tile.int_of(op.block) // _WAVE
-    meet = f"bar.sync {BARRIER}, {32 * s.geometry.warps * prod(s.geometry.units)};"
+    b, (rows, columns) = s.b, tile.shape_of(op.accumulator.type)
+    height, size = tile.int_of(op.block) // _WAVE, 4 * columns * rows * s.geometry.units[0] // _WAVE
+    turn = s.once(("turn", op), lambda: b.variable(b.i32, 0))
+    place = b.add(b.add(s.shared, tile.int_of(op.exchange)), b.mul(turn.get(), size))
 
     def at(x: _Stretch, wave: ir.Value) -> ir.Value:
         """Address of a wave of 16 rows of the tile, of the stretch's column."""
         column = b.add(b.sub(x.place.column, s.get(op.n0)), x.which)
-        return b.add(b.add(s.shared, tile.int_of(op.exchange)), b.shl(b.add(b.mul(wave, columns), column), 2))
+        return b.add(place, b.shl(b.add(b.mul(wave, columns), column), 2))
 
     def wave_of(x: _Stretch) -> ir.Value:
         return b.div(b.sub(b.sub(x.place.row, octet), s.get(op.m0)), _WAVE)
 
-    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    b.asm(meet)
     for x in stretches:
         b.asm("@$2 st.shared.f32 [$0], $1;", [], [at(x, wave_of(x)), x.largest, x.mine])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    b.asm(meet)
+    warps = s.geometry.warps  # of a unit: adjacent ones share a block, or all of several units
+    sharing = height if height <= warps else warps * prod(s.geometry.units)
+    group = b.div(b.sub(s.warp, s.first_warp), sharing)
+    b.asm("bar.sync $0, $1;", [], [b.add(group, BARRIER + 1), b.constant(32 * sharing)])
+    turn.set(b.xor(turn.get(), 1))
     made = []
     for x in stretches:
         first = at(x, b.mul(b.div(wave_of(x), height), height))

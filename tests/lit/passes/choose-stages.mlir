@@ -127,7 +127,7 @@ func.func @direct(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>
 // CHECK-LABEL: func.func @small
 // CHECK-SAME: early_wait = 0 : i64
 // CHECK-SAME: stages = 8 : i64
-// CHECK-SAME: unroll = 1 : i64
+// CHECK-SAME: unroll = 2 : i64
 func.func @small(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],
