@@ -115,13 +115,16 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
 
 def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool:
     """Whether the K blocks of a tile are so few that they are walked without a loop, and it is worth it."""
-    assert schedule.tile is not None
-    cluster = schedule.cluster or (1, 1)
     fewest, most = part_blocks(problem, schedule)
     if fewest != most or most > limit:
         return False
-    if not promoted_at_once(problem, schedule):
-        return False
+    return promoted_at_once(problem, schedule) and several_tiles(problem, schedule)
+
+
+def several_tiles(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a cluster works on several tiles, one after the other."""
+    assert schedule.tile is not None
+    cluster = schedule.cluster or (1, 1)
     dims = zip((problem.m, problem.n), schedule.tile, cluster, strict=False)
     clusters = math.prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in dims)
     return clusters > problem.target.at_once(math.prod(cluster))

@@ -13,7 +13,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
-from scalec.passes.choose_stages import few_blocks
+from scalec.passes.choose_stages import few_blocks, several_tiles
 from scalec.passes.choose_tiling import CANDIDATES, deepest, promotion
 from scalec.passes.fix_order import FixOrder
 from scalec.passes.parts import part_blocks
@@ -31,12 +31,13 @@ SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
 
 FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "stream_k", "consumers", "promote", "mma_n")
-"""What candidates differ in; the best also in `adds` and `unroll`."""
+"""What candidates differ in; the best also in `adds`, `order` and `unroll`."""
 
 VARIED = 2
-"""Of the best candidates, those that come with the other `adds`, or with all K blocks in a row, too: at K = 512 loading
-gained about as much with each of seven tiles (LOADED_K in scalec.passes.choose_swizzle), and no loop 0.98 to 1.00 with
-each of three (WHOLE in scalec.passes.choose_stages)."""
+"""Of the best candidates, those that come with the other `adds`, the other `order`, or with all K blocks in a row, too:
+at K = 512 loading gained about as much with each of seven tiles (LOADED_K in scalec.passes.choose_swizzle), and no loop
+0.98 to 1.00 with each of three (WHOLE in scalec.passes.choose_stages). Another order took 0.98 to 1.01 of the time
+(H200, 2026-11-22; BF16 of 4096x7168x4096 0.99)."""
 
 ADDED_K = 2048
 """K up to which they come with the other `adds` where launches were measured: from 1536 on loading took longer
@@ -119,8 +120,9 @@ def _completed(module: ir.Module, row: Target, schedule: Schedule) -> Iterator[t
 
 
 def _variants(module: ir.Module, row: Target, given: Schedule, one: Ranked, adds: bool) -> Iterator[Ranked]:
-    """The candidate with all K blocks of a tile in a row, where they are few; and where `adds`, with what results are
-    added to loaded where it would be added in memory, or the reverse."""
+    """The candidate with all K blocks of a tile in a row, where they are few; with the other order of tiles, where a
+    cluster works on several; and where `adds`, with what results are added to loaded where it would be added in memory,
+    or the reverse."""
     asked = given.with_fields(**schedules.from_mapping(one.schedule).decided())
     for problem, chosen in _completed(module, row, asked):
         if adds:
@@ -131,6 +133,10 @@ def _variants(module: ir.Module, row: Target, given: Schedule, one: Ranked, adds
         if given.unroll is None and few_blocks(problem, chosen, IN_A_ROW) and blocks > (chosen.unroll or 1):
             for _ in _completed(module, row, asked.with_fields(unroll=blocks)):
                 yield Ranked({**one.schedule, "unroll": str(blocks)}, one.seconds)
+        if given.order is None and several_tiles(problem, chosen):
+            other = "m" if chosen.order == "n" else "n"
+            for _ in _completed(module, row, asked.with_fields(order=other)):
+                yield Ranked({**one.schedule, "order": other}, one.seconds)
 
 
 def _candidates(problem: Problem, given: Schedule) -> Iterator[Schedule]:

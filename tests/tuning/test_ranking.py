@@ -77,7 +77,25 @@ def test_the_best_are_tried_with_both_ways_of_adding(target: str, source: str, k
 
 def test_a_given_tile_is_tried_with_both_ways_of_adding() -> None:
     found = ranked(f"{ADDED} with tile=128x128x128", "sm_90a", {"m": 4096, "n": 2048, "k": 512})
-    assert [r.schedule.get("adds") for r in found] == [None, "memory"]
+    assert [r.schedule.get("adds") for r in found] == [None, "memory", None]
+
+
+@pytest.mark.parametrize(
+    ("source", "m", "other"),
+    [
+        ("C[m,n] = A[m,k]@B[n,k]", 4096, "m"),
+        ("C[m,n] = A[m,k]@B[n,k] with order=m", 4096, None),
+        ("C[m,n] = A[m,k]@B[n,k]", 64, None),  # each cluster has one tile
+    ],
+)
+def test_the_best_are_tried_in_both_orders_of_tiles(source: str, m: int, other: str | None) -> None:
+    sizes = {"m": m, "n": 7168, "k": 4096}
+    found = [r.schedule for r in ranked(source, "sm_90a", sizes)]
+    varied = [i for i, schedule in enumerate(found) if "order" in schedule]
+    assert [found[i]["order"] for i in varied] == ([other] * 2 if other else [])
+    for i in varied:
+        assert found[i] == {**found[i - 1], "order": other}
+        assert compiler.decide(source, "sm_90a", sizes, found[i])[0].order == other
 
 
 @pytest.mark.parametrize(
