@@ -221,8 +221,8 @@ def _of_warps(s: State, op: ir.OpView, stretches: list[_Stretch], octet: ir.Valu
     for x in stretches:
         b.asm("@$2 st.shared.f32 [$0], $1;", [], [at(x, wave_of(x)), x.largest, x.mine])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    warps = s.geometry.warps  # of a unit: adjacent ones share a block, or all of several units
-    sharing = height if height <= warps else warps * prod(s.geometry.units)
+    warps = s.geometry.warps  # of a unit: adjacent ones share a block, or any of all units
+    sharing = warps * prod(s.geometry.units) if warps % height else height
     group = b.div(b.sub(s.warp, s.first_warp), sharing)
     b.asm("bar.sync $0, $1;", [], [b.add(group, BARRIER + 1), b.constant(32 * sharing)])
     turn.set(b.xor(turn.get(), 1))
