@@ -11,6 +11,7 @@ from scalec.tuning import database
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 F32 = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)"
 MXFP8 = "C[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)"
+BF16 = "C[m,n] = A[m,k]@B[n,k]"
 NVFP4 = "C[m,n]:nvfp4 = A[m,k]@B[n,k] scale(1x128,128x128)"
 SHIPPED = [e for path in sorted(database.SHIPPED.glob("*.json")) for e in database.read(path)]
 
@@ -18,7 +19,9 @@ SHIPPED = [e for path in sorted(database.SHIPPED.glob("*.json")) for e in databa
 def test_there_are_defaults_and_no_two_for_the_same_thing():
     assert len(SHIPPED) > 100
     assert len({e.identity for e in SHIPPED}) == len(SHIPPED)
-    assert all(e.facts["us"] < 0.975 * e.facts["default_us"] and e.facts["gpu"] for e in SHIPPED)
+    for e in SHIPPED:  # medians of four rounds repeat within 1 to 2 %, of 21 within 0.3 %
+        assert e.facts["us"] < (0.995 if e.facts.get("rounds", 4) >= 21 else 0.975) * e.facts["default_us"]
+        assert e.facts["gpu"]
     assert all(e.m.has(e.facts["at"]) for e in SHIPPED)
 
 
@@ -29,7 +32,9 @@ OTHERS = [e for e in SHIPPED if not e.program.startswith(("bf16[m,n] = e4m3", "f
 def test_a_default_is_what_the_compiler_takes(entry, monkeypatch, tmp_path):
     monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "none.json"))  # no file of a user's: what ships is asked
     dims = {"m": entry.m.high, "n": entry.n, "k": entry.k}
-    (source,) = [s for s in (FP8, F32, MXFP8, NVFP4) if compiler.program_key(s, entry.target, dims) == entry.program]
+    (source,) = [
+        s for s in (FP8, F32, BF16, MXFP8, NVFP4) if compiler.program_key(s, entry.target, dims) == entry.program
+    ]
     chosen, _ = compiler.decide(source, entry.target, dims)  # check-schedule has seen it
     assert {name: chosen.texts()[name] for name in entry.schedule} == entry.schedule
     alone, _ = compiler.decide(source, entry.target, dims, tuned=False)
