@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, holds_factors, in_step, maker, plainly_swizzled, takes
+from scalec.ir.tile_checks import at_least, extents, flag, holds_factors, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -334,6 +334,26 @@ class InputOp(Tile.Operation, name="input"):
         if str_of(op.kind) not in ("row", "col", "both", "scalar"):
             return fail(op, f"kind is {op.kind}, expected row, col, both or scalar")
         return at_least(op, 1, "row_block", "column_block") and flag(op, "pair")
+
+
+class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
+    """Asks L2 for what a tile at (m0, n0) reads of an input of kind "row", "col" or "scalar", within (m, n); a warp."""
+
+    input: ext.Operand[InputType]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    tile: Any
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made = maker(op.input, "tile.input")
+        if made is not None and str_of(made.kind) == "both":
+            return fail(op, f"an input of kind {made.kind}, of which each element is read once")
+        if made is not None and not isinstance(made.source.type, ir.MemRefType):
+            return fail(op, f"an input that is a {made.source.type}, expected one in memory")
+        return extents(op, "tile")
 
 
 class HoldOp(Tile.Operation, name="hold"):

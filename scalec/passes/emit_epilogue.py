@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
@@ -13,9 +12,8 @@ from scalec.ir.tile_types import shape_of
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import Handles, Work
 from scalec.passes.emit_results import Results
-from scalec.passes.problem import EpilogueInput, ResultScale
+from scalec.passes.problem import ResultScale
 from scalec.passes.resources import exchanges
-from scalec.passes.results import added_input
 
 LANES_OF_A_ROW = 4
 """Lanes that hold a row of an accumulator (PTX ISA 9.7.15.5.1, figure D)."""
@@ -125,61 +123,12 @@ class Epilogue(Results):
         if self.schedule.epilogue == "bulk" and not self.loads_results:
             self.e.op("tile.drain")
 
-    def even_columns(self) -> int:
-        """1 where two adjacent columns are always both inside or both outside."""
-        return int(self.problem.n.size is not None and self.problem.n.size % 2 == 0)
-
     def is_conversion(self) -> bool:
         """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""
         ops = list(self.problem.epilogue.body.blocks[0].operations)
         if self.added is not None:
             return len(ops) == 2
         return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
-
-    @cached_property
-    def added(self) -> EpilogueInput | None:
-        """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
-        memory."""
-        return added_input(self.problem, self.schedule)
-
-    @property
-    def read(self) -> list[EpilogueInput]:
-        """The inputs that threads read."""
-        return [x for x in self.problem.inputs if x is not self.added]
-
-    def inputs(self) -> list[ir.Value]:
-        """What the body reads beside the accumulator."""
-        return [self.input(x) for x in self.read]
-
-    def input(self, x: EpilogueInput) -> ir.Value:
-        e, i64 = self.e, ir.IntegerType.get_signless(64)
-        strides, blocks = [e.i64(0), e.i64(0)], [1, 1]
-        rank = len(x.index)
-        if isinstance(x.value.type, ir.RankedTensorType):
-            contiguous = rank - 1 if x.layout == "row" else rank - 2
-            for axis, index in enumerate(x.index):
-                if not index.dim:
-                    continue
-                which = 0 if index.dim == self.problem.m.name else 1
-                stride = (
-                    e.i64(1) if axis == contiguous else e.parameter(self.body, i64, Source("stride", x.name, axis=axis))
-                )
-                strides[which], blocks[which] = stride, index.divisor
-            by_pairs = x.kind in ("col", "both") and blocks[1] == 1 and x.index[contiguous].dim == self.problem.n.name
-            pair = int(by_pairs and self.even_columns())
-            align = x.element.bits // 8 * (1 + pair)
-            source = self.pointer(x.name, x.argument_index, align)
-        else:
-            source, pair = e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name)), 0
-        return e.op(
-            "tile.input",
-            [e.type("operand")],
-            [source, *strides],
-            kind=x.kind,
-            row_block=blocks[0],
-            column_block=blocks[1],
-            pair=pair,
-        ).result
 
     def body_of(self, block: ir.Block) -> None:
         """Copies the map's body, in f32 throughout: inputs come widened, the store rounds."""

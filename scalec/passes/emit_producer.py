@@ -44,13 +44,17 @@ class Producer(Results):
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
-        ahead: too late for what is still in device memory."""
-        sides = [side for side in self.sides if self.block_scale(side)]
+        ahead, and for what the elementwise body reads of rows and columns, behind the last product: too late for what
+        is still in device memory."""
+        sides, inputs = [side for side in self.sides if self.block_scale(side)], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
-        if not sides or busy or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic":
+        if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic":
             return
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
+            for x in inputs:
+                operands = [self.input(x), w.m0, w.n0, h.m, h.n]
+                e.op("tile.prefetch_input", operands=operands, tile=self.schedule.tile[:2])
             for side in sides:
                 scale = self.block_scale(side)
                 if scale.rows == WHOLE:

@@ -6,12 +6,13 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
-from scalec.passes.emit_frame import Frame, Handles
+from scalec.passes.emit_frame import Handles
+from scalec.passes.emit_inputs import Inputs
 from scalec.passes.resources import box_rows, result_boxes
 from scalec.passes.results import RESULT_WARP
 
 
-class Results(Frame):
+class Results(Inputs):
     """The way of results through shared memory, box by box, where each first receives what is there.
 
     A slot of the ring has one box of each warpgroup, or warp. It is full when copies have brought what is there;

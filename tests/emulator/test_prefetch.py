@@ -1,4 +1,5 @@
-"""Scales of blocks of rows are asked for before they are loaded: each sector of them, and nothing else."""
+"""Scales of blocks of rows, and what is read of rows and columns, are asked for before they are loaded: each sector of
+them, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,3 +29,24 @@ LONG = {"m": 8, "n": 272, "k": 7168}  # 3 rows of 56: 21 sectors, more with a ro
 def test_each_sector_is_asked_for(source, sizes, fixed, sectors):
     asked = sorted(run_on(source, sizes, fixed, 0, 1e-3).stats.prefetched)
     assert asked == list(range(asked[0], asked[0] + sectors))
+
+
+READS = "C[m,n] = gelu(A[m,k]@B[n,k] * g[m] + b[n] + h[m/64]) * R[m,n]{}"
+WHOLE = "C[m,n] = A[m,k]@B[n,k] scale(mxk,nxk)"
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes", "target", "sectors"),
+    [
+        # of bf16: 72 rows 5, 272 columns 17, two of h 1; R is read by those who need it
+        (READS.format(""), {"m": 72, "n": 272, "k": 128}, "sm_90a", 23),
+        (READS.format(" with swap=1, tile=64x16x64"), {"m": 72, "n": 272, "k": 128}, "sm_90a", 23),
+        (READS.format(" with split=2"), {"m": 72, "n": 272, "k": 512}, "sm_90a", 23),
+        (READS.format(""), {"m": 72, "n": 272, "k": 128}, "sm_120a", 23),
+        (WHOLE, {"m": 72, "n": 272, "k": 128}, "sm_90a", 2),
+        ("C[m,n]:f32 += A[m,k]@B[n,k]", {"m": 72, "n": 272, "k": 128}, "sm_90a", 0),
+    ],
+)
+def test_what_rows_and_columns_have_is_asked_for(source, sizes, target, sectors):
+    ran = run_on(source, sizes, ("n", "k"), 0, 1e-3, target=target)
+    assert len(set(ran.stats.prefetched)) == sectors

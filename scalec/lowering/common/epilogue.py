@@ -99,7 +99,8 @@ class Reader:
         self._s, self._in = s, source
         self._once: list[ir.Value] | None = None
 
-    def _pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
+    def pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
+        """Address of the element at a row and a column; None where it has none."""
         b, element = self._s.b, _mlir(self._s, self._in.element)
         index = b.constant(0, b.i64)
         for at, stride, block in zip((row, column), self._in.strides, self._in.blocks, strict=True):
@@ -123,7 +124,7 @@ class Reader:
         if source.kind == "row":
             if self._once is None:
                 pair = [
-                    _load(s, self._pointer(r, None), source.element, inside, 1)[0]
+                    _load(s, self.pointer(r, None), source.element, inside, 1)[0]
                     for r, inside in zip((place.row, below), place.row_inside, strict=True)
                 ]
                 self._once = [pair[0], pair[0], pair[1], pair[1]]
@@ -140,16 +141,16 @@ class Reader:
         """Likewise of one that is the same everywhere."""
         if self._once is None:
             always = self._s.b.constant(1, self._s.b.i1)
-            self._once = _load(self._s, self._pointer(None, None), self._in.element, always, 1) * 4
+            self._once = _load(self._s, self.pointer(None, None), self._in.element, always, 1) * 4
         return self._once
 
     def _columns(self, row: ir.Value | None, row_inside: ir.Value | None, place: Place) -> list[ir.Value]:
         s, b = self._s, self._s.b
         both = lambda c: c if row_inside is None else b.and_(row_inside, c)  # noqa: E731
         if self._in.pair:
-            return _load(s, self._pointer(row, place.column), self._in.element, both(place.column_inside[0]), 2)
+            return _load(s, self.pointer(row, place.column), self._in.element, both(place.column_inside[0]), 2)
         return [
-            _load(s, self._pointer(row, b.add(place.column, i)), self._in.element, both(place.column_inside[i]), 1)[0]
+            _load(s, self.pointer(row, b.add(place.column, i)), self._in.element, both(place.column_inside[i]), 1)[0]
             for i in (0, 1)
         ]
 
@@ -163,6 +164,22 @@ def hold(s: State, op: ir.OpView) -> None:
     source = s.get(op.input)
     value = source.source if source.value else Reader(s, source).scalar()[0]
     s.values[op.result] = replace(source, source=value, value=True)
+
+
+@COMMON.lowers("tile.prefetch_input")
+def prefetch_input(s: State, op: ir.OpView) -> None:
+    """A lane for each row or column; those of a sector ask for it together."""
+    b, source = s.b, s.get(op.input)
+    reader, (rows, columns) = Reader(s, source), tile.ints_of(op.tile)
+    first, last, count = {
+        "row": (s.get(op.m0), s.get(op.m), rows),
+        "col": (s.get(op.n0), s.get(op.n), columns),
+        "scalar": (0, 1, 1),
+    }[source.kind]
+    for i in range(0, count, tile.LANES):
+        at = b.min(b.add(b.add(first, i), s.lane), b.sub(last, 1))
+        pointer = reader.pointer(*{"row": (at, None), "col": (None, at), "scalar": (None, None)}[source.kind])
+        b.asm("prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
 
 
 @COMMON.lowers("tile.epilogue")

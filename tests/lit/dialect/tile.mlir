@@ -97,6 +97,10 @@
       }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
       // CHECK-NEXT: "tile.input"({{.*}}) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       %in = "tile.input"(%T, %s, %s) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+      // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "col"
+      %bias = "tile.input"(%T, %s, %s) {column_block = 1 : i64, kind = "col", pair = 0 : i64, row_block = 1 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+      // CHECK-NEXT: "tile.prefetch_input"({{.*}}) {tile = array<i64: 64, 128>} : (!tile.operand, i32, i32, i32, i32) -> ()
+      "tile.prefetch_input"(%bias, %m0, %n0, %m, %n) {tile = array<i64: 64, 128>} : (!tile.operand, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "scalar"{{.*}} : (f32, i64, i64) -> !tile.operand
       %scalar = "tile.input"(%alpha, %s, %s) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
       // CHECK-NEXT: "tile.hold"({{.*}}) : (!tile.operand) -> !tile.operand

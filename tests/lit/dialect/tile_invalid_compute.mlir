@@ -343,6 +343,36 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 
 // -----
 
+// prefetch_input: what is read once
+// EXPECT: an input of kind "both", of which each element is read once
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 1 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+  "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// prefetch_input: a value
+// EXPECT: an input that is a f32, expected one in memory
+func.func @p(%A: f32, %i: i64, %x: i32) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
+  "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// prefetch_input: tile
+// EXPECT: tile is [64], expected two positive integers (M, N)
+func.func @p(%A: memref<?xf32>, %i: i64, %x: i32) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // hold: more than one value
 // EXPECT: holds an input of kind "row", expected scalar
 func.func @p(%A: memref<?xf32>, %i: i64) {
