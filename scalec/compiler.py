@@ -201,7 +201,8 @@ class Attempt:
             return replace(self, unroll=made.looped)
         # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
         few = not slow.spilled or (bool(spilled.promote) and slow.spilled <= FEW)
-        if given.unroll is None and (spilled.unroll or 1) > 1 and (few or given.tile is not None):
+        alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
+        if given.unroll is None and (spilled.unroll or 1) > 1 and (few or alone or given.tile is not None):
             return replace(self, unroll=1)
         if given.adds is None and spilled.adds == "loaded":
             return replace(self, unroll=None, adds="memory")

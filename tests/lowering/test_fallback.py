@@ -67,6 +67,17 @@ def test_the_change_is_told(slow: Callable[..., list[str]]) -> None:
     assert compile_source(FP8, dims={"n": 64, "k": 64}).dropped == []
 
 
+def test_two_k_blocks_an_iteration_cost_one_warpgroup_no_tile(
+    slow: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCALEC_TUNING", "off")
+    asked = slow("unroll=2")
+    made = compile_source(FP8, dims={"m": 32, "n": 4096, "k": 4096})
+    assert "warpgroups=1" in asked[0]
+    assert asked == [asked[0], asked[0].replace("unroll=2", "unroll=1")]
+    assert str(made.schedule) == asked[1]
+
+
 def test_a_guess_of_the_scheduler_costs_no_tile(slow: Callable[..., list[str]]) -> None:
     asked = slow("scheduler=dynamic")
     dims = {"m": 16384, "n": 16384, "k": 2048}
