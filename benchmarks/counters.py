@@ -6,7 +6,8 @@
     python benchmarks/counters.py ncu.csv -o result.json
 
 Launched are the shapes of SHAPES, once warm, with clocks as they are. ncu replays a launch for each group of counters,
-with pauses: the clock of the SMs is that of a burst. Runs from a checkout, whether or not scalec is installed.
+with pauses: the clock of the SMs is that of a burst. Both run on the machine with the GPU, from a checkout, whether or
+not scalec is installed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scalec.bench import provenance
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 ADDED = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)"
@@ -91,7 +94,8 @@ def main(log: Path | None, launching: bool, output: str | None) -> None:
     for row in rows:
         click.echo(json.dumps(row))
     if output:
-        data = {"counters": {name: counter for name, (counter, _) in COUNTERS.items()}, "rows": rows}
+        counters = {name: counter for name, (counter, _) in COUNTERS.items()}
+        data = {**provenance.of_machine(), **provenance.of_compiler(), "counters": counters, "rows": rows}
         Path(output).write_text(json.dumps(data, indent=1) + "\n")
 
 

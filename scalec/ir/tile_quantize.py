@@ -15,8 +15,8 @@ from scalec.targets import WAVES
 class QuantizeOp(Tile.Operation, name="quantize"):
     """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m.
 
-    `by_rows` 1: `block` adjacent rows of a column, all of one warp, for columns below n; read rows for columns, and the
-    reverse, in what follows.
+    `by_rows` 1: `block` adjacent rows of a column, for columns below n; read rows for columns, and the reverse, in what
+    follows.
 
     A block's scale is its largest magnitude over that of `element`, rounded to the type `scale`, as `scale.quantize`
     has it; the accumulator is multiplied by its reciprocal. `layout` and `stride` say where a scale goes: see
@@ -25,8 +25,8 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     `padding`: the most scales that fill up the word of four in which a row's last one stands; they are 0. `together`:
     scales of adjacent blocks that are stored at once, 1, 2 or 4 bytes. `exchange`: where in shared memory warps that
     share a tile's columns exchange an f32 for each of its rows and of them, as a block is wider than a warp's columns,
-    or `by_rows` all of its warps one for each of their columns and waves of 16 rows, as it is higher than those; -1
-    where it is not.
+    or `by_rows` one for each of its columns and waves of 16 rows, as it is higher than a warp's; there the tiles of a
+    CTA take turns with two places, one behind the other. -1 where neither is.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -70,7 +70,7 @@ class QuantizeOp(Tile.Operation, name="quantize"):
 
 
 def _by_rows(op: ir.OpView) -> bool:
-    """Refuses blocks of rows that no warp has whole, or whose scales another one would have to find."""
+    """Refuses blocks of rows that are no waves, that no warp has whole where warps do not exchange, or more at once."""
     rows, wave, block = shape_of(op.accumulator.type)[0], WAVES["warp"], int_of(op.block)
     of_warpgroup = str_of(op.accumulator.type.space) == "registers"
     most, alone = wave if of_warpgroup else rows, int_of(op.exchange) < 0

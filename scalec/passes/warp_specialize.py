@@ -22,7 +22,7 @@ promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what
 UNROLL = {1: 2, 2: 2, 3: 4}
 """K blocks in one iteration, by consumer warpgroups: +0.3 to +0.9 % for 2 over 1 at 256x128, +0.5 to +1 % for 4 over 1
 at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved). With one warpgroup, 2 took 0.96 to 1.00
-of the time of 1 at 19 shapes of up to 64 rows, 0.98 to 0.99 with scales of rows, 1.00 of BF16 (H200, 2026-11-22)."""
+of the time of 1 at 18 shapes of up to 64 rows, 0.98 to 0.99 with scales of rows, 1.00 of BF16 (H200, 2026-11-22)."""
 
 
 SCALE_WARPS = {"shared": (1, 3), "registers": (1, 3), "tensor": (2, 2)}
