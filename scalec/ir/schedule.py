@@ -23,9 +23,12 @@ MAX_SPLIT = 32
 MOST_PANELS = 16
 """Panels of a staged wave that may have room."""
 
-PERMUTED = 16
-"""Columns within which those of an accumulator may be permuted: of 8-bit results a thread then has four adjacent ones,
-a register full."""
+LANES = 4
+"""Of a warp, that share a row of an accumulator (PTX ISA 9.7.15.5.1)."""
+
+PERMUTED = {8: 16, 4: 32}
+"""By the bits of a result's elements: columns within which those of an accumulator may be permuted. A thread then has
+as many adjacent ones as a register holds; of 16 bits these are the two that are adjacent anyway."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,8 @@ def _swizzle(text: str) -> int:
 
 def _permuted(text: str) -> int:
     value = _number(text)
-    if value not in (0, PERMUTED):
-        raise ValueError(f"0 or {PERMUTED} (columns)")
+    if value not in (0, *PERMUTED.values()):
+        raise ValueError(f"0, {' or '.join(map(str, PERMUTED.values()))} (columns)")
     return value
 
 
@@ -129,7 +132,8 @@ class Schedule:
         scale_copier: who copies the scales that the tensor core applies from shared to tensor memory: 1, a warp of its
             own, K blocks ahead of the products; 0, the thread that issues these, before each block's.
         permute_n: columns of the result within which those of the accumulator are permuted, so that a thread has four
-            adjacent ones, which it stores at once: 16, where copies bring B's rows in that order; 0: not at all.
+            adjacent ones, or eight, which it stores at once: 16 (results of 8 bits) or 32 (of 4), where copies bring
+            B's rows in that order; 0: not at all.
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
         partials: partial accumulators that K blocks' products are summed in before promotion: with 2 one is promoted
             while the next product is summed in the other; needs K known. 1: it is promoted before that is issued.

@@ -216,6 +216,10 @@ class Builder:
             return list(made.results)
         return [self.extract(made.results[0], i, t) for i, t in enumerate(results)]
 
+    def pure(self, text: str, result: ir.Type, *operands: ir.Value | Number) -> ir.Value:
+        """Inline PTX of one result that depends on its operands alone."""
+        return self.asm(text, [result], operands, volatile=False, memory=False)[0]
+
     def extract(self, struct: ir.Value, index: int, type: ir.Type) -> ir.Value:
         return self.op("llvm.extractvalue", [type], [struct], position=ir.DenseI64ArrayAttr.get([index]))
 

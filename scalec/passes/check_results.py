@@ -89,6 +89,6 @@ def room_for_panels(problem: Problem, schedule: Any) -> None:
 
 
 def permuted_columns(problem: Problem, schedule: Any) -> None:
-    reason = no_permuted_columns(problem, schedule) if schedule.permute_n else ""
+    reason = no_permuted_columns(problem, schedule, schedule.permute_n) if schedule.permute_n else ""
     if reason:
         raise ScheduleError(f"permute_n = {schedule.permute_n} is not possible", got=reason, fix="permute_n=0")

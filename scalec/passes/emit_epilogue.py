@@ -8,15 +8,13 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import LANES
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import Handles, Work
 from scalec.passes.emit_results import Results
 from scalec.passes.problem import ResultScale
 from scalec.passes.resources import exchanges
-
-LANES_OF_A_ROW = 4
-"""Lanes that hold a row of an accumulator (PTX ISA 9.7.15.5.1, figure D)."""
 
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
@@ -111,12 +109,15 @@ class Epilogue(Results):
             return 1
         rows, columns = shape_of(accumulator)
         blocks = max(1, columns // scale.block)
-        most = math.gcd(blocks, WORD_BLOCKS)
+        if scale.block < self.schedule.permute_n:  # lanes that share a row have blocks by turns
+            most = math.gcd(columns // self.schedule.permute_n, WORD_BLOCKS)
+        else:
+            most = math.gcd(blocks, WORD_BLOCKS)
         if scale.layout == "row":
             n = self.problem.n
             most = 1 if n.size is None else math.gcd(most, n.tiles(scale.block, 0))
         held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
-        return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES_OF_A_ROW)), x))
+        return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES)), x))
 
     def drain(self) -> None:
         """At the end of a consumer role: its bulk stores are complete."""

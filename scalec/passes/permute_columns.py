@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import PERMUTED, Schedule
+from scalec.ir.schedule import LANES, PERMUTED, Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Problem
 from scalec.targets import Target
 
-PERMUTED_BITS = 8
-"""Of the elements of which a register holds as many as a thread then has adjacent columns: four. Of 16 bits it holds
-the two that are adjacent anyway."""
-
 
 class PermuteColumns:
-    """Decides `permute_n`: 16 wherever results of 8 bits are staged and copies can bring B's rows so.
+    """Decides `permute_n`: 16 wherever results of 8 bits are staged and copies can bring B's rows so, 32 of 4 bits.
 
-    A register then holds four adjacent columns, and one `stmatrix` stages what eight 2-byte stores would, 16 rows by 32
-    columns.
+    A register then holds four or eight adjacent columns, and one `stmatrix` stages what eight 2-byte stores would, 16
+    rows by 32 columns, or sixteen 1-byte stores, 16 rows by 64.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>, epilogue = "bulk", ...}>    (an mxfp8 result on sm_90a)
     -->
@@ -31,27 +27,28 @@ class PermuteColumns:
 
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
-        return schedule.with_fields(permute_n=0 if no_permuted_columns(problem, schedule) else PERMUTED)
+        within = PERMUTED.get(problem.result.element.bits, 0)
+        return schedule.with_fields(permute_n=0 if no_permuted_columns(problem, schedule, within) else within)
 
 
-def no_permuted_columns(problem: Problem, schedule: Schedule) -> str:
-    """Why the columns of an accumulator cannot be permuted, or why nothing is gained, "" where they can."""
+def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> str:
+    """Why the columns of an accumulator cannot be permuted within so many, or why nothing is gained, "" where they
+    can."""
     assert schedule.tile is not None
     family, b, n, result = problem.family, problem.rhs, problem.n, problem.result
     if family.kernel != "shared":
         return f"{problem.target.name} does not multiply from shared memory into registers"
-    if result.element.bits != PERMUTED_BITS:
-        return (
-            f"{result.name} has {result.element.bits}-bit elements, and a register holds four of {PERMUTED_BITS} bits"
-        )
+    if PERMUTED.get(result.element.bits) != within:
+        rows = " and ".join(f"{columns // LANES} of {bits} bits" for bits, columns in PERMUTED.items())
+        return f"{result.name} has {result.element.bits}-bit elements, and a register holds {rows}"
     if schedule.epilogue != "bulk":
         return f"{result.name} does not go through shared memory (epilogue={schedule.epilogue})"
     if b.mn_major:
         return f"{b.name} is contiguous along {n.name}, and copies permute whole rows"
-    if n.size is None or n.size % PERMUTED:
-        return f"{n.name} is {n.size or 'not known'}, and copies permute whole groups of {PERMUTED} rows of {b.name}"
-    if schedule.tile[1] % PERMUTED:
-        return f"tile N = {schedule.tile[1]} is not a multiple of {PERMUTED}"
-    if result.scale is not None and result.scale.block % PERMUTED:
-        return f"{PERMUTED} columns are no whole number of blocks of {result.scale.block}"
+    if n.size is None or n.size % within:
+        return f"{n.name} is {n.size or 'not known'}, and copies permute whole groups of {within} rows of {b.name}"
+    if schedule.tile[1] % within:
+        return f"tile N = {schedule.tile[1]} is not a multiple of {within}"
+    if result.scale is not None and result.scale.block % within and within != LANES // 2 * result.scale.block:
+        return f"blocks of {result.scale.block} are no multiple of {within} columns, and no half of them"
     return ""

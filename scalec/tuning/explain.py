@@ -15,7 +15,7 @@ from scalec.compiler import decisions
 from scalec.errors import ScalecError, ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import LANES, Schedule
 from scalec.passes.choose_scheduler import choice
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy, scale_warps, units
@@ -308,11 +308,10 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
         told = f"{problem.result.name} leaves through shared memory by tensor copies"
         if chosen.adds == "loaded":
             told += ", and what is there comes by them while a tile is multiplied"
-        return told + (
-            f"; {problem.rhs.name}'s rows come permuted, for threads to have four adjacent columns"
-            if chosen.permute_n
-            else ""
-        )
+        if chosen.permute_n:
+            columns = chosen.permute_n // LANES
+            told += f"; {problem.rhs.name}'s rows come permuted, for threads to have {columns} adjacent columns"
+        return told
     return f"{problem.result.name} leaves from registers: a staged tile would cost stages, or has no tensor copy"
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.reference.packing import from_layout
+from scalec.formats import ELEMENT_TYPES
+from scalec.reference.packing import from_layout, unpack4
 from scalec.reference.quantize import quantize, scale_shape
 from tests.emulator.quantised import codes, parsed, same
 
@@ -18,7 +19,15 @@ PROGRAMS = {
     "f32": "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)",
     "bf16": "D[m,n]{} = A[m,k] @ B[n,k]",
 }
-RESULTS = ["mxfp8", "mxfp8_e5m2", "fp8_block", "e4m3 scale(1x64@col)", "e4m3 scale(1x32:ue8m0@packed)"]
+RESULTS = [
+    "mxfp8",
+    "mxfp8_e5m2",
+    "fp8_block",
+    "e4m3 scale(1x64@col)",
+    "e4m3 scale(1x32:ue8m0@packed)",
+    "mxfp4",
+    "e2m1 scale(1x16:ue4m3)",
+]
 
 
 @pytest.mark.parametrize("dims", [{"m": 333, "n": 2112, "k": 1024}, {"m": 1000, "n": 1168, "k": 640}])
@@ -47,8 +56,9 @@ def test_bits(torch, guarded: Callable, program: str, result: str, dims: dict[st
         arguments = [a, b, *scales]
     sums, intact = guarded((m, n), torch.float32)
     plain(*arguments, out=sums)
-    kinds = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-    values = torch.full((m, n), 0x7F, dtype=torch.uint8, device="cuda").view(kinds[element])
+    kinds = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e2m1": torch.float4_e2m1fn_x2}
+    bytes_ = n * ELEMENT_TYPES[element].bits // 8
+    values = torch.full((m, bytes_), 0x7F, dtype=torch.uint8, device="cuda").view(kinds[element])
     count = -(-n // g.block[-1])
     if g.layout == "packed":
         memory = torch.full((-(-count // 4), -(-m // 4) * 4), -1, dtype=torch.int32, device="cuda").T[:m]
@@ -57,12 +67,13 @@ def test_bits(torch, guarded: Callable, program: str, result: str, dims: dict[st
     else:
         kind = torch.float32 if g.type == "f32" else torch.uint8
         memory = torch.full((m, count), 0xFF, dtype=torch.uint8, device="cuda").to(kind)
-        memory = memory.view(torch.float8_e8m0fnu) if kind == torch.uint8 else memory
+        named = {"ue8m0": torch.float8_e8m0fnu, "ue4m3": torch.float8_e4m3fn}
+        memory = memory.view(named[g.type]) if kind == torch.uint8 else memory
     results = []
     for _ in range(2):
         kernel(*arguments, out=(values, memory))
         torch.cuda.synchronize()
-        stored = memory.view(torch.uint8) if g.type == "ue8m0" and g.layout == "row" else memory
+        stored = memory.view(torch.uint8) if g.type != "f32" and g.layout == "row" else memory
         results.append((values.view(torch.uint8).cpu().numpy().copy(), stored.cpu().numpy().copy()))
     assert all(np.array_equal(x, y, equal_nan=x.dtype == np.float32) for x, y in zip(*results, strict=True))
     assert intact()
@@ -72,5 +83,6 @@ def test_bits(torch, guarded: Callable, program: str, result: str, dims: dict[st
     if g.layout == "packed":
         found = from_layout(found, "packed", scale_shape((1, g.block[-1]), (m, n)), g.type)
     same(codes(found), codes(wanted.scales[0]), f"scales of {result}")
-    got = results[0][0].view(wanted.values.dtype)
+    got = results[0][0]
+    got = unpack4(got, n) if ELEMENT_TYPES[element].bits < 8 else got.view(wanted.values.dtype)
     same(codes(got), codes(wanted.values), result)

@@ -18,27 +18,35 @@ def problem(problem_in):
 
 
 def test_nothing_does(problem) -> None:
-    assert no_permuted_columns(problem, PLANNED) == ""
+    assert no_permuted_columns(problem, PLANNED, 16) == ""
 
 
 def test_rows_of_b_that_are_not_contiguous(problem) -> None:
     other = replace(problem, rhs=replace(problem.rhs, contiguous="n"))
-    assert no_permuted_columns(other, PLANNED) == "B is contiguous along n, and copies permute whole rows"
+    assert no_permuted_columns(other, PLANNED, 16) == "B is contiguous along n, and copies permute whole rows"
 
 
 def test_blocks_of_the_result_that_are_narrower(problem) -> None:
-    scale = replace(problem.result.scale, block=8)
+    scale = replace(problem.result.scale, block=24)
     other = replace(problem, result=replace(problem.result, scale=scale))
-    assert no_permuted_columns(other, PLANNED) == "16 columns are no whole number of blocks of 8"
+    assert no_permuted_columns(other, PLANNED, 16) == "blocks of 24 are no multiple of 16 columns, and no half of them"
+
+
+@pytest.mark.parametrize(("within", "block"), [(16, 8), (32, 16), (16, 16), (32, 64)])
+def test_blocks_that_two_lanes_have_or_all(problem, within, block) -> None:
+    element = replace(problem.result.element, bits=128 // within)
+    result = replace(problem.result, element=element, scale=replace(problem.result.scale, block=block))
+    assert no_permuted_columns(replace(problem, result=result), PLANNED, within) == ""
 
 
 @pytest.mark.parametrize(("size", "told"), [(None, "n is not known"), (24, "n is 24")])
 def test_rows_of_b_that_are_no_whole_groups(problem, size, told) -> None:
     other = replace(problem, n=replace(problem.n, size=size))
-    assert no_permuted_columns(other, PLANNED).startswith(told)
+    assert no_permuted_columns(other, PLANNED, 16).startswith(told)
 
 
 def test_a_tile_of_no_whole_groups(problem) -> None:
     assert (
-        no_permuted_columns(problem, PLANNED.with_fields(tile=(128, 24, 128))) == "tile N = 24 is not a multiple of 16"
+        no_permuted_columns(problem, PLANNED.with_fields(tile=(128, 24, 128)), 16)
+        == "tile N = 24 is not a multiple of 16"
     )

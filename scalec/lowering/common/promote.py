@@ -90,7 +90,7 @@ def row_factors(s: State, op: ir.OpView) -> None:
 def column_factors(s: State, op: ir.OpView) -> None:
     b, source = s.b, s.get(op.source)
     pitch = _pitch(source)
-    # those of a thread that are adjacent, two or four from a multiple of as many on, swizzle alike, and all groups' do
+    # a thread's first column is a multiple of as many as it has that are adjacent, and groups of those swizzle alike
     own = max(tile.shape_of(op.source.type)) if pitch == 4 else tile.shape_of(op.source.type)[0]
     own //= s.geometry.units[1]
     first = s.once(("column", own), lambda: b.add(s.first_column, b.mul(s.unit(1), own)))
@@ -172,7 +172,11 @@ class Products:
             return [side.values[self._key(side, g)]] * 4
         if isinstance(side, BlockFactors):
             return [side.at(b, self._key(side, g) * side.step)] * 4
-        first = b.add(side.address, side.pitch * self._s.geometry.column(g))
+        column = self._s.geometry.column(g)
+        address = side.address
+        if side.pitch > 4:
+            address = b.xor(address, (column >> 2 & 1) << 4)  # a row of the window's: `row_swizzle`
+        first = b.add(address, side.pitch * column)
         if side.pitch > 4:
             return [b.load(b.address(3, b.add(first, i * side.pitch)), b.f32) for i in (0, 1)] * 2
         pair = b.load(b.address(3, first), ir.Type.parse("vector<2xf32>"))

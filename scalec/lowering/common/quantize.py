@@ -4,108 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Builder
+from scalec.lowering.common.block_scales import SCALES, Found
 from scalec.lowering.common.epilogue import Place, places
 from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WAVES
 
-_INFINITY, _NAN = 0x7F800000, 0x7FFFFFFF
-_MANTISSA = 23
-# exponent of the largest number of an element type (OCP MX 1.0, section 6.3: emax_elem)
-_EMAX = {"e4m3": 8, "e5m2": 15, "e2m1": 2}
 _WAVE = WAVES["warp"]
 _QUAD = 4  # lanes that hold the columns of a row (PTX ISA 9.7.14.5.8)
 _WORD = 4  # blocks of a row whose scales stand together in the layouts "blocked" and "packed"
 _TILE_ROWS, _TILE_BYTES = 128, 512  # of a tile of the layout "blocked"
 _LANE_ROWS, _LANE_BYTES = 32, 16  # rows of it that are 16 bytes apart
-
-
-@dataclass(frozen=True)
-class Found:
-    """A block's scale as it is stored (in `code`, i32 or f32), and what its values are multiplied by."""
-
-    code: ir.Value
-    reciprocal: ir.Value
-
-
-def _pure(b: Builder, text: str, result: ir.Type, *operands: Any) -> ir.Value:
-    return b.asm(text, [result], operands, volatile=False, memory=False)[0]
-
-
-def _bits(b: Builder, x: ir.Value) -> ir.Value:
-    return b.op("llvm.bitcast", [b.i32], [x])
-
-
-def _float(b: Builder, x: ir.Value) -> ir.Value:
-    return b.op("llvm.bitcast", [b.f32], [x])
-
-
-def _over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
-    """amax / the largest number of an element type, rounded to nearest even as `div.rn.f32` does.
-
-    The product with the reciprocal and one correction by the remainder, which is exact: a multiple of the quotient's
-    unit in the last place. Its neighbours are all that the product can be. Infinity has no remainder.
-    """
-    largest = ELEMENT_TYPES[element].max
-    inverse = b.constant(1 / largest)
-    quotient = b.fmul(amax, inverse)
-    corrected = b.fma(b.fma(quotient, b.constant(-largest), amax), inverse, quotient)
-    return b.select(b.compare("lt", _bits(b, amax), _INFINITY), corrected, quotient)
-
-
-def _reciprocal(b: Builder, x: ir.Value) -> ir.Value:
-    return _pure(b, "rcp.rn.f32 $0, $1;", b.f32, x)
-
-
-def _ue8m0(b: Builder, amax: ir.Value, element: str) -> Found:
-    """2^(floor(log2 amax) - emax): the biased exponents are those of f32; infinity takes 2^127, NaN the code 255.
-
-    The reciprocal of 2^(code - 127) has the biased exponent 254 - code; that of 2^127 is a subnormal f32.
-    """
-    bits = _bits(b, amax)
-    code = _pure(b, "max.s32 $0, $1, 0;", b.i32, b.sub(b.shr(bits, _MANTISSA), _EMAX[element]))
-    finite, nan = b.compare("lt", bits, _INFINITY), b.compare("gt", bits, _INFINITY)
-    code = b.select(finite, code, b.select(nan, b.constant(255), 254))
-    other = b.select(nan, b.constant(_NAN), 1 << (_MANTISSA - 1))
-    inverse = b.select(finite, b.shl(b.sub(b.constant(254), code), _MANTISSA), other)
-    return Found(code, _float(b, inverse))
-
-
-def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
-    """amax / largest, rounded; the quotient must fall on the same side of ties of e4m3 as the exact one.
-
-    A tie times the largest number has 8 bits or fewer, so an amax that is no such product is further from it than half
-    a unit in the last place, and the correctly rounded quotient is no tie.
-    """
-    quotient, zero = _over_largest(b, amax, element), b.constant(0.0)
-    text = "{\n.reg .b16 P;\ncvt.rn.satfinite.e4m3x2.f32 P, $2, $1;\ncvt.u32.u16 $0, P;\n}"
-    code = _pure(b, text, b.i32, quotient, zero)
-    text = (
-        "{\n.reg .b16 P, H, L;\n.reg .b32 W;\ncvt.u16.u32 P, $1;\ncvt.rn.f16x2.e4m3x2 W, P;\n"
-        "mov.b32 {L, H}, W;\ncvt.f32.f16 $0, L;\n}"
-    )
-    value = _pure(b, text, b.f32, code)
-    inverse = b.select(b.compare("eq", _bits(b, value), 0), zero, _reciprocal(b, value))
-    return Found(code, inverse)
-
-
-def _f32(b: Builder, amax: ir.Value, element: str) -> Found:
-    """amax / largest, at least 2^-126 so that its reciprocal is finite, and 1 for a block of zeros."""
-    quotient = _over_largest(b, amax, element)
-    quotient = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, quotient, _float(b, b.constant(1 << _MANTISSA)))
-    none = b.compare("eq", _bits(b, amax), 0)
-    scale = b.select(none, b.constant(1.0), quotient)
-    return Found(scale, _reciprocal(b, scale))
-
-
-_SCALES = {"ue8m0": _ue8m0, "ue4m3": _ue4m3, "f32": _f32}
 
 
 def _address(s: State, op: ir.OpView, base: ir.Value, row: ir.Value, block: ir.Value) -> ir.Value:
@@ -194,7 +110,7 @@ def _stretches(s: State, op: ir.OpView, fragment: Any, octet: ir.Value, count: i
                 largest = _largest(s, op, values)
                 for distance in (4, 8, 16):
                     other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [largest])[0]
-                    largest = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
+                    largest = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, largest, other)
                 yield _Stretch(place, i, values, b.compare("eq", octet, (2 * g + i) % 8), largest)
 
 
@@ -232,7 +148,7 @@ def _of_warps(s: State, op: ir.OpView, stretches: list[_Stretch], octet: ir.Valu
         found = b.asm("ld.shared.f32 $0, [$1];", [b.f32], [first])[0]
         for i in range(1, height):
             other = b.asm(f"ld.shared.f32 $0, [$1 + {4 * columns * i}];", [b.f32], [first])[0]
-            found = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, found, other)
+            found = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, found, other)
         made.append(found)
     return made
 
@@ -242,6 +158,9 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
     scales it finds and stores, `together` adjacent ones at once; the others get the reciprocals from it."""
     b, fragment = s.b, s.get(op.accumulator)
     size, together, exchange = (tile.int_of(x) for x in (op.block, op.together, op.exchange))
+    if size < s.geometry.permuted:
+        _quantize_halves(s, op)
+        return
     blocks = b.ceildiv(s.get(op.n), size)
     base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
     waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
@@ -267,6 +186,74 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
         if tile.int_of(op.padding) and together < _WORD:
             with b.when(b.and_(inside, b.compare("ge", b.add(share.block, together), blocks))):
                 _pad(s, op, base, share.row, share.block)
+
+
+def _quantize_halves(s: State, op: ir.OpView) -> None:
+    """Of four lanes two hold a row's columns of a block, the others those of the next, a register full each. Of the two
+    rows each of a block's lanes finds the scales of one, and with its like of the next block stores adjacent ones."""
+    b, fragment = s.b, s.get(op.accumulator)
+    size, together, groups = tile.int_of(op.block), tile.int_of(op.together), s.geometry.permuted // 8
+    quad, blocks = _in_quad(s), b.ceildiv(s.get(op.n), size)
+    lower, upper = b.and_(quad, 1), b.shr(quad, 1)  # which of its rows, and which of two blocks
+    base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
+    for wave, registers in enumerate(fragment.waves):
+        across = list(places(s, op, wave, len(fragment.waves), fragment.columns))
+        place = across[0][1]
+        row, start = b.add(place.row, b.shl(lower, 3)), b.div(b.sub(place.column, s.first_column), size)
+        inside = b.compare("lt", row, s.get(op.m))
+        for first in range(0, len(across), groups * together):
+            codes = []
+            for chunk in range(first, first + groups * together, groups):
+                rows = [
+                    [
+                        (registers[4 * g + 2 * half + i], at.column_inside[i])
+                        for g, at in across[chunk:][:groups]
+                        for i in (0, 1)
+                    ]
+                    for half in (0, 1)
+                ]
+                found = _scale(s, op, _dealt(s, [_largest(s, op, values) for values in rows], (1,)))
+                codes.append(found.code)
+                for values, reciprocal in zip(rows, _swapped(s, found.reciprocal, lower, 1), strict=True):
+                    for v, _ in values:
+                        v.set(b.fmul(v.get(), reciprocal))
+            block = b.add(start, 8 * first // size)
+            if tile.int_of(op.padding):
+                codes = [
+                    b.select(b.compare("lt", b.add(b.add(block, 2 * i), upper), blocks), code, 0)
+                    for i, code in enumerate(codes)
+                ]
+            block = b.add(block, b.mul(upper, together))
+            stored = b.and_(inside, b.compare("lt", block, blocks))
+            _store(s, op, _address(s, op, base, row, block), _alternating(s, codes, upper), stored)
+            if tile.int_of(op.padding) and together < _WORD:
+                with b.when(b.and_(stored, b.compare("ge", b.add(block, together), blocks))):
+                    _pad(s, op, base, row, block)
+
+
+def _swapped(s: State, own: ir.Value, which: ir.Value, distance: int) -> tuple[ir.Value, ir.Value]:
+    """What the lanes with `which` = 0 and 1 have, of two that are `distance` apart: both have both."""
+    b = s.b
+    other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [own.type], [own])[0]
+    second = b.compare("ne", which, 0)
+    return b.select(second, other, own), b.select(second, own, other)
+
+
+def _alternating(s: State, codes: list[ir.Value], upper: ir.Value) -> ir.Value:
+    """Codes of every other block, the others being of the lane two on, to those of as many adjacent ones: the first
+    half for the lane whose `upper` is 0."""
+    b = s.b
+    if len(codes) == 1:
+        return codes[0]
+    half = len(codes) // 2
+    first, last = (
+        reduce(b.or_, [b.shl(code, 16 * i) for i, code in enumerate(part)]) for part in (codes[:half], codes[half:])
+    )
+    second = b.compare("ne", upper, 0)
+    kept, given = b.select(second, last, first), b.select(second, first, last)
+    other = b.asm("shfl.sync.bfly.b32 $0, $1, 2, 31, -1;", [b.i32], [given])[0]
+    even, odd = b.select(second, other, kept), b.select(second, kept, other)
+    return b.or_(even, b.shl(odd, 8))
 
 
 Values = list[tuple[Any, ir.Value]]
@@ -328,17 +315,18 @@ def _shares(s: State, op: ir.OpView, fragment: Any, waves: list[list[tuple[int, 
         yield _Share(row, b.add(first_block, block), blocks)
 
 
-def _dealt(s: State, parts: list[ir.Value]) -> ir.Value:
-    """The largest of what four lanes have each of a block: lane i gets that of block i, of two blocks i % 2."""
+def _dealt(s: State, parts: list[ir.Value], distances: tuple[int, ...] = (1, 2)) -> ir.Value:
+    """The largest of what four lanes have each of a block: lane i gets that of block i, of two blocks i % 2. Of what
+    two lanes have, those at the one distance."""
     b, quad = s.b, _in_quad(s)
-    for distance in (1, 2):
+    for distance in distances:
         odd = b.compare("ne", b.and_(quad, distance), 0)
         pairs = [(parts[i], parts[i + 1]) for i in range(0, len(parts) - 1, 2)] or [(parts[0], parts[0])]
         parts = []
         for even_, odd_ in pairs:
             kept, given = (even_, odd_) if even_ is odd_ else (b.select(odd, odd_, even_), b.select(odd, even_, odd_))
             other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [given])[0]
-            parts.append(_pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, kept, other))
+            parts.append(b.pure("max.NaN.f32 $0, $1, $2;", b.f32, kept, other))
     return parts[0]
 
 
@@ -350,7 +338,7 @@ def _of_lane(s: State, value: ir.Value, lane: int) -> ir.Value:
 def _scale(s: State, op: ir.OpView, largest: ir.Value) -> Found:
     element = element_spelled(str(ir.TypeAttr(op.element).value))
     assert element is not None
-    return _SCALES[tile.str_of(op.scale)](s.b, largest, element.name)
+    return SCALES[tile.str_of(op.scale)](s.b, largest, element.name)
 
 
 def _unit_in_block(s: State, op: ir.OpView) -> ir.Value:
@@ -386,7 +374,7 @@ def _exchanged(s: State, op: ir.OpView, shares: list[_Share], largest: list[list
         found = b.asm("ld.shared.f32 $0, [$1];", [b.f32], [at])[0]
         for unit in range(1, sharing):
             other = b.asm(f"ld.shared.f32 $0, [$1 + {4 * unit}];", [b.f32], [at])[0]
-            found = _pure(b, "max.NaN.f32 $0, $1, $2;", b.f32, found, other)
+            found = b.pure("max.NaN.f32 $0, $1, $2;", b.f32, found, other)
         made.append([found])
     return made
 
@@ -405,9 +393,9 @@ def _largest(s: State, op: ir.OpView, values: Values) -> ir.Value:
     """The largest magnitude of what this thread holds of a row in a block, NaN where one is."""
     b, zero = s.b, s.b.constant(0.0)
     first, *others = [b.select(inside, v.get(), zero) if tile.int_of(op.ragged) else v.get() for v, inside in values]
-    largest = _pure(b, "abs.f32 $0, $1;", b.f32, first)
+    largest = b.pure("abs.f32 $0, $1;", b.f32, first)
     for x in others:
-        largest = _pure(b, "{\n.reg .f32 A;\nabs.f32 A, $2;\nmax.NaN.f32 $0, $1, A;\n}", b.f32, largest, x)
+        largest = b.pure("{\n.reg .f32 A;\nabs.f32 A, $2;\nmax.NaN.f32 $0, $1, A;\n}", b.f32, largest, x)
     return largest
 
 

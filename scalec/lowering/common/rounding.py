@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import reduce
 
 from scalec.formats import element_spelled
 from scalec.ir.mlir import ir
@@ -18,9 +18,9 @@ _PAIRS = {
     "f4E2M1FN": ("{\n.reg .b8 P;\ncvt.rn.satfinite.e2m1x2.f32 P, $1, $2;\nmov.b16 $0, {P, 0};\n}", "i16"),
 }
 _ONE = {"bf16": "cvt.rn.bf16.f32 $0, $1;", "f16": "cvt.rn.f16.f32 $0, $1;"}
-# without such an instruction: bits of the mantissa, exponent of the smallest normal number, code of the largest number,
-# and a power of two above it
-_GRIDS = {"f4E2M1FN": (1, 0, 7, 8.0)}
+# without such an instruction: bits of the mantissa, exponents of the smallest and of the largest normal number, and the
+# code of the largest number
+_GRIDS = {"f4E2M1FN": (1, 0, 2, 7)}
 _MANTISSA, _BIAS = 23, 127
 
 
@@ -31,50 +31,66 @@ def bits_of(element: str) -> int:
     return row.bits
 
 
-def pair(s: State, element: str, low: ir.Value, high: ir.Value) -> ir.Value:
-    """Two values as adjacent elements: i32 for 16 bits each, i16 for less (in its lower bits)."""
+def _converts(s: State, element: str) -> bool:
+    """Whether the target has an instruction."""
     row = element_spelled(element)
     assert row is not None
-    if row.bits > 8 or row.name in s.target.converts:
+    return row.bits > 8 or row.name in s.target.converts
+
+
+def pair(s: State, element: str, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Two values as adjacent elements: i32 for 16 bits each, i16 for less (in its lower bits)."""
+    if _converts(s, element):
         text, type = _PAIRS[element]
-        return s.b.asm(text, [getattr(s.b, type)], [high, low], volatile=False, memory=False)[0]
-    b = s.b
-    both = b.or_(_code(b, element, low), b.shl(_code(b, element, high), row.bits))
-    return b.op("arith.trunci", [b.i16], [both])
+        return s.b.pure(text, getattr(s.b, type), high, low)
+    return s.b.op("arith.trunci", [s.b.i16], [_packed(s.b, element, [low, high])])
 
 
 def word(s: State, element: str, values: list[ir.Value]) -> ir.Value:
-    """Values as adjacent elements that fill an i32: two of 16 bits, four of 8."""
+    """Values as adjacent elements that fill an i32: two of 16 bits, four of 8, or eight of 4 without an instruction."""
+    if not _converts(s, element):
+        return _packed(s.b, element, values)
     pairs = [pair(s, element, *values[i : i + 2]) for i in range(0, len(values), 2)]
     if len(pairs) == 1:
         return pairs[0]
-    return s.b.asm("mov.b32 $0, {$1, $2};", [s.b.i32], pairs, volatile=False, memory=False)[0]
+    return s.b.pure("mov.b32 $0, {$1, $2};", s.b.i32, *pairs)
 
 
 def one(s: State, element: str, value: ir.Value) -> ir.Value:
     """One value as an element, i16."""
     if element in _ONE:
-        return s.b.asm(_ONE[element], [s.b.i16], [value], volatile=False, memory=False)[0]
+        return s.b.pure(_ONE[element], s.b.i16, value)
     return pair(s, element, value, s.b.constant(0.0))
 
 
-def _code(b: Builder, element: str, x: ir.Value) -> ir.Value:
-    """The code of a value, in integers and one addition of f32.
+def _packed(b: Builder, element: str, values: list[ir.Value]) -> ir.Value:
+    """Values as adjacent elements in the lower bits of an i32, in integers and additions of f32.
 
-    Added to a power of two whose unit in the last place is the spacing of the element's numbers around |x|, |x| is
-    rounded to a multiple of that. Codes count the numbers from 0 on: multiples of the spacing, and as many for each
-    exponent below. NaN becomes the largest number (ibid.).
+    A multiply-add shifts a code in; signs are shifted in as the upper bits of values, of which the others are masked.
     """
+    bits, (*others, last) = bits_of(element), values
+    codes, signs = _magnitude(b, element, last), b.shr(b.op("llvm.bitcast", [b.i32], [last]), 32 - bits)
+    for x in reversed(others):
+        codes = b.pure(f"mad.lo.u32 $0, $1, {1 << bits}, $2;", b.i32, codes, _magnitude(b, element, x))
+        signs = b.pure(f"shf.l.wrap.b32 $0, $1, $2, {bits};", b.i32, b.op("llvm.bitcast", [b.i32], [x]), signs)
+    upper = sum(1 << bits * (i + 1) - 1 for i in range(len(values)))
+    return b.or_(codes, b.and_(signs, upper))
 
-    def pure(text: str, result: Any, *operands: ir.Value) -> ir.Value:
-        return b.asm(text, [result], operands, volatile=False, memory=False)[0]
 
-    mantissa, least, largest, above = _GRIDS[element]
-    magnitude = pure("{\n.reg .f32 A;\nabs.f32 A, $1;\nmin.f32 $0, A, $2;\n}", b.f32, x, b.constant(above))
-    bits = b.op("llvm.bitcast", [b.i32], [magnitude])
-    exponent = pure("max.u32 $0, $1, $2;", b.i32, b.shr(bits, _MANTISSA), b.constant(_BIAS + least))
-    unit = b.shl(b.add(exponent, _MANTISSA - mantissa), _MANTISSA)
-    total = b.op("llvm.bitcast", [b.i32], [b.fadd(magnitude, b.op("llvm.bitcast", [b.f32], [unit]))])
-    steps = b.add(b.sub(total, unit), b.shl(b.sub(exponent, _BIAS + least), mantissa))
-    sign = b.shr(b.op("llvm.bitcast", [b.i32], [x]), 31)
-    return b.or_(b.min(steps, largest), b.shl(sign, largest.bit_length()))
+def _magnitude(b: Builder, element: str, x: ir.Value) -> ir.Value:
+    """The code of |x|, i32.
+
+    Added to a power of two whose unit in the last place is the spacing of the element's numbers of an exponent, |x| is
+    rounded to a multiple of that, and the sum's bits count the multiples. Codes count the numbers from 0 on: multiples
+    of the spacing, and as many for each exponent below. The exponent that |x| has gives the least code of all: below
+    its numbers a narrower spacing would count fewer, above them a wider one. NaN becomes the largest number
+    (PTX ISA 9.7.9.22).
+    """
+    mantissa, least, most, largest = _GRIDS[element]
+    magnitude = b.pure("abs.f32 $0, $1;", b.f32, x)
+    units = [(_BIAS + exponent + _MANTISSA - mantissa) << _MANTISSA for exponent in range(least, most + 1)]
+    counts = []
+    for above, unit in enumerate(units):
+        total = b.fadd(magnitude, b.op("llvm.bitcast", [b.f32], [b.constant(unit)]))
+        counts.append(b.add(b.op("llvm.bitcast", [b.i32], [total]), (above << mantissa) + units[0] - unit))
+    return b.min(b.sub(reduce(b.min, counts), units[0]), largest)

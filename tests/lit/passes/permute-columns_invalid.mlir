@@ -23,7 +23,7 @@ func.func @p(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>)
 // -----
 
 // EXPECT: schedule field permute_n cannot be '8'
-// EXPECT: 0 or 16 (columns)
+// EXPECT: 0, 16 or 32 (columns)
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>
