@@ -9,9 +9,9 @@ from scalec.errors import ArgumentError
 from scalec.sizes import Range, Size, fixed, ranges
 from scalec.tuning import database
 
-TOPS = (16, 32, 48, *sorted(c << i for i in range(5, 30) for c in (2, 3)))
-"""Upper ends of ranges where a choice may change: tiles are multiples of 16 rows, then of 64. Between two of them a
-kernel computes at most half as much again as its tensors have: 1.5 times at 33 rows of 48."""
+TOPS = (8, 16, 32, 48, *sorted(c << i for i in range(5, 30) for c in (2, 3)))
+"""Upper ends of ranges where a choice may change: tiles are of 8 rows, then multiples of 16, then of 64. Between two of
+them a kernel computes at most twice as much as its tensors have, but for fewer than 8 rows: 1.9 times at 17 of 32."""
 
 
 def rungs(

@@ -337,7 +337,7 @@ class InputOp(Tile.Operation, name="input"):
 
 
 class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
-    """Asks L2 for what a tile at (m0, n0) reads of an input of kind "row", "col" or "scalar", within (m, n); a warp."""
+    """Asks L2 for what a tile at (m0, n0) reads of an input of kind "row" or "col", within (m, n); a warp."""
 
     input: ext.Operand[InputType]
     m0: ext.Operand[I32]
@@ -349,25 +349,25 @@ class PrefetchInputOp(Tile.Operation, name="prefetch_input"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         made = maker(op.input, "tile.input")
-        if made is not None and str_of(made.kind) == "both":
-            return fail(op, f"an input of kind {made.kind}, of which each element is read once")
-        if made is not None and not isinstance(made.source.type, ir.MemRefType):
-            return fail(op, f"an input that is a {made.source.type}, expected one in memory")
+        if made is not None and str_of(made.kind) not in ("row", "col"):
+            return fail(op, f"an input of kind {made.kind}, expected row or col")
         return extents(op, "tile")
 
 
 class HoldOp(Tile.Operation, name="hold"):
-    """An input of kind "scalar", read here once: what uses it has it in a register."""
+    """result = body(inputs...), once: what uses it has it in a register. Inputs are of kind "scalar", or held; those in
+    memory are read here. The body yields f32 (`tile.yield`)."""
 
     result: ext.Result[InputType]
-    input: ext.Operand[InputType]
+    inputs: Sequence[ext.Operand[InputType]]
+    body: ext.Region
 
     @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        made = maker(op.input, "tile.input")
-        if made is not None and str_of(made.kind) != "scalar":
-            return fail(op, f"holds an input of kind {made.kind}, expected scalar")
-        return True
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        for made in (maker(x, "tile.input") for x in op.inputs):
+            if made is not None and str_of(made.kind) != "scalar":
+                return fail(op, f"holds an input of kind {made.kind}, expected scalar")
+        return takes(op, [ir.F32Type.get()] * len(op.inputs)) and _yields(op)
 
 
 class EpilogueOp(Tile.Operation, name="epilogue"):
@@ -383,18 +383,20 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
 
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
-        if not takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))):
-            return False
-        last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
-        if last.operation.name != "tile.yield":
-            return fail(op, f"body ends in {last.operation.name}, expected tile.yield")
-        return True
+        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and _yields(op)
 
 
 class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
-    """Ends the body of `tile.epilogue`."""
+    """Ends the body of `tile.epilogue` or `tile.hold`."""
 
     value: ext.Operand[ir.F32Type]
+
+
+def _yields(op: ir.OpView) -> bool:
+    last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
+    if last.operation.name != "tile.yield":
+        return fail(op, f"body ends in {last.operation.name}, expected tile.yield")
+    return True
 
 
 class StoreOp(Tile.Operation, name="store"):

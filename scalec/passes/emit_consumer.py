@@ -30,6 +30,7 @@ class Consumer(Epilogue):
         behind = turns.cursor() if len(partials) > 1 else cursor
         window = turns.window()
         h.result_cursor = self.result_cursor()
+        self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
             e.op("tile.clear", operands=[accumulator])
             if not partials:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
-from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit import Source
+from scalec.passes.emit_body import Body
 from scalec.passes.emit_frame import Handles, Work
-from scalec.passes.emit_results import Results
 from scalec.passes.problem import ResultScale
 from scalec.passes.resources import exchanges
 
@@ -20,7 +18,7 @@ WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
 
-class Epilogue(Results):
+class Epilogue(Body):
     """Writes the result."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
@@ -50,14 +48,7 @@ class Epilogue(Results):
         """The elementwise body, then the store."""
         e, p, s = self.e, self.problem, self.schedule
         place = [m0, n0, h.m, h.n]
-        if p.epilogue is not None and not self.is_conversion():
-            inputs = self.inputs()
-            segments = (1, 1, 1, 1, 1, len(inputs))
-            f32 = ir.F32Type.get()
-            operands = [accumulator, *place, *inputs]
-            arguments = (f32,) * (1 + len(inputs))
-            with e.region("tile.epilogue", operands, arguments, segments=segments) as block:
-                self.body_of(block)
+        self.elementwise(accumulator, place)
         result = p.result
         element = ir.Type.parse(result.element.mlir)
         if result.scale is not None:
@@ -123,39 +114,3 @@ class Epilogue(Results):
         """At the end of a consumer role: its bulk stores are complete."""
         if self.schedule.epilogue == "bulk" and not self.loads_results:
             self.e.op("tile.drain")
-
-    def is_conversion(self) -> bool:
-        """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""
-        ops = list(self.problem.epilogue.body.blocks[0].operations)
-        if self.added is not None:
-            return len(ops) == 2
-        return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
-
-    def body_of(self, block: ir.Block) -> None:
-        """Copies the map's body, in f32 throughout: inputs come widened, the store rounds."""
-        p = self.problem
-        source = p.epilogue.body.blocks[0]
-        values = {source.arguments[i]: block.arguments[0] for i in p.accumulators}
-        for position, x in enumerate(self.read):
-            values[source.arguments[x.view]] = block.arguments[1 + position]
-        last = source.operations[len(source.operations) - 1]
-        for op in source.operations:
-            name = op.operation.name
-            if self.added is not None and name == "arith.addf" and op.result == last.operands[0]:
-                kept = next(v for v in op.operands if v != source.arguments[self.added.view])
-                values[op.result] = values[kept]
-            elif name == "scale.yield":
-                self.e.op("tile.yield", operands=[values[op.operands[0]]])
-            elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
-                values[op.result] = values[op.operands[0]]
-            elif name == "arith.truncf":
-                raise UnsupportedError(
-                    "a rounding inside the elementwise expression",
-                    expected="only at its end",
-                    fix="keep the body in f32",
-                    place=place_of(op),
-                )
-            else:
-                attributes = {k: op.operation.attributes[k] for k in op.operation.attributes}
-                operands = [values[v] for v in op.operands]
-                values[op.result] = ir.Operation.create(name, [op.result.type], operands, attributes).result

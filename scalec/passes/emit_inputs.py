@@ -31,12 +31,8 @@ class Inputs(Frame):
 
     @property
     def ahead(self) -> list[EpilogueInput]:
-        """Those of which a tile reads some elements many times: one for each row or column, or one for all."""
-        return [x for x in self.read if x.kind != "both" and isinstance(x.value.type, ir.RankedTensorType)]
-
-    def inputs(self) -> list[ir.Value]:
-        """What the body reads beside the accumulator."""
-        return [self.input(x) for x in self.read]
+        """Those of which a tile reads some elements many times, behind the main loop: one for each row or column."""
+        return [x for x in self.read if x.kind in ("row", "col")]
 
     def input(self, x: EpilogueInput) -> ir.Value:
         e, i64 = self.e, ir.IntegerType.get_signless(64)

@@ -45,6 +45,7 @@ class RegisterConsumer(Consumer):
         e, s = self.e, self.schedule
         p = self.pipeline(h)
         h.result_cursor = self.result_cursor()
+        self.hold()
         with self.over_tiles(h) as w:
             p.row0 = w.row0
             e.op("tile.clear", operands=[p.accumulator])

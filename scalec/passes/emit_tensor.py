@@ -28,8 +28,6 @@ from scalec.passes.tensor_columns import (
 class TensorConsumer(Producer, Consumer):
     """Empties the stages by way of tensor memory."""
 
-    held: list[ir.Value]
-
     @property
     def word_columns(self) -> dict[str, int]:
         """Columns of tensor memory of each side's scale words; they follow the accumulators, A's first."""
@@ -221,10 +219,11 @@ class TensorConsumer(Producer, Consumer):
         e, s = self.e, self.schedule
         slot = self.slot(h)
         h.result_cursor = self.result_cursor()
+        self.hold()
         if s.promote:
             self.promoting(h, slot)
         else:
-            parts, self.held = self.parts(), self.hold()
+            parts = self.parts()
             with self.over_tiles(h) as w:
                 e.op("tile.wait", operands=[h.sums_ring, slot])
                 if s.split > 1:
@@ -235,21 +234,6 @@ class TensorConsumer(Producer, Consumer):
                         with nullcontext() if own is None else e.region("tile.when", [own]):
                             self.epilogue(h, taken, w.m0, self.from_column(w, column))
         self.drain()
-
-    def hold(self) -> list[ir.Value]:
-        """What the body reads, for all parts of all tiles: what is the same everywhere is read now, and no part waits
-        for it."""
-        if self.problem.epilogue is None or self.is_conversion():
-            return []
-        e, made = self.e, super().inputs()
-        return [
-            e.op("tile.hold", [e.type("operand")], [v]).result if x.kind == "scalar" else v
-            for x, v in zip(self.read, made, strict=True)
-        ]
-
-    def inputs(self) -> list[ir.Value]:
-        """Those held, where parts of a tile are written as they come."""
-        return super().inputs() if self.schedule.promote else self.held
 
     def has_rows(self, h: Handles, w: Work) -> ir.Value:
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for

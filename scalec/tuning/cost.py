@@ -24,6 +24,9 @@ STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
 
 
+FITTED_COLUMNS = 16
+"""The fewest columns of the tiles whose launches the constants are fitted to: narrower ones have its factor."""
+
 EXCHANGED = 2
 """Sums of a tile that a CTA stores or adds where tiles are cut into shares: those of one, and of another. As those of
 two parts where K is split: launches were slower than that (docs/decisions.md), and nothing is fitted to them."""
@@ -221,7 +224,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         total += c.cluster
     if parts > 1:
         total += c.split + c.exchange * parts * bm * bn
-    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)
+    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, max(bn, FITTED_COLUMNS)), 1.0)
 
 
 def _norm(exponent: float, *values: float) -> float:

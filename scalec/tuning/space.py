@@ -23,6 +23,10 @@ COLUMNS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 """Of tiles: multiples of 16, so that results are staged whole swizzle atoms wide. 144 was the fastest at 2 of 737
 shapes, 176 at none: with eleven factors, ptxas 13.0 spilled it wherever K was split (H200, 2026-11-21)."""
 
+FEWEST_COLUMNS = 8
+"""Of tiles of a transposed problem that so many columns cover: 64x8 took 0.94 to 0.99 of the time of 64x16 at 1, 4 and
+8 rows (H200, 2026-11-22; docs/decisions.md)."""
+
 BY_GOES = ((128, 256),)
 """Tiles whose columns are multiplied in several goes (`mma_n`) where sums are promoted, as threads have no registers
 for the partial sums of all at once: 128x256 in clusters of 2x1 took 0.97 to 1.01 of the time of the fastest other at
@@ -66,8 +70,9 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
     for swap in _ways(problem, given):
         seen = problem.transposed() if swap and not problem.swapped else problem
         m, n = (d.tiles(1, ASSUMED) for d in (seen.m, seen.n))
-        for bm, bn in product(ROWS, COLUMNS):
-            if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, COLUMNS)):
+        columns = (FEWEST_COLUMNS, *COLUMNS) if swap and n <= FEWEST_COLUMNS else COLUMNS
+        for bm, bn in product(ROWS, columns):
+            if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, columns)):
                 continue
             along = -(-m // bm), -(-n // bn)
             for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):

@@ -101,6 +101,8 @@ def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> No
         ("sm_90a", "fp8_block", "swap=1, tile=128x16x64, warpgroups=2, cluster=1x1"),
         ("sm_90a", "fp8_block", "swap=1, tile=128x48x64, warpgroups=1"),
         ("sm_90a", "mxfp8", "swap=1, tile=64x16x64, split=3, cluster=1x1"),
+        ("sm_90a", "nvfp4", "swap=1, tile=64x8x64, split=3, cluster=2x1"),
+        ("sm_90a", "fp8_block", "swap=1, tile=128x8x64, warpgroups=2"),
         ("sm_90a", "e4m3 scale(1x48:ue8m0)", "swap=1, tile=192x16x64, warpgroups=1"),  # three warps of any two waves
         ("sm_90a", "e4m3 scale(1x64)", "swap=1, tile=192x32x64, warpgroups=3, cluster=1x1"),  # those of a warpgroup
         ("sm_90a", "e2m1 scale(1x32:ue8m0@blocked)", "swap=1, tile=192x32x64, warpgroups=3"),

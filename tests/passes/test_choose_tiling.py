@@ -13,7 +13,9 @@ from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.pipeline import find, run_pipeline
+from scalec.passes.problem import Problem
 from scalec.targets import Target
+from scalec.tuning.space import plans
 from tests.passes.scale_programs import text
 
 
@@ -46,7 +48,7 @@ def test_measured_shapes(decide: Callable[..., Schedule], shape: tuple[int, int,
         # what the model takes is within 4 % of the fastest of some 24 schedules; H200, 2026-11-21
         ((64, 2112, 7168), (64, 32), 2, (1, 1), 1),
         ((128, 24576, 1536), (128, 192), 1, (1, 1), 0),
-        ((1, 2112, 7168), (64, 16), 4, (1, 1), 1),
+        ((1, 2112, 7168), (64, 8), 4, (1, 1), 1),
         ((256, 4096, 14336), (128, 128), 2, (1, 2), 0),
         ((1024, 1536, 7168), (128, 96), 1, (1, 2), 0),
     ],
@@ -57,6 +59,32 @@ def test_tiles_that_straddle_blocks_parts_and_clusters(
     schedule = decide(text(*shape))
     assert schedule.tile is not None
     assert (schedule.tile[:2], schedule.split, schedule.cluster, schedule.swap) == (tile, split, cluster, swap)
+
+
+@pytest.mark.parametrize("m", [1, 5, 8, 9, 16])
+@pytest.mark.parametrize("program", [
+    {}, {"a_block": "1, -1", "b_block": "1, -1"}, {"a_block": None, "b_block": None, "element": "bf16"},
+    {"b_block": "1, 128", "result": "f32"},
+])  # fmt: skip
+def test_eight_columns_where_they_cover_all_rows(decide: Callable[..., Schedule], program, m: int) -> None:
+    for n, k in ((7168, 2048), (2112, 7168), (7168, 16384), (4096, 4096), (24576, 1536), (512, 7168)):
+        schedule = decide(text(m, n, k, **program))
+        assert schedule.swap == 1
+        assert schedule.tile is not None
+        assert schedule.tile[1] == (8 if m <= 8 else 16), (n, k)
+
+
+def test_eight_columns_are_looked_at_nowhere_else(problem_in: Callable[..., Problem]) -> None:
+    """Nor are there more plans, where they are."""
+
+    def columns(m: int, n: int, **given: int) -> list[int]:
+        problem = problem_in("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "sm_90a", m=m, n=n, k=2048)
+        return [plan.tile[1] for plan in plans(problem, Schedule(**given), 128, 128) if plan.tile]  # type: ignore[arg-type]
+
+    few, more = columns(8, 7168, swap=1), columns(9, 7168, swap=1)
+    assert (set(few), set(more)) == ({8}, {16})
+    assert len(few) == len(more)
+    assert min(columns(7168, 8)) == 16  # those of the program itself
 
 
 def test_every_shape_gets_a_schedule_that_holds(decide: Callable[..., Schedule]) -> None:

@@ -22,7 +22,7 @@ from scalec.tuning.ranking import Ranked
 from scalec.tuning.tuner import DEFAULT, Found, Job, Samples, entries, tune
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
-JOB = Job(FP8, "sm_90a", {"n": 256, "k": 512}, Range(1, 32), candidates=3, rounds=8)
+JOB = Job(FP8, "sm_90a", {"n": 256, "k": 512}, Range(9, 32), candidates=3, rounds=8)
 FACTS = {"gpu": "Made-up GPU", "driver": "1", "date": "2026-11-21 20:00", "commit": "abc", "target": "sm_90a"}
 
 CANDIDATES = [
@@ -101,7 +101,7 @@ def run(tmp_path):
 def test_the_fastest_of_each_range_is_found_and_the_compiler_then_takes_it(run, own) -> None:
     timer, told = MadeUp({"tile=64x32x128": 5.0, "tile=64x64x128": 7.0}), []
     found = run(timer, told=told)
-    assert [one.m for one in found] == [Range(1, 16), Range(17, 32)]
+    assert [one.m for one in found] == [Range(9, 16), Range(17, 32)]
     assert [(one.us, one.default_us, one.schedule["split"]) for one in found] == [(5.0, 10.0, "2")] * 2
     assert [m for m, _ in timer.opened] == [16, 32]
     assert timer.opened[0][1] == [
@@ -114,7 +114,7 @@ def test_the_fastest_of_each_range_is_found_and_the_compiler_then_takes_it(run, 
     database.write(own, entries(JOB, found, FACTS))
     kept = database.read(own)
     assert [(e.m, e.given, e.facts["us"], e.facts["gpu"], e.facts["at"]) for e in kept] == [
-        (Range(1, 16), {}, 5.0, "Made-up GPU", 16), (Range(17, 32), {}, 5.0, "Made-up GPU", 32)]  # fmt: skip
+        (Range(9, 16), {}, 5.0, "Made-up GPU", 16), (Range(17, 32), {}, 5.0, "Made-up GPU", 32)]  # fmt: skip
     taken, _ = compiler.decide(FP8, "sm_90a", {"m": 10, "n": 256, "k": 512})
     assert str(taken) == ", ".join(f"{f}={v}" for f, v in found[0].schedule.items())
 
@@ -123,9 +123,9 @@ def test_what_the_compiler_chooses_is_kept_too_where_nothing_is_faster(run, own)
     found = run(MadeUp({}))
     assert [one.winner for one in found] == [DEFAULT, DEFAULT]
     assert found[0].us == found[0].default_us
-    before, _ = compiler.decide(FP8, "sm_90a", {"m": Range(1, 16), "n": 256, "k": 512})
+    before, _ = compiler.decide(FP8, "sm_90a", {"m": Range(9, 16), "n": 256, "k": 512})
     database.write(own, entries(JOB, found, FACTS))
-    assert compiler.decide(FP8, "sm_90a", {"m": Range(1, 16), "n": 256, "k": 512})[0] == before
+    assert compiler.decide(FP8, "sm_90a", {"m": Range(9, 16), "n": 256, "k": 512})[0] == before
 
 
 def test_a_second_start_goes_on_where_the_first_ended(run) -> None:
@@ -194,7 +194,7 @@ def test_peers_are_timed_and_never_win(run, own) -> None:
 
 
 def test_fields_that_are_given_are_kept_and_not_varied(run, own) -> None:
-    job = Job(f"{FP8} with split=1", "sm_90a", {"n": 256, "k": 512}, Range(1, 16), {"order": "m"}, 3, 8)
+    job = Job(f"{FP8} with split=1", "sm_90a", {"n": 256, "k": 512}, Range(9, 16), {"order": "m"}, 3, 8)
     timer = MadeUp({"tile=64x32x128": 5.0})
     (found,) = run(timer, job)
     assert "tile=64x32x128, swap=0" in timer.opened[0][1]
@@ -205,19 +205,19 @@ def test_fields_that_are_given_are_kept_and_not_varied(run, own) -> None:
 
 
 def test_invariant_tries_nothing_that_adds_in_another_order(run, own) -> None:
-    job = Job(f"{FP8} with invariant", "sm_90a", {"n": 256, "k": 512}, Range(1, 32), {}, 3, 8)
+    job = Job(f"{FP8} with invariant", "sm_90a", {"n": 256, "k": 512}, Range(9, 32), {}, 3, 8)
     found = run(MadeUp({"tile=64x32x128": 1.0, "tile=64x64x128": 5.0}), job)
     assert [(one.schedule["split"], one.schedule["tile"]) for one in found] == [("1", "64x64x128")] * 2
     database.write(own, entries(job, found, FACTS))
-    assert compiler.decide(job.source, "sm_90a", {"m": 3, "n": 256, "k": 512})[0].tile == (64, 64, 128)
+    assert compiler.decide(job.source, "sm_90a", {"m": 11, "n": 256, "k": 512})[0].tile == (64, 64, 128)
 
 
 def test_sizes_that_are_missing_or_too_many(run) -> None:
     with pytest.raises(ArgumentError, match="no size for k") as caught:
-        run(MadeUp({}), Job(FP8, "sm_90a", {"n": 256}, Range(1, 16)))
+        run(MadeUp({}), Job(FP8, "sm_90a", {"n": 256}, Range(9, 16)))
     assert caught.value.fix == "give --dim k=..."
     with pytest.raises(ArgumentError, match="m is fixed"):
-        run(MadeUp({}), Job(FP8, "sm_90a", {"n": 256, "k": 512, "m": 8}, Range(1, 16)))
+        run(MadeUp({}), Job(FP8, "sm_90a", {"n": 256, "k": 512, "m": 8}, Range(9, 16)))
     with pytest.raises(ScalecError, match="kernels for sm_120a do not run on Made-up GPU") as caught:
-        run(MadeUp({}), Job(FP8, "sm_120a", {"n": 256, "k": 512}, Range(1, 16)))
+        run(MadeUp({}), Job(FP8, "sm_120a", {"n": 256, "k": 512}, Range(9, 16)))
     assert caught.value.fix == "--target sm_90a"

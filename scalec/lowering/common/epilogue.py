@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -161,24 +161,21 @@ def _mlir(s: State, element: str) -> ir.Type:
 
 @COMMON.lowers("tile.hold")
 def hold(s: State, op: ir.OpView) -> None:
-    source = s.get(op.input)
-    value = source.source if source.value else Reader(s, source).scalar()[0]
-    s.values[op.result] = replace(source, source=value, value=True)
+    sources = [s.get(x) for x in op.inputs]
+    values = [x.source if x.value else Reader(s, x).scalar()[0] for x in sources]
+    value = scalar.evaluate(s.b, op.body.blocks[0], values)
+    s.values[op.result] = Input(value, "f32", "scalar", (0, 0), (1, 1), pair=False, value=True)
 
 
 @COMMON.lowers("tile.prefetch_input")
 def prefetch_input(s: State, op: ir.OpView) -> None:
     """A lane for each row or column; those of a sector ask for it together."""
     b, source = s.b, s.get(op.input)
-    reader, (rows, columns) = Reader(s, source), tile.ints_of(op.tile)
-    first, last, count = {
-        "row": (s.get(op.m0), s.get(op.m), rows),
-        "col": (s.get(op.n0), s.get(op.n), columns),
-        "scalar": (0, 1, 1),
-    }[source.kind]
+    reader, (rows, columns), by_row = Reader(s, source), tile.ints_of(op.tile), source.kind == "row"
+    first, last, count = (op.m0, op.m, rows) if by_row else (op.n0, op.n, columns)
     for i in range(0, count, tile.LANES):
-        at = b.min(b.add(b.add(first, i), s.lane), b.sub(last, 1))
-        pointer = reader.pointer(*{"row": (at, None), "col": (None, at), "scalar": (None, None)}[source.kind])
+        at = b.min(b.add(b.add(s.get(first), i), s.lane), b.sub(s.get(last), 1))
+        pointer = reader.pointer(at, None) if by_row else reader.pointer(None, at)
         b.asm("prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
 
 

@@ -103,8 +103,21 @@
       "tile.prefetch_input"(%bias, %m0, %n0, %m, %n) {tile = array<i64: 64, 128>} : (!tile.operand, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "scalar"{{.*}} : (f32, i64, i64) -> !tile.operand
       %scalar = "tile.input"(%alpha, %s, %s) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
-      // CHECK-NEXT: "tile.hold"({{.*}}) : (!tile.operand) -> !tile.operand
-      %held = "tile.hold"(%scalar) : (!tile.operand) -> !tile.operand
+      // CHECK-NEXT: "tile.hold"({{.*}}) ({
+      // CHECK-NEXT: ^bb0(%{{.*}}: f32):
+      // CHECK-NEXT: "tile.yield"
+      // CHECK-NEXT: }) {operandSegmentSizes = array<i32: 1>} : (!tile.operand) -> !tile.operand
+      %held = "tile.hold"(%scalar) ({
+      ^bb0(%x: f32):
+        "tile.yield"(%x) : (f32) -> ()
+      }) {operandSegmentSizes = array<i32: 1>} : (!tile.operand) -> !tile.operand
+      // CHECK-NEXT: "tile.hold"({{.*}}, {{.*}}) ({
+      %computed = "tile.hold"(%scalar, %held) ({
+      ^bb0(%x: f32, %y: f32):
+        %z = arith.mulf %x, %y : f32
+        "tile.yield"(%z) : (f32) -> ()
+      // CHECK: }) {operandSegmentSizes = array<i32: 2>} : (!tile.operand, !tile.operand) -> !tile.operand
+      }) {operandSegmentSizes = array<i32: 2>} : (!tile.operand, !tile.operand) -> !tile.operand
       // CHECK-NEXT: "tile.epilogue"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) ({
       // CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
       "tile.epilogue"(%sum, %m0, %n0, %m, %n, %in, %scalar) ({

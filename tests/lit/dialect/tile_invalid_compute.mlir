@@ -344,7 +344,7 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 // -----
 
 // prefetch_input: what is read once
-// EXPECT: an input of kind "both", of which each element is read once
+// EXPECT: an input of kind "both", expected row or col
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
   %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 1 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
   "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
@@ -353,8 +353,8 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 
 // -----
 
-// prefetch_input: a value
-// EXPECT: an input that is a f32, expected one in memory
+// prefetch_input: a scalar
+// EXPECT: an input of kind "scalar", expected row or col
 func.func @p(%A: f32, %i: i64, %x: i32) {
   %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
   "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
@@ -377,7 +377,36 @@ func.func @p(%A: memref<?xf32>, %i: i64, %x: i32) {
 // EXPECT: holds an input of kind "row", expected scalar
 func.func @p(%A: memref<?xf32>, %i: i64) {
   %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
-  %h = "tile.hold"(%n) : (!tile.operand) -> !tile.operand
+  %h = "tile.hold"(%n) ({
+  ^bb0(%x: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1>} : (!tile.operand) -> !tile.operand
+  return
+}
+
+// -----
+
+// hold: body
+// EXPECT: body takes (f32, f32), expected (f32)
+func.func @p(%A: memref<?xf32>, %i: i64) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %h = "tile.hold"(%n) ({
+  ^bb0(%x: f32, %y: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1>} : (!tile.operand) -> !tile.operand
+  return
+}
+
+// -----
+
+// hold: terminator
+// EXPECT: body ends in scale.yield, expected tile.yield
+func.func @p(%A: memref<?xf32>, %i: i64) {
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %h = "tile.hold"(%n) ({
+  ^bb0(%x: f32):
+    "scale.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1>} : (!tile.operand) -> !tile.operand
   return
 }
 
