@@ -3,7 +3,8 @@
     python benchmarks/defaults.py benchmarks/results/*-schedules-fp8*.json -o scalec/tuning/data/h200.json
 
 Of each shape that benchmarks/schedules.py timed, where the compiler's choice was among those timed and the fastest took
-less by more than the timing varies: an entry for the rows from the next smaller number that was timed up to it.
+less by more than the timing varies: an entry for the rows from the next smaller number that was timed up to it. What
+else the database has of these shapes is taken out.
 """
 
 from __future__ import annotations
@@ -55,6 +56,15 @@ def entries(path: Path) -> Iterator[Entry]:
         )
 
 
+def timed(path: Path) -> set[tuple[str, int, int, int]]:
+    """(program, n, k, rows) of a file's shapes."""
+    data = json.loads(path.read_text())
+    return {
+        (compiler.program_key(data["expression"], "sm_90a", {"m": m, "n": n, "k": k}), n, k, m)
+        for m, n, k, _ in data["points"]
+    }
+
+
 def needed(entry: Entry, sources: set[str]) -> bool:
     """Whether the compiler by itself takes another schedule than an entry's: not so where the costs have been fitted
     anew since. Entries of programs that no file times are left alone."""
@@ -79,10 +89,14 @@ def main(files: tuple[Path, ...], output: str) -> None:
         some = list(entries(path))
         click.echo(f"{path.name}: {len(some)} shapes where another schedule was faster", err=True)
         found = database.merge(found, some)
+    again = set[tuple[str, int, int, int]]().union(*map(timed, files))
+    kept = {e.identity for e in found}
+    old = [e for e in database.read(output) if e.identity not in kept and (e.program, e.n, e.k, e.facts["at"]) in again]
+    click.echo(f"{len(old)} entries are of shapes where none is faster by now", err=True)
     sources = {json.loads(path.read_text())["expression"] for path in files}
     gone = [e for e in database.merge(database.read(output), found) if not needed(e, sources)]
     click.echo(f"{len(gone)} entries are the compiler's own choice by now", err=True)
-    database.write(output, found, gone=gone)
+    database.write(output, found, gone=[*old, *gone])
 
 
 if __name__ == "__main__":

@@ -24,8 +24,11 @@ STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
 
 
-FITTED_COLUMNS = 16
-"""The fewest columns of the tiles whose launches the constants are fitted to: narrower ones have its factor."""
+SPREAD = 4
+"""CTAs of the clusters that `Costs.spread` is of. H200, 2026-11-22, 16 rows: clusters of four took 0.93 to 0.97 of the
+time of single CTAs with 72 to 116 CTAs, clusters of two 1.00, of eight 0.95 to 0.99; with up to 66, one for each pair
+of SMs, clusters of four took 1.06 to 1.16, and with 120, which is all that run at once, 0.99 to 1.00. Whether four
+rows are shared or sixteen is the same: it is not what they share, but perhaps where they are put."""
 
 EXCHANGED = 2
 """Sums of a tile that a CTA stores or adds where tiles are cut into shares: those of one, and of another. As those of
@@ -44,12 +47,15 @@ class Costs:
         chain: after each product of a warpgroup's wave, or of some of its columns, until it can issue the next.
         step: for each factor of a row of the tile, where there are more than STEPS.
         fill: a byte of a K block that copies write to shared memory.
+        empty: a row of a K block beyond the tensor, which copies fill with zeros.
         l2: a byte of a K block that an SM asks L2 for, all SMs asking.
         block: of a K block, beside these.
         tile: of a tile, beside its K blocks.
         column: of a tile, for each column of each wave of a warpgroup: the results' way to memory.
         turned: likewise, where the transposed result is computed.
         memory: times the documented time of the bytes that cross device memory.
+        stream: of a byte that crosses device memory for an SM, where both of a pair have a CTA.
+        spread: times these two and what is asked of L2, where a lone wave of clusters of SPREAD CTAs leaves SMs idle.
         split: of a launch whose K is split.
         exchange: likewise, for each accumulator of each part of a tile.
         overlap: exponent of the norm that SM and memory are combined by.
@@ -64,12 +70,15 @@ class Costs:
     chain: float
     step: float
     fill: float
+    empty: float
     l2: float
     block: float
     tile: float
     column: float
     turned: float
     memory: float
+    stream: float
+    spread: float
     split: float
     exchange: float
     overlap: float
@@ -79,25 +88,27 @@ class Costs:
 
 FITTED = {
     ("shared", "blocks"): Costs(
-        launch=1530, warpgroup=230, cluster=384, tensor=0.953, chain=48, step=10.5, fill=0.00613, l2=0.00568,
-        block=27.4, tile=741, column=1.76, turned=17.9, memory=1.12, split=932, exchange=0.102, overlap=2.33,
-        bound=2.39,
-        tiles={(0, 64, 16): 1.34, (0, 64, 32): 1.23, (0, 64, 48): 1.07, (0, 64, 64): 1.08, (0, 64, 112): 0.97,
-               (0, 64, 160): 0.96, (0, 64, 192): 0.95, (0, 128, 16): 1.2, (0, 128, 32): 1.17, (0, 128, 48): 1.08,
-               (0, 128, 64): 1.05, (0, 128, 80): 1.04, (0, 128, 96): 0.97, (0, 128, 112): 1.02, (0, 128, 128): 0.97,
-               (0, 128, 144): 1.02, (0, 128, 176): 1.09, (0, 128, 192): 0.97, (0, 192, 32): 1.08, (0, 192, 48): 1.06,
-               (0, 192, 64): 1.04, (0, 192, 80): 1.06, (0, 192, 96): 1.03, (0, 192, 112): 1.07, (0, 256, 32): 1.16,
-               (0, 256, 48): 1.04, (0, 256, 80): 0.96, (1, 64, 16): 0.94, (1, 64, 32): 0.98, (1, 64, 80): 0.97,
-               (1, 64, 96): 1.02, (1, 64, 128): 1.02, (1, 64, 160): 1.04, (1, 64, 192): 1.05, (1, 128, 16): 0.95,
-               (1, 128, 64): 1.06, (1, 128, 80): 1.04, (1, 128, 96): 1.03, (1, 128, 112): 1.09, (1, 128, 128): 1.03,
-               (1, 128, 160): 1.04, (1, 128, 192): 1.11, (1, 192, 16): 0.96, (1, 192, 32): 1.04, (1, 192, 48): 1.04,
-               (1, 192, 64): 1.08, (1, 192, 80): 1.1, (1, 192, 96): 1.12, (1, 192, 112): 1.17, (1, 192, 128): 1.06,
-               (1, 256, 16): 0.96, (1, 256, 32): 1.04, (1, 256, 48): 1.07, (1, 256, 64): 1.07, (1, 256, 80): 1.1,
-               (1, 256, 96): 1.11, (1, 256, 112): 1.09, (1, 256, 128): 1.03},
+        launch=1390, warpgroup=364, cluster=382, tensor=1.03, chain=46.8, step=10.7, fill=0.00492, empty=3.02,
+        l2=0.00763, block=42.2, tile=577, column=2.27, turned=23.4, memory=1.16, stream=0.025, spread=0.98, split=1090,
+        exchange=0.0985, overlap=3.52, bound=2.8,
+        tiles={(0, 64, 16): 1.15, (0, 64, 24): 0.95, (0, 64, 32): 1.09, (0, 64, 40): 0.89, (0, 64, 48): 1.02,
+               (0, 64, 56): 0.88, (0, 64, 64): 1.04, (0, 64, 80): 0.98, (0, 64, 112): 0.98, (0, 64, 128): 1.02,
+               (0, 64, 192): 0.98, (0, 128, 16): 1.1, (0, 128, 32): 1.07, (0, 128, 48): 1.03, (0, 128, 64): 1.03,
+               (0, 128, 80): 1.03, (0, 128, 96): 0.97, (0, 128, 128): 0.96, (0, 128, 144): 1.02, (0, 128, 160): 0.98,
+               (0, 128, 176): 1.08, (0, 128, 192): 0.96, (0, 128, 256): 0.98, (0, 192, 48): 1.04, (0, 192, 64): 1.03,
+               (0, 192, 80): 1.06, (0, 192, 96): 1.02, (0, 192, 112): 1.07, (0, 192, 128): 0.98, (0, 256, 32): 1.13,
+               (0, 256, 48): 1.06, (0, 256, 80): 0.97, (1, 64, 8): 0.97, (1, 64, 64): 0.98, (1, 64, 80): 0.97,
+               (1, 64, 128): 0.96,
+               (1, 64, 160): 1.04, (1, 64, 192): 1.04, (1, 128, 8): 0.97, (1, 128, 48): 1.02, (1, 128, 64): 1.04,
+               (1, 128, 80): 1.03, (1, 128, 96): 1.02, (1, 128, 112): 1.07, (1, 128, 160): 1.03, (1, 128, 192): 1.09,
+               (1, 192, 8): 0.97, (1, 192, 32): 1.03, (1, 192, 48): 1.05, (1, 192, 64): 1.07, (1, 192, 80): 1.1,
+               (1, 192, 96): 1.11, (1, 192, 112): 1.14, (1, 192, 128): 1.04, (1, 256, 32): 1.04, (1, 256, 48): 1.05,
+               (1, 256, 64): 1.04, (1, 256, 80): 1.08, (1, 256, 96): 1.08, (1, 256, 112): 1.07},
     ),
     ("shared", "rows"): Costs(
-        launch=0, warpgroup=1030, cluster=190, tensor=1.58, chain=32.6, step=11.3, fill=0.0117, l2=0.00822, block=0,
-        tile=606, column=27.7, turned=37.1, memory=0.713, split=751, exchange=0.0877, overlap=1.49, bound=4.55,
+        launch=0, warpgroup=1030, cluster=190, tensor=1.58, chain=32.6, step=11.3, fill=0.0117, empty=0, l2=0.00822,
+        block=0, tile=606, column=27.7, turned=37.1, memory=0.713, stream=0, spread=1, split=751, exchange=0.0877,
+        overlap=1.49, bound=4.55,
         tiles={(0, 64, 48): 1.04, (0, 64, 96): 0.97, (0, 64, 128): 0.97, (0, 64, 160): 0.92, (0, 64, 192): 0.93, (0,
                128, 32): 0.97, (0, 128, 48): 0.98, (0, 128, 64): 0.98, (0, 128, 96): 0.97, (0, 128, 112): 1.04, (0,
                128, 128): 0.98, (0, 128, 160): 0.97, (0, 128, 192): 0.97, (0, 192, 48): 0.96, (0, 192, 80): 1.05,
@@ -107,8 +118,9 @@ FITTED = {
                192, 96): 1.04},
     ),
     ("shared", "whole"): Costs(
-        launch=1240, warpgroup=366, cluster=367, tensor=1.18, chain=80.4, step=0, fill=0.00801, l2=0.00783, block=0,
-        tile=385, column=2.5, turned=0, memory=1.11, split=1180, exchange=0.11, overlap=2.58, bound=6.39,
+        launch=1240, warpgroup=366, cluster=367, tensor=1.18, chain=80.4, step=0, fill=0.00801, empty=5, l2=0.00783,
+        block=0, tile=385, column=2.5, turned=0, memory=1.11, stream=0.024, spread=0.98, split=1180, exchange=0.11,
+        overlap=2.58, bound=6.39,
         tiles={(0, 64, 16): 1.45, (0, 64, 32): 1.15, (0, 64, 48): 1.07, (0, 64, 64): 1.03, (0, 64, 112): 0.97,
                (0, 64, 128): 0.94, (0, 64, 160): 0.97, (0, 64, 192): 0.94, (0, 64, 224): 0.95, (0, 64, 256): 0.96,
                (0, 128, 32): 1.28, (0, 128, 48): 1.13, (0, 128, 64): 1.06, (0, 128, 80): 1.06, (0, 128, 112): 1.02,
@@ -125,10 +137,12 @@ FITTED = {
     ),
 }  # fmt: skip
 """By `kind_of`: of FP8 1x128 by 128x128, of FP8 1x128 by 1x128 added to f32, and of BF16. H200, 2026-11-21 and 22,
-975, 118 and 340 shapes with some 20 schedules each (benchmarks/results, *-schedules-*.json). The fastest of a shape is
-among the first five in 90, 78 and 80 of 100, and the first one 2.8, 1.5 and 3.4 % slower than it in the geometric mean.
-By hand: of the first, 384 of a cluster, where the fit had 371 and 0.2 of 100 less, 48 of chain, where it had 46.9
-before shapes of K up to 2048 were timed again, and 1.00 of 128x256, where it had 1.03."""
+1145, 118 and 340 shapes with some 20 schedules each (benchmarks/results, *-schedules-*.json; before tiles of 8 columns
+one warpgroup promoted one K block an iteration, not two). The fastest of a shape is among the first five in 91, 78 and
+81 of 100, and the first one 2.0, 1.5 and 3.1 % slower than it in the geometric mean. The first were fitted to 1019
+shapes of FP8; at 170 others, of up to 64 rows, 87 of 100 and 2.5 %. By hand: of the first, 0.98 of 128x256, where the
+fit had 1.00 and the choice at K = 512 was another; of BF16, empty, stream and spread, which the first had (3, and 5 as
+transposed tiles were faster wherever both were timed). Rows have none: few were timed."""
 
 
 def kind_of(problem: Problem, promote: int) -> tuple[str, str]:
@@ -202,29 +216,36 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     goes = bn // (schedule.mma_n or bn)
     chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
     row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
-    filled = (bm * row + bn * column) * c.fill
+    filled = (bm * row + bn * column) * c.fill + (max(bm - m, 0) + max(bn - n, 0)) * c.empty
     asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
     stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
-    moved = load.bytes / (tiles * parts) * c.memory / rates.memory * 1e9
+    moved = load.bytes / (tiles * parts)
+    size = along_m * along_n
+    spread = size == SPREAD and target.sms < 2 * clusters * size and clusters < at_once
+    if spread:
+        asked, moved = asked * c.spread, moved * c.spread
+
+    def memory(ctas: int) -> float:
+        """For all CTAs together, and for one of a pair of SMs, where two share what brings it."""
+        return moved * max(ctas * c.memory / rates.memory * 1e9, c.stream if 2 * ctas > target.sms else 0)
 
     def wave(ctas: int) -> float:
         if taking > 1:  # another tile is multiplied while one is stored, and between a warpgroup's products
             block = _norm(c.bound, products, filled, asked * ctas / target.sms) + c.block
-            return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), ctas * moved)
+            return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), memory(ctas))
         block = _norm(c.bound, products, chain, filled, asked * ctas / target.sms) + c.block
-        return _norm(c.overlap, blocks * block + stored, ctas * moved)
+        return _norm(c.overlap, blocks * block + stored, memory(ctas))
 
-    size = along_m * along_n
     total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * sharing * taking
     if schedule.stream_k and last < at_once:
         running = min(at_once, clusters * most_shares(problem, schedule))
         total += clusters / running * wave(running * size) - (waves - 1) * wave(at_once * size) - wave(last * size)
         total += c.split + c.exchange * EXCHANGED * bm * bn
-    if size > 1:
+    if size > 1 and not spread:
         total += c.cluster
     if parts > 1:
         total += c.split + c.exchange * parts * bm * bn
-    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, max(bn, FITTED_COLUMNS)), 1.0)
+    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)
 
 
 def _norm(exponent: float, *values: float) -> float:

@@ -27,6 +27,12 @@ FEWEST_COLUMNS = 8
 """Of tiles of a transposed problem that so many columns cover: 64x8 took 0.94 to 0.99 of the time of 64x16 at 1, 4 and
 8 rows (H200, 2026-11-22; docs/decisions.md)."""
 
+BETWEEN = (24, 40, 56)
+"""Of tiles too, stored from registers, where the lowest tile covers M and M is more than half of it: N more often has
+as many tiles as there are SMs. At 64 rows 64x40 took 0.92 of the time of 64x80 in two parts (5120x8192), 64x24 0.94 of
+64x32, transposed (3072x4096), and 64x56 1.03 of 64x64 in clusters of four (7168x16384; H200, 2026-11-22). Rows of A
+beyond M, which copies fill with zeros, take three nanoseconds each a K block: at 16 rows these took 1.3 to 2.8."""
+
 BY_GOES = ((128, 256),)
 """Tiles whose columns are multiplied in several goes (`mma_n`) where sums are promoted, as threads have no registers
 for the partial sums of all at once: 128x256 in clusters of 2x1 took 0.97 to 1.01 of the time of the fastest other at
@@ -70,7 +76,11 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
     for swap in _ways(problem, given):
         seen = problem.transposed() if swap and not problem.swapped else problem
         m, n = (d.tiles(1, ASSUMED) for d in (seen.m, seen.n))
-        columns = (FEWEST_COLUMNS, *COLUMNS) if swap and n <= FEWEST_COLUMNS else COLUMNS
+        columns = COLUMNS
+        if swap and n <= FEWEST_COLUMNS:
+            columns = (FEWEST_COLUMNS, *columns)
+        elif not swap and ROWS[0] // 2 < m <= ROWS[0]:
+            columns = tuple(sorted((*columns, *BETWEEN)))
         for bm, bn in product(ROWS, columns):
             if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, columns)):
                 continue

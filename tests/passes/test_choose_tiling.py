@@ -45,8 +45,9 @@ def test_measured_shapes(decide: Callable[..., Schedule], shape: tuple[int, int,
 @pytest.mark.parametrize(
     ("shape", "tile", "split", "cluster", "swap"),
     [
-        # what the model takes is within 4 % of the fastest of some 24 schedules; H200, 2026-11-21
-        ((64, 2112, 7168), (64, 32), 2, (1, 1), 1),
+        # what the model takes is within 4 % of the fastest of some 24 schedules; H200, 2026-11-21 and 22
+        ((64, 5120, 8192), (64, 40), 1, (1, 2), 0),
+        ((16, 7168, 16384), (64, 16), 1, (4, 1), 1),
         ((128, 24576, 1536), (128, 192), 1, (1, 1), 0),
         ((1, 2112, 7168), (64, 8), 4, (1, 1), 1),
         ((256, 4096, 14336), (128, 128), 2, (1, 2), 0),
@@ -69,9 +70,8 @@ def test_tiles_that_straddle_blocks_parts_and_clusters(
 def test_eight_columns_where_they_cover_all_rows(decide: Callable[..., Schedule], program, m: int) -> None:
     for n, k in ((7168, 2048), (2112, 7168), (7168, 16384), (4096, 4096), (24576, 1536), (512, 7168)):
         schedule = decide(text(m, n, k, **program))
-        assert schedule.swap == 1
         assert schedule.tile is not None
-        assert schedule.tile[1] == (8 if m <= 8 else 16), (n, k)
+        assert ((schedule.swap, schedule.tile[1]) == (1, 8)) == (m <= 8), (n, k)
 
 
 def test_eight_columns_are_looked_at_nowhere_else(problem_in: Callable[..., Problem]) -> None:
@@ -176,10 +176,10 @@ def test_more_registers_to_spare_take_a_smaller_tile(target: Target) -> None:
 
 
 def test_a_decided_swizzle_of_the_result_limits_the_tiles(decide: Callable[..., Schedule]) -> None:
-    free = decide(text(300, 136, 640))
+    free = decide(text(1000, 336, 640))
     assert free.tile is not None
     assert free.tile[1] % 32  # rows of results that 64 bytes do not divide
-    held = decide(text(300, 136, 640), swizzle_c=64)
+    held = decide(text(1000, 336, 640), swizzle_c=64)
     assert held.tile is not None
     assert held.tile[1] % 32 == 0
 
