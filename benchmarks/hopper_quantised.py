@@ -6,8 +6,9 @@
 
 At each shape four contenders, interleaved (scalec/bench/): the program with a quantised result, the same one with a
 bf16 result, that one followed by a Triton kernel that quantises what it wrote, and torch's block-scaled kernel
-(cuBLASLt) followed by the same. The quantised results of the first and third are compared. Needs torch and Triton. Runs
-from a checkout, whether or not scalec is installed.
+(cuBLASLt) followed by the same. The quantised results of the first and third are compared. Of 4-bit results, which
+that kernel does not write, the first two alone. Needs torch and Triton. Runs from a checkout, whether or not scalec is
+installed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -28,17 +30,40 @@ from scalec.bench.suites import SUITES
 RATIOS = ("over_bf16", "saves", "over_peer")
 """Times of the quantised result over the bf16 one's; of that and a second kernel over it; of the peer over it."""
 
-RESULTS = {"mxfp8": 32, "fp8_block": 128}
-"""Formats of the result, and the columns that share a scale."""
+
+@dataclass(frozen=True)
+class Result:
+    """A format of the result.
+
+    Attributes:
+        block: columns that share a scale.
+        values, scales: names of torch's types.
+        each: elements of a value: two of 4 bits.
+        whole: whether a scale of the whole tensor is given.
+    """
+
+    block: int
+    values: str
+    scales: str
+    each: int = 1
+    whole: bool = False
+
+
+RESULTS = {
+    "mxfp8": Result(32, "float8_e4m3fn", "float8_e8m0fnu"),
+    "fp8_block": Result(128, "float8_e4m3fn", "float32"),
+    "mxfp4": Result(32, "float4_e2m1fn_x2", "float8_e8m0fnu", each=2),
+    "nvfp4": Result(16, "float4_e2m1fn_x2", "float8_e4m3fn", each=2, whole=True),
+}
 
 PEER = "torch._scaled_mm block (cuBLASLt), then quantised"
 
 OPERANDS = "{} = A[m,k]@B[n,k] scale(1x128,128x128)"
 
 
-def launches(kernel: Any, inputs: Any, outs: Any, after: Any = None) -> Any:
-    """A launch of `kernel`, and of what comes `after` it."""
-    arguments = [inputs.values[t.name] for t in kernel.spec.operands]
+def launches(kernel: Any, inputs: Any, outs: Any, after: Any = None, whole: Any = None) -> Any:
+    """A launch of `kernel`, and of what comes `after` it; `whole` is the scale of its whole result."""
+    arguments = [inputs.values.get(t.name, whole) for t in kernel.spec.operands]
 
     def launch() -> None:
         kernel(*arguments, out=outs)
@@ -78,25 +103,38 @@ def bench(
     from scalec.bench.inputs import make_inputs
 
     fused, plain = make(f"D[m,n]:{format_}", dims), make("D[m,n]", dims)
-    block, shape = RESULTS[format_], (dims["m"], dims["n"])
-    kind = torch.uint8 if format_.startswith("mx") else torch.float32
+    result, (m, n) = RESULTS[format_], (dims["m"], dims["n"])
+    block, whole = result.block, torch.ones((), device="cuda") if result.whole else None
+
+    def zeros(columns: int, name: str) -> torch.Tensor:
+        kind = getattr(torch, name)
+        if kind.itemsize > 1:
+            return torch.zeros(m, columns, dtype=kind, device="cuda")
+        return torch.zeros(m, columns, dtype=torch.uint8, device="cuda").view(kind)
 
     def outputs() -> tuple[torch.Tensor, torch.Tensor]:
-        scales = torch.zeros(shape[0], -(-shape[1] // block), dtype=kind, device="cuda")
-        return torch.zeros(shape, dtype=torch.float8_e4m3fn, device="cuda"), scales
+        return zeros(n // result.each, result.values), zeros(-(-n // block), result.scales)
+
+    def raw(outs: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """As the second kernel writes them: exponents as bytes."""
+        values, scales = outs
+        return values, scales.view(torch.uint8) if scales.itemsize == 1 else scales
 
     first = make_inputs(plain.spec, dims, 7)
     count = method.sets_in_rotation(first.input_bytes())
     agree = scales_agree = 0.0
-    bound: dict[str, list[Any]] = {"quantised": [], "bf16": [], "bf16, then quantised": [], PEER: []}
+    second = result.each == 1
+    bound: dict[str, list[Any]] = {"quantised": [], "bf16": []}
+    bound |= {"bf16, then quantised": [], PEER: []} if second else {}
     for i in range(count):
         inputs = first if i == 0 else make_inputs(plain.spec, dims, 7 + i)
-        one, two, three = outputs(), outputs(), outputs()
-        wide = inputs.outputs["D"]
-        given = (one[0], one[1].view(torch.float8_e8m0fnu) if kind == torch.uint8 else one[1])
-        after = lambda wide=wide, two=two: quantise(wide, *two, block)  # noqa: E731
-        bound["quantised"].append(launches(fused, inputs, given))
+        one, wide = outputs(), inputs.outputs["D"]
+        bound["quantised"].append(launches(fused, inputs, one, whole=whole))
         bound["bf16"].append(launches(plain, inputs, wide))
+        if not second:
+            continue
+        two, three = raw(outputs()), raw(outputs())
+        after = lambda wide=wide, two=two: quantise(wide, *two, block)  # noqa: E731
         bound["bf16, then quantised"].append(launches(plain, inputs, wide, after))
         bound[PEER].append(peer(plain, dims, inputs, three, block))
         if i == 0:
@@ -104,16 +142,20 @@ def bench(
                 bound[name][0]()
             torch.cuda.synchronize()
             agree = (one[0].view(torch.uint8) == two[0].view(torch.uint8)).float().mean().item()
-            scales_agree = (one[1].float() / two[1].float() - 1).abs().lt(2**-7).float().mean().item()
+            found = raw(one)[1]
+            scales_agree = (found.float() / two[1].float() - 1).abs().lt(2**-7).float().mean().item()
     timings = {name: t.median for name, t in measure(bound, rounds).items()}
+    others: dict[str, Any] = {}
+    if second:
+        others["saves"] = round(timings["bf16, then quantised"] / timings["quantised"], 4)
+        others["over_peer"] = round(timings[PEER] / timings["quantised"], 4)
+        others["agree"] = {"values": round(agree, 5), "scales": round(scales_agree, 5)}
     return {
         "format": format_,
         "dims": dims,
         "us": {name: round(us, 2) for name, us in timings.items()},
         "over_bf16": round(timings["quantised"] / timings["bf16"], 4),
-        "saves": round(timings["bf16, then quantised"] / timings["quantised"], 4),
-        "over_peer": round(timings[PEER] / timings["quantised"], 4),
-        "agree": {"values": round(agree, 5), "scales": round(scales_agree, 5)},
+        **others,
         "schedule": fused.spec.schedule,
         "schedule_bf16": plain.spec.schedule,
     }
@@ -146,9 +188,9 @@ def main(
     for format_ in formats:
         for dims in shapes:
             rows.append(bench(format_, dims, rounds, make))
-            click.echo(json.dumps({name: rows[-1][name] for name in ("format", "dims", "us", *RATIOS)}))
+            click.echo(json.dumps({name: rows[-1].get(name) for name in ("format", "dims", "us", *RATIOS)}))
         of = [row for row in rows if row["format"] == format_]
-        means = {name: round(geometric_mean(row[name] for row in of), 4) for name in RATIOS}
+        means = {name: round(geometric_mean(row[name] for row in of), 4) for name in RATIOS if name in of[0]}
         click.echo(f"{format_}, geometric means of {len(of)} shapes: {json.dumps(means)}")
     if output:
         compiler = provenance.read(bundle) if bundle else provenance.of_compiler()
