@@ -147,6 +147,7 @@ def compile_source(
                 scheduler=attempt.scheduler or given.scheduler,
                 adds=attempt.adds or given.adds,
                 mma_n=attempt.mma_n or given.mma_n,
+                permute_n=given.permute_n if attempt.permute_n is None else attempt.permute_n,
             )
             schedules.write(function, tried)
             try:
@@ -181,13 +182,14 @@ def compile_source(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, registers that a tile must leave
-    `spare`, and whether the tuning database is asked."""
+    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, registers that a
+    tile must leave `spare`, and whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None
     adds: str | None = None
     mma_n: int | None = None
+    permute_n: int | None = None
     spare: int = 0
     tuned: bool = True
 
@@ -208,7 +210,9 @@ class Attempt:
             return replace(self, unroll=None, adds="memory")
         if given.tile is not None:
             mma_n = next((n for n in made.narrower if n >= LEAST), None)
-            return replace(self, unroll=None, mma_n=mma_n) if given.mma_n is None and mma_n else None
+            if given.mma_n is None and mma_n:
+                return replace(self, unroll=None, mma_n=mma_n)
+            return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
         return replace(self, unroll=None, spare=made.free + max(made.step, slow.spilled))
 
 
@@ -221,6 +225,7 @@ def _fewer_registers(made: Compilation) -> list[str]:
         *(["unroll=1"] if (schedule.unroll or 1) > 1 else []),
         *(["partials=1"] if (schedule.partials or 1) > 1 else []),
         *(["adds=memory"] if schedule.adds == "loaded" else []),
+        *(["permute_n=0"] if schedule.permute_n else []),
     ]
 
 

@@ -24,8 +24,8 @@ COLUMNS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 shapes, 176 at none: with eleven factors, ptxas 13.0 spilled it wherever K was split (H200, 2026-11-21)."""
 
 FEWEST_COLUMNS = 8
-"""Of tiles of a transposed problem that so many columns cover: 64x8 took 0.94 to 0.99 of the time of 64x16 at 1, 4 and
-8 rows (H200, 2026-11-22; docs/decisions.md)."""
+"""Of tiles of a transposed problem that so many columns cover: 64x8 took 0.935 to 0.994 of the time of 64x16 at 1, 4
+and 8 rows (H200, 2026-11-22; docs/decisions.md)."""
 
 BETWEEN = (24, 40, 56)
 """Of tiles too, stored from registers, where the lowest tile covers M and M is more than half of it: N more often has

@@ -38,6 +38,8 @@ CASES = {
     "inputs of the epilogue": (BOTH, "fp8_block", {"m": 72, "n": 208, "k": 128}, "tile=128x128x64"),
     "B multicast": (BLOCKS, "mxfp8", {"m": 300, "n": 176, "k": 256}, "tile=128x96x128, cluster=2x1"),
     "A multicast": (BLOCKS, "mxfp8", {"m": 72, "n": 400, "k": 256}, "tile=64x96x128, cluster=1x2"),
+    "blocks of 8, of two lanes": (BF16, "e4m3 scale(1x8)", {"m": 72, "n": 224, "k": 128}, "tile=64x64x64"),
+    "blocks of 8, packed": (BF16, "e4m3 scale(1x8:ue8m0@packed)", {"m": 40, "n": 208, "k": 128}, "tile=64x64x64"),
     "parts of K": (BLOCKS, "mxfp8", {"m": 72, "n": 208, "k": 512}, "tile=64x96x128, split=2"),
     "waves one by one": (
         BF16,

@@ -123,6 +123,17 @@ def test_results_are_added_in_memory_where_loading_them_spills(slow: Callable[..
         compile_source(source, dims=dims, schedule={"tile": "256x96x128", "adds": "loaded"})
 
 
+def test_columns_of_a_decided_tile_stay_in_order_where_permuted_ones_spill(slow: Callable[..., list[str]]) -> None:
+    source, dims, tile = "C[m,n]:nvfp4 = A[m,k] @ B[n,k]", {"n": 4096, "k": 1024}, {"tile": "128x128x64"}
+    asked = slow("permute_n=32")
+    made = compile_source(source, dims=dims, schedule=tile)
+    assert made.schedule is not None
+    assert (made.schedule.permute_n, made.schedule.unroll) == (0, 2)
+    assert [("permute_n=32" in a, "unroll=2" in a) for a in asked] == [(True, True), (True, False), (False, True)]
+    with pytest.raises(SlowKernelError, match="permute_n=0"):  # what the user decided stays
+        compile_source(source, dims=dims, schedule={**tile, "permute_n": "32"})
+
+
 def test_a_loop_where_all_k_blocks_in_a_row_spill(slow: Callable[..., list[str]]) -> None:
     dims = {"n": 7168, "k": 512}
     asked = slow("unroll=4")
