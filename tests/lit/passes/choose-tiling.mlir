@@ -104,7 +104,7 @@ func.func @unknown(%A: tensor<?x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, 
 // One tile along N has no neighbour to share A with.
 // CHECK-LABEL: func.func @one_column
 // CHECK-SAME: cluster = array<i64: 1, 1>
-// CHECK-SAME: tile = array<i64: 192, 16, 128>
+// CHECK-SAME: tile = array<i64: 64, 16, 128>
 func.func @one_column(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<16x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<1x16xf32>)
   -> (tensor<4096x16xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"]} {
