@@ -36,7 +36,7 @@ class Body(Results):
         for x in self.read:
             argument = source.arguments[x.view]
             if x.kind == "scalar":
-                scalars[argument] = self.computed([self.input(x)], [], argument)
+                scalars[argument] = self.computed({argument: self.input(x)}, [], argument)
             else:
                 self.held[argument] = self.input(x)
         elements = {source.arguments[i] for i in self.problem.accumulators} | self.held.keys()
@@ -64,18 +64,16 @@ class Body(Results):
                 needed[v] = steps.get(v)
 
         need(value)
-        read = [v for v in needed if v in scalars]
-        return self.computed([scalars[v] for v in read], [step for step in needed.values() if step], value, read)
+        read = {v: scalars[v] for v in needed if v in scalars}
+        return self.computed(read, [step for step in needed.values() if step], value)
 
-    def computed(
-        self, inputs: list[ir.Value], steps: list[Step], value: ir.Value, read: list[ir.Value] | None = None
-    ) -> ir.Value:
-        """`tile.hold` of a value that `steps` compute of `read`, which are what `inputs` give; of no steps the value is
-        the one that is read."""
-        e = self.e
+    def computed(self, read: dict[ir.Value, ir.Value], steps: list[Step], value: ir.Value) -> ir.Value:
+        """`tile.hold` of a value that `steps` compute of what is `read`, each with the operand that gives it; of no
+        steps the value is the one that is read."""
+        e, inputs = self.e, list(read.values())
         made = e.op("tile.hold", [e.type("operand")], inputs, segments=(len(inputs),), regions=1)
         block = made.regions[0].blocks.append(*(ir.F32Type.get(),) * len(inputs))
-        values = dict(zip([value] if read is None else read, block.arguments, strict=True))
+        values = dict(zip(read, block.arguments, strict=True))
         with ir.InsertionPoint(block):
             for op, operands in steps:
                 values[op.result] = copied(op, [values[v] for v in operands])

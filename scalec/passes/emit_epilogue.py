@@ -100,10 +100,8 @@ class Epilogue(Body):
             return 1
         rows, columns = shape_of(accumulator)
         blocks = max(1, columns // scale.block)
-        if scale.block < self.schedule.permute_n:  # lanes that share a row have blocks by turns
-            most = math.gcd(columns // self.schedule.permute_n, WORD_BLOCKS)
-        else:
-            most = math.gcd(blocks, WORD_BLOCKS)
+        # lanes that share a row have blocks by turns where these are narrower than what is permuted
+        most = math.gcd(max(1, columns // max(scale.block, self.schedule.permute_n)), WORD_BLOCKS)
         if scale.layout == "row":
             n = self.problem.n
             most = 1 if n.size is None else math.gcd(most, n.tiles(scale.block, 0))

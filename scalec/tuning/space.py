@@ -31,7 +31,8 @@ BETWEEN = (24, 40, 56)
 """Of tiles too, stored from registers, where the lowest tile covers M and M is more than half of it: N more often has
 as many tiles as there are SMs. At 64 rows 64x40 took 0.92 of the time of 64x80 in two parts (5120x8192), 64x24 0.94 of
 64x32, transposed (3072x4096), and 64x56 1.03 of 64x64 in clusters of four (7168x16384; H200, 2026-11-22). Rows of A
-beyond M, which copies fill with zeros, take three nanoseconds each a K block: at 16 rows these took 1.3 to 2.8."""
+beyond M, which copies fill with zeros, take three nanoseconds each a K block: at 16 rows such tiles took 1.3 to 2.8 of
+the time of transposed ones."""
 
 BY_GOES = ((128, 256),)
 """Tiles whose columns are multiplied in several goes (`mma_n`) where sums are promoted, as threads have no registers

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 import scalec
 from scalec import reference
@@ -98,6 +100,38 @@ def in_f32(
     spoil(values, dims)
     (sums,), _ = launch(compile_(program + tail, target, dims, fixed), target, values, dims, seed)
     return values, sums
+
+
+def changed(old: str, new: str) -> Callable[[Kernel], Kernel]:
+    """Puts a fault into a kernel: the first match of `old` in its PTX replaced."""
+
+    def change(kernel: Kernel) -> Kernel:
+        ptx, count = re.subn(old, new, kernel.ptx, count=1)
+        if not count or ptx == kernel.ptx:  # no AssertionError, which would be a fault that is found
+            pytest.fail(f"no match of {old!r}")
+        return Kernel(kernel.spec, b"", ptx=ptx)
+
+    return change
+
+
+def in_either_order(program: str, result: str, dims: dict[str, int], settings: str, permute: int) -> None:
+    """The same bits, whether the accumulator's columns are permuted or not."""
+    with context.context():
+        values = dict(reference.make(build(program.format(":f32"), dims), dims, seed=3))
+    values["D_scale2"] = np.full((1, 1), SECOND, np.float32)
+    tail = ", ".join(x for x in (settings, "permute_n={}") if x)
+    one, other = (
+        launch(
+            compile_(f"{program.format(f':{result}')} with {tail.format(x)}", "sm_90a", dims, ("n", "k")),
+            "sm_90a",
+            values,
+            dims,
+            4,
+        )[0]
+        for x in (0, permute)
+    )
+    for a, b in zip(one, other, strict=True):
+        assert a.tobytes() == b.tobytes()
 
 
 def compile_(source: str, target: str, dims: dict[str, int], fixed: tuple[str, ...]) -> Kernel:

@@ -14,8 +14,7 @@ from scalec.errors import DeviceError, ScheduleError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import slots
-from scalec.runtime.kernel import Kernel
-from tests.emulator.quantised import codes, compile_, launch, run_quantised, same
+from tests.emulator.quantised import changed, codes, compile_, in_either_order, launch, run_quantised, same
 
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 ROWS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,1x128)"  # of B by bulk copies of windows
@@ -73,21 +72,7 @@ def test_results_without_scales(element: str, type: type) -> None:
 
 
 def test_the_order_of_columns_changes_no_bit() -> None:
-    dims = {"m": 72, "n": 208, "k": 256}
-    with context.context():
-        values = dict(reference.make(build(BLOCKS.format(":f32"), dims), dims, seed=3))
-    found = [
-        launch(
-            compile_(f"{BLOCKS.format(':mxfp8')} with permute_n={x}", "sm_90a", dims, ("n", "k")),
-            "sm_90a",
-            values,
-            dims,
-            4,
-        )
-        for x in (0, 16)
-    ]
-    for a, b in zip(*(results for results, _ in found), strict=True):
-        assert a.tobytes() == b.tobytes()
+    in_either_order(BLOCKS, "mxfp8", {"m": 72, "n": 208, "k": 256}, "", 16)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +127,14 @@ FAULTS = [
 
 @pytest.mark.parametrize(("what", "old", "new", "program"), FAULTS, ids=[f[0] for f in FAULTS])
 def test_fault(what: str, old: str, new: str, program: str) -> None:
-    def change(kernel: Kernel) -> Kernel:
-        changed, count = re.subn(old, new, kernel.ptx, count=1)
-        if not count or changed == kernel.ptx:  # no AssertionError, which would be a fault that is found
-            pytest.fail(f"no match of {old!r}")
-        return Kernel(kernel.spec, b"", ptx=changed)
-
     with pytest.raises((AssertionError, DeviceError)):
         run_quantised(
-            program, "mxfp8", {"m": 40, "n": 192, "k": 256}, ("n", "k"), 1, "sm_90a", "tile=64x96x128", change
+            program,
+            "mxfp8",
+            {"m": 40, "n": 192, "k": 256},
+            ("n", "k"),
+            1,
+            "sm_90a",
+            "tile=64x96x128",
+            changed(old, new),
         )

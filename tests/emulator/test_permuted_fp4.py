@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import unpack4
 from scalec.reference.quantize import quantize
-from scalec.runtime.kernel import Kernel
-from tests.emulator.quantised import codes, compile_, launch, parsed, run_quantised, same
+from tests.emulator.quantised import changed, codes, compile_, in_either_order, launch, parsed, run_quantised, same
 from tests.emulator.test_permuted_columns import BF16, BLOCKS, BOTH, COLUMNS, ROWS
 
 NARROW = "e2m1 scale(1x16:ue4m3{})"  # of 32 columns two lanes have a block, the other two the next
@@ -58,22 +56,7 @@ def test_quantised(name: str) -> None:
 
 @pytest.mark.parametrize("result", ["nvfp4", "mxfp4"])
 def test_the_order_of_columns_changes_no_bit(result: str) -> None:
-    dims = {"m": 72, "n": 224, "k": 256}
-    with context.context():
-        values: dict[str, Any] = dict(reference.make(build(BLOCKS.format(":f32"), dims), dims, seed=3))
-    values["D_scale2"] = np.full((1, 1), 0.5, np.float32)
-    found = [
-        launch(
-            compile_(f"{BLOCKS.format(f':{result}')} with tile=64x128x128, permute_n={x}", "sm_90a", dims, ("n", "k")),
-            "sm_90a",
-            values,
-            dims,
-            4,
-        )
-        for x in (0, 32)
-    ]
-    for a, b in zip(*(results for results, _ in found), strict=True):
-        assert a.tobytes() == b.tobytes()
+    in_either_order(BLOCKS, result, {"m": 72, "n": 224, "k": 256}, "tile=64x128x128", 32)
 
 
 @pytest.mark.parametrize("permute", [0, 32])
@@ -115,13 +98,15 @@ FAULTS = [
 
 @pytest.mark.parametrize(("what", "old", "new"), FAULTS, ids=[f[0] for f in FAULTS])
 def test_fault(what: str, old: str, new: str) -> None:
-    def change(kernel: Kernel) -> Kernel:
-        changed, count = re.subn(old, new, kernel.ptx, count=1)
-        if not count or changed == kernel.ptx:  # no AssertionError, which would be a fault that is found
-            pytest.fail(f"no match of {old!r}")
-        return Kernel(kernel.spec, b"", ptx=changed)
-
     with pytest.raises((AssertionError, DeviceError)):
         run_quantised(
-            BLOCKS, "nvfp4", {"m": 40, "n": 256, "k": 256}, ("n", "k"), 1, "sm_90a", "tile=64x128x128", change, times=1
+            BLOCKS,
+            "nvfp4",
+            {"m": 40, "n": 256, "k": 256},
+            ("n", "k"),
+            1,
+            "sm_90a",
+            "tile=64x128x128",
+            changed(old, new),
+            times=1,
         )

@@ -49,7 +49,12 @@ def _extent(op: ir.OpView) -> ir.Value:
 
 @COMMON.lowers("tile.quantize")
 def quantize(s: State, op: ir.OpView) -> None:
-    (_quantize_rows if tile.int_of(op.by_rows) else _quantize_columns)(s, op)
+    if tile.int_of(op.by_rows):
+        _quantize_rows(s, op)
+    elif tile.int_of(op.block) < s.geometry.permuted:
+        _quantize_halves(s, op)
+    else:
+        _quantize_columns(s, op)
 
 
 @dataclass(frozen=True)
@@ -158,9 +163,6 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
     scales it finds and stores, `together` adjacent ones at once; the others get the reciprocals from it."""
     b, fragment = s.b, s.get(op.accumulator)
     size, together, exchange = (tile.int_of(x) for x in (op.block, op.together, op.exchange))
-    if size < s.geometry.permuted:
-        _quantize_halves(s, op)
-        return
     blocks = b.ceildiv(s.get(op.n), size)
     base = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
     waves = [list(places(s, op, wave, len(fragment.waves), fragment.columns)) for wave in range(len(fragment.waves))]
