@@ -28,19 +28,16 @@ from scalec.tuning.database import Entry
 GAIN = 0.03
 """Share of the time that a schedule must save: medians of four rounds repeat within 1 to 2 %."""
 
-FIELDS = ("swap", "tile", "cluster", "split")
-"""What a timed schedule decided, in the order of its columns; the passes decide the others."""
-
 
 def entries(path: Path) -> Iterator[Entry]:
     """Of each shape of a file at most one."""
     data = json.loads(path.read_text())
     source, target = data["expression"], "sm_90a"
     for m, n, k, rows in data["points"]:
-        timed = {tuple(fields): us for *fields, us in rows}
+        (*names, _), timed = data["columns"][3], {tuple(fields): us for *fields, us in rows}
         chosen, _ = compiler.decide(source, target, {"m": m, "n": n, "k": k}, None, tuned=False)
         texts = chosen.texts()
-        default = timed.get(tuple(texts[name] for name in FIELDS))
+        default = timed.get(tuple(texts[name] for name in names))
         best = min(timed, key=lambda fields: timed[fields])
         if default is None or timed[best] > (1 - GAIN) * default:
             continue
@@ -51,7 +48,7 @@ def entries(path: Path) -> Iterator[Entry]:
             k=k,
             m=Range(max((r for r in ROWS if r < m), default=0) + 1, m),
             given={},
-            schedule=dict(zip(FIELDS, best, strict=True)),
+            schedule=dict(zip(names, best, strict=True)),
             facts=_facts(data, us=timed[best], default_us=default, at=m),
         )
 

@@ -72,16 +72,10 @@ def read(path: Path, every: int = 1) -> tuple[tuple[str, str], list[Shape]]:
             problem = problem_of(data["expression"], {"m": m, "n": n, "k": k}, target)
             turned = problem.transposed()
             kind = kind_of(problem, data["promote"])
-            every = []
-            for swap, tile, cluster, split, us in rows:
-                given = {
-                    "swap": swap,
-                    "tile": tile,
-                    "cluster": cluster,
-                    "split": split,
-                    "promote": str(data["promote"]),
-                }
-                every.append((turned if swap == "1" else problem, from_mapping(given), us))
+            every, (*names, _) = [], data["columns"][3]
+            for *texts, us in rows:
+                given = dict(zip(names, texts, strict=True), promote=str(data["promote"]))
+                every.append((turned if given["swap"] == "1" else problem, from_mapping(given), us))
             found.append(Shape((m, n, k), Load.of(problem), tuple(every)))
     return kind, found
 

@@ -36,6 +36,13 @@ ROWS = (*(1 << i for i in range(14)), 24, 48, 80, 96, 160, 192, 320, 384, 768, 1
 MOST = 1 << 41
 """Multiplications of the largest shape: more only take time, their schedules rank as those before."""
 
+FIELDS = ("swap", "tile", "cluster", "split", "parts")
+"""What a timed schedule decides, in the order of its columns; the passes decide the others. Older files have no parts:
+they met in memory."""
+
+DEFAULTS = {"swap": 0, "parts": "memory"}
+"""Of fields that a plan may leave undecided."""
+
 SLOWEST = 1.45
 """Of the schedules taken at random: how much longer than the first the model expects them to take."""
 
@@ -92,7 +99,7 @@ def _texts(plan: Any) -> dict[str, str]:
     def text(value: Any) -> str:
         return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
-    return {name: text(getattr(plan, name)) for name in ("swap", "tile", "cluster", "split")}
+    return {name: text(getattr(plan, name) or DEFAULTS.get(name)) for name in FIELDS}
 
 
 def compiled(job: tuple[str, Point]) -> str:
@@ -116,7 +123,7 @@ def kernel_of(program: str, point: Point) -> Any:
 
 
 def measure(program: str, shape: tuple[int, int, int], wanted: list[Point], rounds: int) -> list[list[Any]]:
-    """[swap, tile, cluster, split, microseconds] of each schedule, the fastest first."""
+    """[*FIELDS, microseconds] of each schedule, the fastest first."""
     from scalec.bench import graphs
     from scalec.bench.inputs import make_inputs
 
@@ -186,7 +193,7 @@ def _write(output: str, program: str, rows: list[Any]) -> None:
         "expression": source,
         "tile_k": tile_k,
         "promote": promote,
-        "columns": ["m", "n", "k", ["swap", "tile", "cluster", "split", "us"]],
+        "columns": ["m", "n", "k", [*FIELDS, "us"]],
     }
     lines = ",\n".join("  " + json.dumps(row, separators=(",", ":")) for row in rows)
     Path(output).write_text(json.dumps(head, indent=1)[:-2] + f',\n "points": [\n{lines}\n ]\n}}\n')

@@ -408,7 +408,7 @@ TARGETS: dict[str, Target] = {
             max_cluster=8,
             rates=_H200,
             devices=("H100", "H200", "GH200"),
-            clusters={4: 30, 8: 15},  # H200, 2026-11-21, cuOccupancyMaxActiveClusters
+            clusters={3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15},  # H200, 2026-11-22, cuOccupancyMaxActiveClusters
             no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
         ),
         _SM100,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scalec.tuning.database import Entry
     from scalec.tuning.tuner import Found, Job, Progress, Timer
 
-SHORT = ("swap", "tile", "cluster", "split", "stages")
+SHORT = ("swap", "tile", "cluster", "split", "parts", "stages")
 """Fields of a schedule that a table has room for."""
 
 

@@ -109,8 +109,11 @@ class Schedule:
         cluster: (M, N) CTAs of one cluster. CTAs along N share the A tile, CTAs along M the B tile, by multicast.
         cta_group: CTAs whose tensor cores execute one product together: 1, or 2 that are adjacent along M, each with
             the rows of its own tile and half of the rows of B that both multiply with.
-        split: parts of K of one tile, each the work of a cluster of its own, dealt out in whole K blocks; above 1 where
-            K is known. The sums of the parts meet in memory, and are added in the order of the parts.
+        split: parts of K of one tile, dealt out in whole K blocks; above 1 where K is known. The sums of the parts are
+            added in their order.
+        parts: where the sums of parts of K meet: in "memory", where each part is the work of a cluster of its own and
+            the last to come adds them; or in the shared memory of the first of as many CTAs of one "cluster". Without
+            parts, "memory".
         stream_k: 1 deals the tiles of the last, partly filled wave, and of the wave before it, out in equal shares of
             consecutive K blocks, one for each cluster that runs (stream-K); where tiles fill no wave, all of them. A
             share may hold the end of one tile and the beginning of the next; the sums of a tile that is cut meet in
@@ -168,6 +171,7 @@ class Schedule:
     cluster: tuple[int, int] | None = _decided("1x2", _ints(2))
     cta_group: int | None = _decided("1", _int(1, 2))
     split: int | None = _decided("1", _int(1, MAX_SPLIT))
+    parts: str | None = _decided("cluster", _choice("memory", "cluster"))
     stream_k: int | None = _decided("0", _int(0, 1))
     stages: int | None = _decided("4", _int(2, 32))
     swizzle_a: int | None = _decided("128", _swizzle)

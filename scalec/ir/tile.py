@@ -15,7 +15,6 @@ covers within the rows of one warpgroup or warp.
 from __future__ import annotations
 
 from scalec.ir.tile_compute import (
-    AddPartsOp,
     BlockFactorsOp,
     ClearOp,
     ColumnFactorsOp,
@@ -24,7 +23,6 @@ from scalec.ir.tile_compute import (
     FragmentOp,
     HoldOp,
     InputOp,
-    LastPartOp,
     MmaOp,
     MmaWaitOp,
     PrefetchInputOp,
@@ -32,8 +30,6 @@ from scalec.ir.tile_compute import (
     RowFactorsOp,
     StoreDirectOp,
     StoreOp,
-    StorePartOp,
-    SumPartsOp,
     UniformFactorsOp,
     YieldOp,
 )
@@ -72,6 +68,7 @@ from scalec.ir.tile_copies import (
     WindowOp,
 )
 from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
+from scalec.ir.tile_parts import AddPartsOp, LastPartOp, StorePartOp, SumInClusterOp, SumPartsOp, SumSharesOp
 from scalec.ir.tile_quantize import QuantizeOp
 from scalec.ir.tile_registers import (
     STEP_BYTES,
@@ -232,7 +229,9 @@ __all__ = [
     "StorePartOp",
     "StoreResultOp",
     "StoreRowsOp",
+    "SumInClusterOp",
     "SumPartsOp",
+    "SumSharesOp",
     "SumsOp",
     "SumsType",
     "SyncOp",

@@ -8,7 +8,6 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, extents, flag, holds_factors, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_types import (
-    I1,
     I32,
     CursorType,
     DescriptorType,
@@ -204,110 +203,6 @@ class PromoteOp(Tile.Operation, name="promote"):
         if not 0 <= int_of(op.wave) * wave_rows(op.accumulator.type) < rows:
             return fail(op, f"wave {int_of(op.wave)} is outside an accumulator of {rows} rows")
         return True
-
-
-class SumPartsOp(Tile.Operation, name="sum_parts"):
-    """accumulator = the sum of those of all `split` parts of tile `number`, of which this CTA has worked on `part`.
-
-    The parts meet in memory: each CTA stores its sums in `parts`, then counts itself in the tile's counter. The one
-    that is the last adds those of parts 0, 1, ... in this order, whichever came first, and leaves the counter at 0;
-    there the result is 1. Elsewhere it is 0, and the accumulator stays.
-    """
-
-    accumulator: ext.Operand[FragmentType]
-    parts: ext.Operand[Any]
-    counters: ext.Operand[Any]
-    part: ext.Operand[I32]
-    number: ext.Operand[I32]
-    result: ext.Result[I1]
-    split: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32") and at_least(op, 2, "split")
-
-
-class SumSharesOp(Tile.Operation, name="sum_shares"):
-    """accumulator = the sum of those of all shares of the tile that `tile.stream`, in whose body this stands, is at.
-
-    Where the tile is whole, nothing happens, and the result is 1. Else the shares meet in memory. Each CTA takes a
-    number at the tile's counter. All but the last store their sums in `parts` and count that in the counter; the last
-    waits for them, who wait for nobody, and leaves the counter at 0. Of two shares it adds the other to its own, which
-    is the same sum whichever comes last; of more it stores its own too and adds all in the order of K. There the
-    result is 1, elsewhere 0, and the accumulator stays.
-    """
-
-    accumulator: ext.Operand[FragmentType]
-    parts: ext.Operand[Any]
-    counters: ext.Operand[Any]
-    result: ext.Result[I1]
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        parent = op.operation.parent
-        if parent is None or parent.name != "tile.stream":
-            return fail(op, "is not in the body of a tile.stream")
-        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32")
-
-
-class StorePartOp(Tile.Operation, name="store_part"):
-    """Stores a CTA's sums of `part` of tile `number`: `piece` of the `pieces` that a tile's sums come in, some columns
-    each. What `sum_parts` does at once, where no fragment has all sums: then `last_part`, and there `add_parts`."""
-
-    accumulator: ext.Operand[FragmentType]
-    parts: ext.Operand[Any]
-    part: ext.Operand[I32]
-    number: ext.Operand[I32]
-    split: ir.IntegerAttr
-    piece: ir.IntegerAttr
-    pieces: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _piece(op)
-
-
-class LastPartOp(Tile.Operation, name="last_part"):
-    """All consumers have stored their sums of tile `number`; whether all other parts of it have been, before."""
-
-    counters: ext.Operand[Any]
-    number: ext.Operand[I32]
-    result: ext.Result[I1]
-    split: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _workspace(op, "counters", "i32") and at_least(op, 2, "split")
-
-
-class AddPartsOp(Tile.Operation, name="add_parts"):
-    """accumulator = the sum of a piece of all `split` parts of tile `number`, in their order; the last CTA does so."""
-
-    accumulator: ext.Operand[FragmentType]
-    parts: ext.Operand[Any]
-    number: ext.Operand[I32]
-    split: ir.IntegerAttr
-    piece: ir.IntegerAttr
-    pieces: ir.IntegerAttr
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        return _piece(op)
-
-
-def _workspace(op: ir.OpView, name: str, element: str) -> bool:
-    t = getattr(op, name).type
-    if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
-        return fail(op, f"{name} are {t}, expected a memref of {element}")
-    return True
-
-
-def _piece(op: ir.OpView) -> bool:
-    if not (_workspace(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
-        return False
-    if int_of(op.piece) >= int_of(op.pieces):
-        return fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
-    return True
 
 
 # --------------------------------------------------------------------------------------------------------- epilogue

@@ -2,7 +2,7 @@
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
@@ -32,6 +32,7 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
     """One kernel. Block arguments are its parameters; `arguments` says, for each, where its value comes from.
 
     cluster = CTAs along (M, N); `shared_bytes` is the dynamic shared memory; offsets of buffers and rings are into it.
+    With an attribute `parts` a cluster has as many times these CTAs, each of them with one part of K.
     """
 
     sym_name: ir.StringAttr
@@ -52,6 +53,10 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
             return fail(op, f"threads is {int_of(op.threads)}, expected a multiple of 32 from 32 to 1024")
         if not extents(op, "cluster"):
             return False
+        together = parts_of(op)
+        walks = [w for o in blocks[0].operations if o.operation.name == "tile.role" for w in _walks(o)]
+        if together > 1 and any(w.name == "tile.stream" or int_of(w.opview.split) != together for w in walks):
+            return fail(op, f"parts is {together}, and a role walks tiles of another number of parts")
         end = max((_end(o) for o in blocks[0].operations), default=0)
         if end > int_of(op.shared_bytes):
             return fail(
@@ -67,6 +72,22 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
                 f"a role has warp {max(taken)}, but {int_of(op.threads)} threads are {int_of(op.threads) // 32} warps",
             )
         return True
+
+
+def parts_of(kernel: ir.OpView) -> int:
+    """Parts of K that the CTAs of a cluster have; 1 where all have the same."""
+    attributes = kernel.operation.attributes
+    return int_of(attributes["parts"]) if "parts" in attributes else 1
+
+
+def _walks(op: Any) -> Iterator[Any]:
+    """The loops over tiles within an op."""
+    for region in op.operation.regions:
+        for inner in (o.operation for block in region.blocks for o in block.operations):
+            if inner.name in ("tile.tiles", "tile.stream"):
+                yield inner
+            elif inner.name == "tile.warp":
+                yield from _walks(inner)
 
 
 def _end(op: ir.OpView) -> int:
@@ -159,7 +180,8 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     takes over.
     order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
     `split` above 1: walks the parts of K of each tile, those of one tile one after the other:
-    body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles.
+    body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles. Where the kernel
+    says that a cluster's CTAs have the `parts`, each walks the same one of all tiles.
     `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0,
     `turns`, 2 * `turns`, ..., the second those behind these.
     """

@@ -10,6 +10,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_control import parts_of
 
 
 def _text(attributes: dict[str, ir.Attribute], name: str, otherwise: str = "") -> str:
@@ -150,10 +151,10 @@ def spec(
         launch=abi.Launch(
             threads=tile.int_of(kernel.threads),
             shared_bytes=tile.int_of(kernel.shared_bytes),
-            cluster=cm * cn,
+            cluster=cm * cn * parts_of(kernel),
             tiles=((m, bm, cm), (n, bn, cn)),
-            split=split,
-            part_bytes=bm * bn * 4 if split > 1 or cut[0] else 0,  # f32
+            split=split // parts_of(kernel),
+            part_bytes=bm * bn * 4 if split > parts_of(kernel) or cut[0] else 0,  # f32
             dynamic=schedule.scheduler == "dynamic",
             dependent=schedule.dependent << 30,
             k_units=cut[0],

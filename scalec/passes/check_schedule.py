@@ -15,7 +15,7 @@ from scalec.passes.choose_mma_n import no_mma_n, widths
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_stages import no_overlap
 from scalec.passes.choose_swizzle import no_panels
-from scalec.passes.parts import k_blocks, no_stream_k, no_unroll_of_parts
+from scalec.passes.parts import k_blocks, no_meeting, no_stream_k, no_unroll_of_parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,
@@ -262,6 +262,12 @@ def _split(problem: Problem, schedule: Any) -> None:
         )
 
 
+def _parts(problem: Problem, schedule: Any) -> None:
+    reason = no_meeting(problem, schedule)
+    if schedule.parts == "cluster" and reason:
+        raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
+
+
 def _stream_k(problem: Problem, schedule: Any) -> None:
     reason = no_stream_k(problem, schedule)
     if schedule.stream_k and reason:
@@ -421,6 +427,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _box,
     _cluster,
     _split,
+    _parts,
     _stream_k,
     _scheduler,
     _promotion,

@@ -30,6 +30,8 @@ class Consumer(Epilogue):
         behind = turns.cursor() if len(partials) > 1 else cursor
         window = turns.window()
         h.result_cursor = self.result_cursor()
+        if h.parts_ring is not None:
+            h.parts_cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
             e.op("tile.clear", operands=[accumulator])

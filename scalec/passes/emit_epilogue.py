@@ -12,7 +12,7 @@ from scalec.passes.emit import Source
 from scalec.passes.emit_body import Body
 from scalec.passes.emit_frame import Handles, Work
 from scalec.passes.problem import ResultScale
-from scalec.passes.resources import exchanges
+from scalec.passes.resources import exchanges, part_owners
 
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
@@ -22,17 +22,22 @@ class Epilogue(Body):
     """Writes the result."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
-        """The epilogue; where K is split, by the CTA whose part is the last to arrive, of the sums of all parts; where
-        tiles are cut into shares likewise."""
+        """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, or by
+        units of a cluster's first ones; where tiles are cut into shares, by the last."""
         e, s = self.e, self.schedule
         if s.split == 1 and not s.stream_k:
             self.epilogue(h, accumulator, w.m0, w.n0)
             return
-        operands, result = [accumulator, *self.workspace()], ir.IntegerType.get_signless(1)
-        if s.stream_k:
-            last = e.op("tile.sum_shares", [result], operands).result
+        result = ir.IntegerType.get_signless(1)
+        if s.parts == "cluster":
+            operands = [accumulator, h.parts, h.parts_ring, h.parts_cursor, w.part]
+            owners = part_owners(self.problem, s)
+            last = e.op("tile.sum_in_cluster", [result], operands, split=s.split, owners=owners).result
+        elif s.stream_k:
+            last = e.op("tile.sum_shares", [result], [accumulator, *self.workspace()]).result
         else:
-            last = e.op("tile.sum_parts", [result], [*operands, w.part, w.number], split=s.split).result
+            operands = [accumulator, *self.workspace(), w.part, w.number]
+            last = e.op("tile.sum_parts", [result], operands, split=s.split).result
         with e.region("tile.when", [last]):
             self.epilogue(h, accumulator, w.m0, w.n0)
 

@@ -20,6 +20,7 @@ from scalec.passes.resources import (
     WINDOW,
     SharedPlan,
     copied_columns,
+    part_rooms,
     producer_warpgroups,
     result_boxes,
     scale_copy,
@@ -80,6 +81,8 @@ class Handles:
         result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
             where none are.
         pair_rank: of this CTA among those that multiply together; None where each does so by itself.
+        parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
+            position there; None where no sums meet in a cluster.
     """
 
     m: ir.Value
@@ -99,6 +102,9 @@ class Handles:
     result_ring: ir.Value | None = None
     result_cursor: ir.Value | None = None
     pair_rank: ir.Value | None = None
+    parts: ir.Value | None = None
+    parts_ring: ir.Value | None = None
+    parts_cursor: ir.Value | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,8 @@ class Frame:
         of the scheduler may come. Else only barriers of empty stages are arrived at from other CTAs, and a CTA's
         producer waits for these: 0.96 to 0.99 of the time at few rows, as nobody waits for all that is under way
         (H200, 2026-11-22). A CTA alone meets too: 0.99 of the time at one row, same run, for no reason known."""
-        return self.ctas == 1 or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic"
+        alone = self.ctas == 1 and self.schedule.parts != "cluster"
+        return alone or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic"
 
     def dim(self, which: str) -> ir.Value:
         """m, n or k: a constant where the size is known, else a parameter."""
@@ -228,6 +235,17 @@ class Frame:
                 [e.type("stages")],
                 offset=self.plan["C_barriers"].offset,
                 depth=result_boxes(self.problem, s)[1],
+                full=1,
+                empty=self.consumers,
+            ).result
+        if s.parts == "cluster":
+            f32 = ir.F32Type.get()
+            h.parts = self.shared("parts", part_rooms(self.problem, s), f32, 0, 1)
+            h.parts_ring = e.op(
+                "tile.ring",
+                [e.type("stages")],
+                offset=self.plan["parts_barriers"].offset,
+                depth=1,
                 full=1,
                 empty=self.consumers,
             ).result

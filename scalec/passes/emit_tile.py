@@ -71,6 +71,7 @@ class Kernel(Producer, Consumer):
             cluster=s.cluster,
             shared_bytes=self.plan.total,
             arguments=ir.ArrayAttr.get([]),
+            **({"parts": s.split} if s.parts == "cluster" else {}),
         )
         self.body = made.regions[0].blocks.append()
         with ir.InsertionPoint(self.body):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import prod
 
 from scalec.ir.schedule import MAX_SPLIT, Schedule
 from scalec.passes.problem import ASSUMED, Problem
@@ -38,6 +39,27 @@ def no_unroll_of_parts(problem: Problem, schedule: Schedule, unroll: int) -> str
     if unroll == 1 or (schedule.split or 1) == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
         return ""
     return f"parts of {problem.k.name} have {' or '.join(map(str, lengths))} K blocks"
+
+
+def cluster_ctas(schedule: Schedule) -> int:
+    """CTAs of a cluster: those that share copies, and where the parts of K meet in a cluster, those of all parts."""
+    together = (schedule.split or 1) if schedule.parts == "cluster" else 1
+    return prod(schedule.cluster or (1, 1)) * together
+
+
+def no_meeting(problem: Problem, schedule: Schedule) -> str:
+    """Why the parts of K cannot meet in a cluster, "" where they can; room in shared memory apart."""
+    target, split = problem.target, schedule.split or 1
+    if split == 1:
+        return "split = 1: there are no parts"
+    if problem.family.sums_in == "tensor":
+        return f"{target.name} sums in tensor memory, from where parts do not meet in a cluster yet"
+    ctas = cluster_ctas(schedule.with_fields(parts="cluster"))
+    if ctas > target.max_cluster:
+        return f"{split} parts make clusters of {ctas} CTAs, of at most {target.max_cluster} on {target.name}"
+    if schedule.scheduler == "dynamic":
+        return "scheduler=dynamic: a CTA reads sums of the others, which may have gone on to another tile's"
+    return ""
 
 
 FEWEST_BLOCKS = 4

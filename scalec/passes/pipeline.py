@@ -13,6 +13,7 @@ from scalec.passes.check_schedule import CheckSchedule
 from scalec.passes.choose_consumers import ChooseConsumers
 from scalec.passes.choose_dependent import ChooseDependent
 from scalec.passes.choose_mma_n import ChooseMmaN
+from scalec.passes.choose_parts import ChooseParts
 from scalec.passes.choose_scheduler import ChooseScheduler
 from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
@@ -46,6 +47,7 @@ PIPELINE: list[Pass] = [
     CopyScales(),
     WarpSpecialize(),
     ChooseMmaN(),
+    ChooseParts(),
     ChooseStages(),
     TileOrder(),
     CheckSchedule(),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
@@ -167,6 +168,10 @@ class SharedPlan:
         if exchanges(problem, schedule):
             each = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
             wanted.append(Buffer("amax", 4 * each, 1, SCALE_ALIGN))
+        if schedule.parts == "cluster":
+            rooms, sums = part_rooms(problem, schedule)
+            wanted.append(Buffer("parts", 4 * sums, rooms, TILE_ALIGN))
+            wanted.append(Buffer("parts_barriers", BARRIER_BYTES, 1, BARRIER_BYTES))
         beside = (turns(problem, schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
         wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))
         if problem.family.sums_in == "tensor":
@@ -194,6 +199,20 @@ def exchanges(problem: Problem, schedule: Schedule) -> bool:
     if problem.swapped:
         return problem.result.block > problem.family.adjacent_rows
     return problem.block_columns > schedule.tile[1] // units(problem, schedule)[1]
+
+
+def part_owners(problem: Problem, schedule: Schedule) -> int:
+    """CTAs of a cluster of parts that finish a tile: two, each every other unit's share of it, where there are several
+    units, which do not find scales of the result together."""
+    return 1 if prod(units(problem, schedule)) == 1 or exchanges(problem, schedule) else 2
+
+
+def part_rooms(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Rooms for the sums of a unit that such a CTA has, and the sums of each."""
+    assert schedule.tile is not None
+    sharing = prod(units(problem, schedule))
+    own = -(-sharing // part_owners(problem, schedule))
+    return own * ((schedule.split or 1) - 1), schedule.tile[0] * schedule.tile[1] // sharing
 
 
 def copied_columns(schedule: Schedule) -> int:

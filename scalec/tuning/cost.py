@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.column_factors import fetched
-from scalec.passes.parts import most_shares
+from scalec.passes.parts import cluster_ctas, most_shares
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import turns, units
 
@@ -56,8 +56,10 @@ class Costs:
         memory: times the documented time of the bytes that cross device memory.
         stream: of a byte that crosses device memory for an SM, where both of a pair have a CTA.
         spread: times these two and what is asked of L2, where a lone wave of clusters of SPREAD CTAs leaves SMs idle.
-        split: of a launch whose K is split.
+        split: of a launch whose parts of K meet in memory.
         exchange: likewise, for each accumulator of each part of a tile.
+        meeting: of a launch whose parts of K meet in a cluster.
+        sent: likewise, for each accumulator of each part of a tile but one.
         overlap: exponent of the norm that SM and memory are combined by.
         bound: exponent of the norm that products, chain and copies are combined by.
         tiles: by swap, and rows and columns of the tile, what the whole is multiplied by: what the rest leaves over.
@@ -81,6 +83,8 @@ class Costs:
     spread: float
     split: float
     exchange: float
+    meeting: float
+    sent: float
     overlap: float
     bound: float
     tiles: Mapping[tuple[int, int, int], float] = field(default_factory=dict)
@@ -90,7 +94,7 @@ FITTED = {
     ("shared", "blocks"): Costs(
         launch=1390, warpgroup=364, cluster=382, tensor=1.03, chain=46.8, step=10.7, fill=0.00492, empty=3.02,
         l2=0.00763, block=42.2, tile=577, column=2.27, turned=23.4, memory=1.16, stream=0.025, spread=0.98, split=1090,
-        exchange=0.0985, overlap=3.52, bound=2.8,
+        exchange=0.0985, meeting=250, sent=0.08, overlap=3.52, bound=2.8,
         tiles={(0, 64, 16): 1.15, (0, 64, 24): 0.95, (0, 64, 32): 1.09, (0, 64, 40): 0.89, (0, 64, 48): 1.02,
                (0, 64, 56): 0.88, (0, 64, 64): 1.04, (0, 64, 80): 0.98, (0, 64, 112): 0.98, (0, 64, 128): 1.02,
                (0, 64, 192): 0.98, (0, 128, 16): 1.1, (0, 128, 32): 1.07, (0, 128, 48): 1.03, (0, 128, 64): 1.03,
@@ -107,6 +111,7 @@ FITTED = {
     ("shared", "rows"): Costs(
         launch=0, warpgroup=1030, cluster=190, tensor=1.58, chain=32.6, step=11.3, fill=0.0117, empty=0, l2=0.00822,
         block=0, tile=606, column=27.7, turned=37.1, memory=0.713, stream=0, spread=1, split=751, exchange=0.0877,
+        meeting=250, sent=0.08,
         overlap=1.49, bound=4.55,
         tiles={(0, 64, 48): 1.04, (0, 64, 96): 0.97, (0, 64, 128): 0.97, (0, 64, 160): 0.92, (0, 64, 192): 0.93, (0,
                128, 32): 0.97, (0, 128, 48): 0.98, (0, 128, 64): 0.98, (0, 128, 96): 0.97, (0, 128, 112): 1.04, (0,
@@ -119,6 +124,7 @@ FITTED = {
     ("shared", "whole"): Costs(
         launch=1240, warpgroup=366, cluster=367, tensor=1.18, chain=80.4, step=0, fill=0.00801, empty=5, l2=0.00783,
         block=0, tile=385, column=2.5, turned=0, memory=1.11, stream=0.024, spread=0.98, split=1180, exchange=0.11,
+        meeting=250, sent=0.08,
         overlap=2.58, bound=6.39,
         tiles={(0, 64, 16): 1.45, (0, 64, 32): 1.15, (0, 64, 48): 1.07, (0, 64, 64): 1.03, (0, 64, 112): 0.97,
                (0, 64, 128): 0.94, (0, 64, 160): 0.97, (0, 64, 192): 0.94, (0, 64, 224): 0.95, (0, 64, 256): 0.96,
@@ -189,8 +195,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     Args:
         problem: as the schedule sees it.
-        schedule: with swap, tile, cluster, split and promote decided, and stream_k and consumers where they are not as
-            most are.
+        schedule: with swap, tile, cluster, split and promote decided, and parts, stream_k and consumers where they are
+            not as most are.
         load: of the launch.
         costs: of the kind of kernel.
     """
@@ -202,8 +208,10 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     if schedule.swap:
         m, n = n, m
     tiles = -(-m // bm) * -(-n // bn)
-    clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * parts
-    at_once = target.at_once(along_m * along_n)
+    together = schedule.parts == "cluster"
+    size = cluster_ctas(schedule)
+    clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
+    at_once = target.at_once(size)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once
     blocks = math.ceil(math.ceil(k / bk) / parts)
@@ -220,8 +228,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
     stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
     moved = load.bytes / (tiles * parts)
-    size = along_m * along_n
-    spread = size == SPREAD and target.sms < 2 * clusters * size and clusters < at_once
+    spread = size == SPREAD and not together and target.sms < 2 * clusters * size and clusters < at_once
     if spread:
         asked, moved = asked * c.spread, moved * c.spread
 
@@ -243,7 +250,9 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         total += c.split + c.exchange * EXCHANGED * bm * bn
     if size > 1 and not spread:
         total += c.cluster
-    if parts > 1:
+    if together:
+        total += c.meeting + c.sent * (parts - 1) * bm * bn
+    elif parts > 1:
         total += c.split + c.exchange * parts * bm * bn
     return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)
 

@@ -17,8 +17,9 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import LANES, Schedule
 from scalec.passes.choose_scheduler import choice
+from scalec.passes.parts import cluster_ctas, no_meeting
 from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, scale_copy, scale_warps, units
+from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, part_owners, scale_copy, scale_warps, units
 from scalec.passes.tensor_columns import scale_copies, scale_slots
 from scalec.passes.warp_specialize import PROMOTED_COLUMNS
 from scalec.sizes import Range, Size
@@ -167,6 +168,7 @@ def _reasons(
         f"{target.sms} SMs busy",
         "cluster": _cluster(problem, chosen),
         "cta_group": _cta_group(problem, chosen),
+        "parts": _parts(problem, chosen),
         "stages": f"{SharedPlan.of(problem, chosen)} of {target.shared_bytes}",
         "consumers": _consumers(chosen),
         "warps": _warps(problem, chosen),
@@ -217,6 +219,16 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
     if problem.target.max_cluster < 2:
         return f"{problem.target.name} has no multicast to gain from"
     return f"one tile along {problem.n.name}: nothing to share"
+
+
+def _parts(problem: Problem, chosen: Schedule) -> str:
+    if (chosen.split or 1) == 1:
+        return ""
+    if chosen.parts == "cluster":
+        first = "the first" if part_owners(problem, chosen) == 1 else "the first two"
+        return f"{cluster_ctas(chosen)} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
+    reason = no_meeting(problem, chosen) or "a cluster of all parts has no room for their sums, or not all run at once"
+    return f"the last CTA of a tile adds the sums of all; {reason}"
 
 
 def _cta_group(problem: Problem, chosen: Schedule) -> str:

@@ -16,6 +16,7 @@ from math import prod
 from scalec.errors import ScheduleError
 from scalec.formats import ELEMENT_TYPES, WHOLE
 from scalec.ir.schedule import Schedule
+from scalec.passes.parts import cluster_ctas
 from scalec.passes.problem import Dim, EpilogueInput, Operand, Problem
 from scalec.passes.resources import units
 from scalec.targets import Target
@@ -90,8 +91,9 @@ class Prediction:
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
         split = schedule.split or 1
-        at_once = problem.target.at_once(prod(schedule.cluster))
-        waves = clusters / at_once if schedule.stream_k else _ceil(clusters * split, at_once)
+        at_once = problem.target.at_once(cluster_ctas(schedule))
+        alone = 1 if schedule.parts == "cluster" else split  # clusters of a tile
+        waves = clusters / at_once if schedule.stream_k else _ceil(clusters * alone, at_once)
         tiles = along_m * along_n * split
         longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
         result = problem.result.element.bytes(m * n)
@@ -101,7 +103,7 @@ class Prediction:
             + result
         )
         # sums of the parts, stored and loaded once each; of tiles that are cut, for each CTA
-        met = tiles if split > 1 else min(sms, tiles) if schedule.stream_k and clusters % at_once else 0
+        met = tiles if alone > 1 else min(sms, tiles) if schedule.stream_k and clusters % at_once else 0
         l2_bytes += 2 * 4 * met * prod(schedule.tile[:2])
         moved = memory_bytes(problem, sizes)
         in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, longest).items()}

@@ -9,9 +9,10 @@ from math import prod
 from scalec.ir.schedule import Schedule
 from scalec.passes.choose_consumers import no_pingpong
 from scalec.passes.choose_mma_n import mma_n_of, no_mma_n
-from scalec.passes.parts import FEWEST_BLOCKS, no_stream_k
+from scalec.passes.choose_parts import FEWEST_STAGES
+from scalec.passes.parts import FEWEST_BLOCKS, cluster_ctas, no_meeting, no_stream_k
 from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.resources import units, warpgroups_of
+from scalec.passes.resources import WINDOW, part_rooms, units, warpgroups_of
 from scalec.passes.tiles import keeps_sides, misfit, no_swap
 from scalec.passes.warp_specialize import REGISTERS, warps_for
 from scalec.tuning.cost import Costs, Load, seconds
@@ -65,7 +66,8 @@ OVERFULL = 2
 
 
 def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: bool = False) -> Iterator[Schedule]:
-    """The schedules with swap, tile, cluster, cta_group, split and promote decided that agree with what is `given`.
+    """The schedules with swap, tile, cluster, cta_group, split and promote decided, and `parts` where K is split, that
+    agree with what is `given`.
 
     Args:
         problem: as the program states it, or transposed if that was decided.
@@ -92,10 +94,16 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
                 tried = {"swap": swap, "tile": (bm, bn, tile_k), "cluster": cluster, "cta_group": 1, "promote": promote}
                 whole = _by_goes(seen, given.with_fields(**tried))
                 for split in _splits(seen, whole, prod(along)):
-                    if not given.cluster and cluster in LARGER and not _one_wave(seen, along, cluster, split):
+                    parted = whole.with_fields(split=split)
+                    if _together(seen, along, parted):
+                        yield parted.with_fields(parts="cluster", stream_k=0)
+                    parted = parted.with_fields(parts=given.parts or ("memory" if split > 1 else None))
+                    if parted.parts == "cluster":
                         continue
-                    for stream_k in _streams(seen, whole.with_fields(split=split)):
-                        plan = whole.with_fields(split=split, stream_k=stream_k)
+                    if not given.cluster and cluster in LARGER and not _one_wave(seen, along, parted):
+                        continue
+                    for stream_k in _streams(seen, parted):
+                        plan = parted.with_fields(stream_k=stream_k)
                         yield plan
                         if _by_turns(seen, plan, prod(along), given):
                             yield plan.with_fields(consumers="pingpong")
@@ -153,10 +161,28 @@ def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
     return any(size <= e < extent for e in extents)
 
 
-def _one_wave(problem: Problem, along: tuple[int, int], cluster: tuple[int, int], split: int) -> bool:
+def _one_wave(problem: Problem, along: tuple[int, int], schedule: Schedule) -> bool:
     """Whether all clusters run at once."""
-    clusters = prod(-(-tiles // c) for tiles, c in zip(along, cluster, strict=True))
-    return clusters * split <= problem.target.at_once(prod(cluster))
+    assert schedule.cluster is not None
+    clusters = prod(-(-tiles // c) for tiles, c in zip(along, schedule.cluster, strict=True))
+    alone = 1 if schedule.parts == "cluster" else schedule.split or 1
+    return clusters * alone <= problem.target.at_once(cluster_ctas(schedule))
+
+
+def _together(problem: Problem, along: tuple[int, int], schedule: Schedule) -> bool:
+    """Whether it is worth looking at parts of K that meet in a cluster: where all clusters run at once, and their sums
+    leave room for some stages."""
+    if schedule.parts == "memory" or schedule.stream_k or no_meeting(problem, schedule):
+        return False
+    if not _one_wave(problem, along, schedule.with_fields(parts="cluster")):
+        return False
+    assert schedule.tile is not None
+    bm, bn, bk = schedule.tile
+    stage = bm * problem.lhs.shared_bytes(bk) + bn * problem.rhs.shared_bytes(bk)
+    staged = 0 if problem.swapped else bm * problem.result.element.bytes(bn)
+    windows = 2 * 4 * WINDOW * (bn if problem.swapped else bm)
+    sums = 4 * prod(part_rooms(problem, schedule))
+    return FEWEST_STAGES * stage + sums + staged + windows <= problem.target.shared_bytes
 
 
 def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.defaults import FIELDS, main
+from benchmarks.defaults import main
+from benchmarks.schedules import FIELDS
 from scalec import compiler
 from scalec.tuning import database
 
 FP8, DIMS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", {"m": 16, "n": 7168, "k": 2048}
-OTHER = ["1", "128x16x128", "1x1", "1"]
+OTHER = ["1", "128x16x128", "1x1", "1", "memory"]
 
 
 @pytest.mark.parametrize(("others", "left"), [((5.0, 4.0), [OTHER]), ((5.0, 4.9), []), ((5.0, 6.0), [])])
@@ -23,6 +24,7 @@ def test_a_shape_that_is_timed_again(tmp_path: Path, others: tuple[float, float]
     own = [chosen[name] for name in FIELDS]
     assert own != OTHER
     facts = {"gpu": "G", "driver": "D", "date": "2026-11-22 00:00", "commit": "c", "expression": FP8}
+    facts["columns"] = ["m", "n", "k", [*FIELDS, "us"]]
     for us, another in ((5.0, 3.0), others):
         timed = tmp_path / "timed.json"
         timed.write_text(json.dumps({**facts, "points": [[*DIMS.values(), [[*own, us], [*OTHER, another]]]]}))

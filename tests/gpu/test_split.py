@@ -8,7 +8,16 @@ from tests.gpu.launches import compiled, need_right, need_same_in_a_graph, need_
 
 pytestmark = pytest.mark.gpu
 
-SCHEDULES = ["split=2", "split=7", "split=4, tile=128x64x128, cluster=2x1", "split=3, scale_path=thread"]
+SCHEDULES = [
+    "split=2",
+    "split=7",
+    "split=4, tile=128x64x128, cluster=2x1",
+    "split=3, scale_path=thread",
+    "split=2, parts=cluster, tile=128x64x128, cluster=1x1",
+    "split=3, parts=cluster, tile=64x32x128, cluster=1x2",
+    "split=8, parts=cluster, tile=64x48x128, cluster=1x1",
+    "split=2, parts=cluster, tile=64x8x128, cluster=4x1, swap=1",
+]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

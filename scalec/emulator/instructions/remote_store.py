@@ -43,11 +43,11 @@ def remote(instruction: Instruction, decoder: Decoder) -> Step:
             barrier = mbarrier.find(warp.cta.cluster, "shared", int(barriers[lane]), warp)
             if barrier.cta is not own_cta(warp, address):
                 raise Finding("barrier", "st.async to one CTA that completes on an mbarrier of another")
-            visit(warp, segment)
             at = slice(offset, offset + size)
             if operation:
+                visit(warp, segment)
                 need_written(warp, segment, at)
-            else:
+            else:  # over when it lands, as a copy is: the CTA may not exit before, its bytes being pending
                 machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
                 machine.judge.note_pending(segment, at, number)
             machine.stats.bytes["registers -> shared (async)"] += size

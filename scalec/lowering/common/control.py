@@ -23,7 +23,7 @@ def sync(s: State, op: ir.OpView) -> None:
     b = s.b
     # .aligned needs converged warps (PTX ISA 9.7.13.4): elected threads come back first
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    if tile.str_of(op.scope) == "cluster" and s.ctas > 1:
+    if tile.str_of(op.scope) == "cluster" and s.cluster_ctas > 1:
         # with fence.mbarrier_init a relaxed arrival publishes barriers (PTX ISA 9.7.13.4, example); a releasing one
         # waits for all that its thread has under way, in SASS a membar.gpu
         arrive = "nvvm.cluster.arrive" if tile.int_of(op.releases) else "nvvm.cluster.arrive.relaxed"
@@ -49,7 +49,7 @@ def ring(s: State, op: ir.OpView) -> None:
         b.op("nvvm.fence.mbarrier.init", [], [])
     if s.ctas > 1:
         # lane i of a consumer warp arrives at CTA i's empty barriers
-        target = b.and_(s.lane, s.ctas - 1)
+        target = b.add(b.and_(s.lane, s.ctas - 1), b.mul(s.part, s.ctas))
         remote = b.op("nvvm.mapa", [ir.Type.parse("!llvm.ptr<7>")], [b.address(3, made.empty), target])
         s.remote_empty[op.result] = b.op("llvm.ptrtoint", [b.i32], [remote])
 
@@ -162,17 +162,20 @@ def tiles(s: State, op: ir.OpView) -> None:
     split = tile.int_of(op.split)
     block = op.body.blocks[0]
     following = next((o.opview.following for o in block.operations if o.operation.name == "tile.query_cancel"), None)
-    clusters = b.div(b.special("nctaid_x"), s.ctas) if following is None else 0
-    first, turns = b.div(b.special("ctaid_x"), s.ctas), tile.int_of(op.turns)
+    clusters = b.div(b.special("nctaid_x"), s.cluster_ctas) if following is None else 0
+    first, turns = b.div(b.special("ctaid_x"), s.cluster_ctas), tile.int_of(op.turns)
     if turns > 1:
         first, clusters = b.add(first, b.mul(s.turn, clusters)), b.mul(clusters, turns)
     unit = b.variable(b.i32, first)
 
     def body() -> None:
         t = unit.get()
-        if split > 1:
+        if s.parts > 1:
+            s.values[block.arguments[2]] = s.part
+        elif split > 1:
             t, work = b.div(t, split), t
             s.values[block.arguments[2]] = b.sub(work, b.mul(t, split))
+        if split > 1:
             s.values[block.arguments[3]] = b.add(b.mul(t, s.ctas), s.rank)
         s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.corner(s, t)
         s.table.block(s, block)
@@ -183,8 +186,10 @@ def tiles(s: State, op: ir.OpView) -> None:
         # bytes: 1x128 by 128x128 on sm_120a, tile 128x128x128, ptxas 13.0)
         b.loop(lambda: b.compare("ne", unit.get(), NO_CLUSTER), body)
         return
-    total = b.mul(walk.clusters(s), split)
+    total = b.mul(walk.clusters(s), 1 if s.parts > 1 else split)
+    s.goes_on = lambda: b.compare("lt", b.add(unit.get(), clusters), total)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
+    s.goes_on = None
 
 
 @COMMON.lowers("tile.steps")
@@ -312,7 +317,7 @@ def _barrier(s: State, first: ir.Value | int, c: Cursor) -> ir.Value:
 
 
 # try_wait suspends the thread for up to the hinted time (ns) before it answers; PTX ISA 9.7.13.15.16
-_WAIT = """{
+WAIT = """{
 .reg .pred P1;
 WAIT:
 mbarrier.try_wait.parity.shared::cta.b64 P1, [$0], $1, 0x989680;
@@ -325,8 +330,8 @@ DONE:
 def _awaited(s: State, first: ir.Value | int, c: Cursor) -> tuple[str, ir.Value | int]:
     """How to wait at the barrier of the cursor's stage: the text, and its address; `first` is that of stage 0."""
     if c.known is None:
-        return _WAIT, _barrier(s, first, c)
-    return _WAIT.replace("[$0]", f"[$0+{8 * c.known}]"), first  # in the instruction, where it costs nothing
+        return WAIT, _barrier(s, first, c)
+    return WAIT.replace("[$0]", f"[$0+{8 * c.known}]"), first  # in the instruction, where it costs nothing
 
 
 _WAIT_UNLESS_READY = """{

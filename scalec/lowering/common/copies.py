@@ -76,11 +76,12 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
 
 
 def _receivers(s: State, tiles: int) -> ir.Value:
-    """The CTAs that have the tile of this one, of so many different ones by turns: a mask of ranks."""
+    """The CTAs that have the tile of this one, of so many different ones by turns: a mask of ranks in the cluster."""
     b, every = s.b, sum(1 << rank for rank in range(0, s.ctas, tiles))
-    if tiles == 1:
-        return b.constant(every, b.i16)
-    return b.op("arith.trunci", [b.i16], [b.op("arith.shli", [b.i32], [b.constant(every), s.rank])])
+    first = b.add(s.rank if tiles > 1 else 0, b.mul(s.part, s.ctas))
+    if isinstance(first, int):
+        return b.constant(every << first, b.i16)
+    return b.op("arith.trunci", [b.i16], [b.op("arith.shli", [b.i32], [b.constant(every), first])])
 
 
 @COMMON.lowers("tile.windows")

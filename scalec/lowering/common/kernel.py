@@ -5,12 +5,14 @@ from __future__ import annotations
 from scalec.abi import SHARED
 from scalec.ir import tile
 from scalec.ir.mlir import ir
+from scalec.ir.tile_control import parts_of
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     control,
     copies,
     epilogue,
     launch,
+    meeting,
     parts,
     promote,
     quantize,
@@ -43,7 +45,7 @@ def lower(kernel: ir.OpView, target: Target, table: Table) -> ir.Module:
     """An nvvm/llvm module with one kernel function, from a verified `tile.kernel`."""
     body = kernel.body.blocks[0]
     threads, (cluster_m, cluster_n) = tile.int_of(kernel.threads), tile.ints_of(kernel.cluster)
-    ctas = cluster_m * cluster_n
+    ctas = cluster_m * cluster_n * parts_of(kernel)
     name = tile.str_of(kernel.sym_name)
     parameters = ", ".join(f"%p{i}: {_parameter(a.type)}" for i, a in enumerate(body.arguments))
     dimensions = f", nvvm.cluster_dim = array<i32: {ctas}, 1, 1>" if ctas > 1 else ""
@@ -83,12 +85,29 @@ def _prologue(kernel: ir.OpView, target: Target, table: Table, b: Builder) -> St
     # the same in all lanes, and known to be so: ptxas then keeps branches on it uniform
     kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
     warp = b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), b.shr(tid, 5), b.constant(0), b.constant(31)], kind=kind)
-    rank = b.special("cluster_ctarank") if cluster_m * cluster_n > 1 else 0
+    sharing, split = cluster_m * cluster_n, parts_of(kernel)  # ranks go along the CTAs of a part first
+    rank = b.special("cluster_ctarank") if sharing * split > 1 else 0
+    part: ir.Value | int = 0
+    if split > 1:
+        part, rank = (b.shr(rank, sharing.bit_length() - 1), b.and_(rank, sharing - 1)) if sharing > 1 else (rank, 0)
     pointer = ir.Type.parse("!llvm.ptr<3>")
     base = b.op("llvm.mlir.addressof", [pointer], [], global_name=ir.FlatSymbolRefAttr.get(SHARED))
     shared = b.op("llvm.ptrtoint", [b.i32], [base])
     return State(
-        target, table, Geometry.of(kernel), b, {}, threads, (cluster_m, cluster_n), tid, lane, warp, rank, shared
+        target,
+        table,
+        Geometry.of(kernel),
+        b,
+        {},
+        threads,
+        (cluster_m, cluster_n),
+        tid,
+        lane,
+        warp,
+        rank,
+        shared,
+        parts=split,
+        part=part,
     )
 
 

@@ -210,13 +210,21 @@ class State:
     fresh: ir.Value | None = None
     cta_group: int = 1
     stream: Any = None  # of the `tile.stream` around
+    parts: int = 1
+    part: ir.Value | int = 0
+    goes_on: Callable[[], ir.Value] | None = None  # whether another tile follows in the `tile.tiles` around
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None
 
     @property
     def ctas(self) -> int:
-        """CTAs of a cluster."""
+        """CTAs of a cluster that share copies; `rank` is among these."""
         return self.cluster[0] * self.cluster[1]
+
+    @property
+    def cluster_ctas(self) -> int:
+        """CTAs of a cluster: those of each of the `parts` of K, one part's behind the other's."""
+        return self.ctas * self.parts
 
     def once(self, key: Any, emit: Callable[[], Any]) -> Any:
         """What `emit` makes, made once, at the start of the role: LLVM runs without loop-invariant code motion here."""

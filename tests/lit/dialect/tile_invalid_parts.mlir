@@ -89,3 +89,96 @@ func.func @p(%i: i32) {
   "tile.skip_blocks"(%i, %i) : (i32, i32) -> ()
   return
 }
+
+// -----
+
+// sum_in_cluster: room
+// EXPECT: sums are [1, 4096] of f32, expected f32 of units of 2 parts
+func.func @p(%m: i32, %n: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 4096>, f32, 0 : i64, 1 : i64>
+  %ring = "tile.ring"() {depth = 1 : i64, empty = 4 : i64, full = 1 : i64, offset = 65536 : i64} : () -> !tile.stages
+  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
+    %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 1, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// sum_in_cluster: element
+// EXPECT: sums are [2, 4096] of bf16, expected f32 of units of 2 parts
+func.func @p(%m: i32, %n: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 4096>, bf16, 0 : i64, 1 : i64>
+  %ring = "tile.ring"() {depth = 1 : i64, empty = 4 : i64, full = 1 : i64, offset = 65536 : i64} : () -> !tile.stages
+  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
+    %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, bf16, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// sum_in_cluster: walk
+// EXPECT: is not in the body of a tile.tiles of 3 parts
+func.func @p(%m: i32, %n: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>
+  %ring = "tile.ring"() {depth = 1 : i64, empty = 4 : i64, full = 1 : i64, offset = 65536 : i64} : () -> !tile.stages
+  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
+    %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 2 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// sum_in_cluster: owners
+// EXPECT: owners is 3, expected 1 or 2
+func.func @p(%m: i32, %n: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>
+  %ring = "tile.ring"() {depth = 1 : i64, empty = 4 : i64, full = 1 : i64, offset = 65536 : i64} : () -> !tile.stages
+  %at = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
+    %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 3 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// sum_in_cluster: cursor
+// EXPECT: cursor
+func.func @p(%m: i32, %n: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>
+  %ring = "tile.ring"() {depth = 1 : i64, empty = 4 : i64, full = 1 : i64, offset = 65536 : i64} : () -> !tile.stages
+  %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.tiles"(%m, %n) ({
+  ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
+    %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
+  }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  return
+}
+
+// -----
+
+// kernel: parts
+// EXPECT: parts is 3, and a role walks tiles of another number of parts
+"tile.kernel"() ({
+^bb0(%m: i32, %n: i32):
+  "tile.role"() ({
+    "tile.tiles"(%m, %n) ({
+    ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
+    }) {cluster = array<i64: 1, 1>, group = 8 : i64, order = "n", split = 2 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>} : () -> ()
+}) {arguments = [{}, {}], cluster = array<i64: 1, 1>, parts = 3 : i64, shared_bytes = 0 : i64, sym_name = "C", threads = 256 : i64} : () -> ()

@@ -10,7 +10,7 @@
 // CHECK-LABEL: func.func @fastest
 // CHECK-SAME: scale.schedule = #scale.schedule<{}>
 // SMALL-LABEL: func.func @fastest
-// SMALL-SAME: split = 4 : i64
+// SMALL-SAME: split = 3 : i64
 // SMALL-SAME: swap = 1 : i64
 func.func @fastest(%A: tensor<16x7168xf8E4M3FN>, %B: tensor<2112x7168xf8E4M3FN>, %s: tensor<16x56xf32>, %t: tensor<17x56xf32>)
   -> (tensor<16x2112xbf16> {scale.name = "C"})

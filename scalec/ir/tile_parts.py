@@ -1,0 +1,160 @@
+"""Ops of `tile` that bring the sums of parts of K together, or of shares of several tiles."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, in_step
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    CursorType,
+    FragmentType,
+    RingType,
+    SharedType,
+    Tile,
+    element_of,
+    int_of,
+    shape_of,
+)
+from scalec.ir.verify import fail, verifier
+
+
+class SumPartsOp(Tile.Operation, name="sum_parts"):
+    """accumulator = the sum of those of all `split` parts of tile `number`, of which this CTA has worked on `part`.
+
+    The parts meet in memory: each CTA stores its sums in `parts`, then counts itself in the tile's counter. The one
+    that is the last adds those of parts 0, 1, ... in this order, whichever came first, and leaves the counter at 0;
+    there the result is 1. Elsewhere it is 0, and the accumulator stays.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    counters: ext.Operand[Any]
+    part: ext.Operand[I32]
+    number: ext.Operand[I32]
+    result: ext.Result[I1]
+    split: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32") and at_least(op, 2, "split")
+
+
+class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
+    """accumulator = the sum of those of the `split` CTAs of this cluster that have the parts of a tile: of which this
+    CTA has `part`.
+
+    A unit's sums (a warpgroup's or warp's) meet in the shared memory of the CTA with part 0; with `owners` 2 those of
+    every other unit in that of the one with part 1. The others store theirs in its `sums`, which has room for all that
+    come, and complete its ring's full barrier by their bytes. There the unit waits, adds the sums of parts 0, 1, ... in
+    this order, and goes on with result 1. The others only wait until sums of the tile before have been read; with them
+    the result is 0, and the accumulator stays. The cursor moves on.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    sums: ext.Operand[SharedType]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    part: ext.Operand[I32]
+    result: ext.Result[I1]
+    split: ir.IntegerAttr
+    owners: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        parent = op.operation.parent
+        if parent is None or parent.name != "tile.tiles" or int_of(parent.opview.split) != int_of(op.split):
+            return fail(op, f"is not in the body of a tile.tiles of {int_of(op.split)} parts")
+        if not (at_least(op, 2, "split") and in_step(op, op.ring)):
+            return False
+        if int_of(op.owners) not in (1, 2):
+            return fail(op, f"owners is {int_of(op.owners)}, expected 1 or 2")
+        (rooms, room), element, others = shape_of(op.sums.type), element_of(op.sums.type), int_of(op.split) - 1
+        if not isinstance(element, ir.F32Type) or rooms % others:
+            return fail(op, f"sums are [{rooms}, {room}] of {element}, expected f32 of units of {others} parts")
+        return True
+
+
+class SumSharesOp(Tile.Operation, name="sum_shares"):
+    """accumulator = the sum of those of all shares of the tile that `tile.stream`, in whose body this stands, is at.
+
+    Where the tile is whole, nothing happens, and the result is 1. Else the shares meet in memory. Each CTA takes a
+    number at the tile's counter. All but the last store their sums in `parts` and count that in the counter; the last
+    waits for them, who wait for nobody, and leaves the counter at 0. Of two shares it adds the other to its own, which
+    is the same sum whichever comes last; of more it stores its own too and adds all in the order of K. There the
+    result is 1, elsewhere 0, and the accumulator stays.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    counters: ext.Operand[Any]
+    result: ext.Result[I1]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        parent = op.operation.parent
+        if parent is None or parent.name != "tile.stream":
+            return fail(op, "is not in the body of a tile.stream")
+        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32")
+
+
+class StorePartOp(Tile.Operation, name="store_part"):
+    """Stores a CTA's sums of `part` of tile `number`: `piece` of the `pieces` that a tile's sums come in, some columns
+    each. What `sum_parts` does at once, where no fragment has all sums: then `last_part`, and there `add_parts`."""
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    part: ext.Operand[I32]
+    number: ext.Operand[I32]
+    split: ir.IntegerAttr
+    piece: ir.IntegerAttr
+    pieces: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _piece(op)
+
+
+class LastPartOp(Tile.Operation, name="last_part"):
+    """All consumers have stored their sums of tile `number`; whether all other parts of it have been, before."""
+
+    counters: ext.Operand[Any]
+    number: ext.Operand[I32]
+    result: ext.Result[I1]
+    split: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _workspace(op, "counters", "i32") and at_least(op, 2, "split")
+
+
+class AddPartsOp(Tile.Operation, name="add_parts"):
+    """accumulator = the sum of a piece of all `split` parts of tile `number`, in their order; the last CTA does so."""
+
+    accumulator: ext.Operand[FragmentType]
+    parts: ext.Operand[Any]
+    number: ext.Operand[I32]
+    split: ir.IntegerAttr
+    piece: ir.IntegerAttr
+    pieces: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _piece(op)
+
+
+def _workspace(op: ir.OpView, name: str, element: str) -> bool:
+    t = getattr(op, name).type
+    if not isinstance(t, ir.MemRefType) or str(t.element_type) != element:
+        return fail(op, f"{name} are {t}, expected a memref of {element}")
+    return True
+
+
+def _piece(op: ir.OpView) -> bool:
+    if not (_workspace(op, "parts", "f32") and at_least(op, 2, "split") and at_least(op, 0, "piece")):
+        return False
+    if int_of(op.piece) >= int_of(op.pieces):
+        return fail(op, f"piece {int_of(op.piece)} of {int_of(op.pieces)}")
+    return True

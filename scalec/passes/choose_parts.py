@@ -1,0 +1,48 @@
+"""Where the sums of parts of K meet."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import decide
+from scalec.passes.parts import cluster_ctas, no_meeting
+from scalec.passes.problem import ASSUMED, Problem
+from scalec.passes.resources import SharedPlan
+from scalec.targets import Target
+
+FEWEST_STAGES = 4
+"""Of the ring, beside the room for the sums of parts: else these meet in memory."""
+
+
+class ChooseParts:
+    """Decides `parts`: "cluster" where K is split, all clusters of parts run at once, and the sums have room.
+
+        #scale.schedule<{tile = array<i64: 128, 64, 128>, split = 2 : i64, ...}>
+    -->
+        #scale.schedule<{..., parts = "cluster"}>
+    """
+
+    name = "choose-parts"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        needs = ("tile", "cluster", "split", "scheduler", "warpgroups", "epilogue")
+        decide(module, target, lambda problem, schedule: schedule.with_fields(parts=meeting(problem, schedule)),
+               needs=needs)  # fmt: skip
+
+
+def meeting(problem: Problem, schedule: Schedule) -> str:
+    """ "memory" or "cluster"."""
+    together = schedule.with_fields(parts="cluster", stages=schedule.stages or FEWEST_STAGES)
+    if no_meeting(problem, schedule) or not at_once(problem, together):
+        return "memory"
+    fits = SharedPlan.of(problem, together).total <= problem.target.shared_bytes
+    return "cluster" if fits else "memory"
+
+
+def at_once(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the clusters of all tiles run at once."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
+    (m, n) = (-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
+    return m * n <= problem.target.at_once(cluster_ctas(schedule))

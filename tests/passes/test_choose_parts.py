@@ -1,0 +1,89 @@
+"""`parts`: in a cluster where all parts run at once and their sums have room, else in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scalec.errors import ScheduleError
+from scalec.ir.schedule import Schedule
+from scalec.passes.parts import cluster_ctas, no_meeting
+from scalec.passes.problem import Problem
+from scalec.passes.resources import SharedPlan, part_owners
+from tests.passes.scale_programs import text
+
+TILE = {"tile": (64, 64, 128), "cluster": (1, 1), "swap": 0}
+
+
+@pytest.mark.parametrize(
+    ("n", "fields", "parts"),
+    [
+        (2048, {"split": 2}, "cluster"),  # 32 clusters of two
+        (4224, {"split": 2}, "cluster"),  # 66, as many as run at once
+        (4288, {"split": 2}, "memory"),  # 67
+        (2496, {"split": 3}, "cluster"),  # 39 clusters of three are all that GPCs have room for
+        (2560, {"split": 3}, "memory"),
+        (2048, {"split": 2, "cluster": (1, 2)}, "cluster"),  # 16 clusters of four
+        (512, {"split": 8}, "cluster"),
+        (512, {"split": 9}, "memory"),  # a portable cluster has eight CTAs
+        (512, {"split": 5, "cluster": (1, 2)}, "memory"),
+        (2048, {"split": 1}, "memory"),
+        (512, {"split": 8, "tile": (64, 128, 128)}, "memory"),  # seven tiles of sums have 229 KB
+        (512, {"split": 8, "tile": (128, 64, 128)}, "cluster"),  # and half as much where two CTAs finish halves
+        (512, {"split": 2, "stages": 10}, "cluster"),
+        (512, {"split": 2, "stages": 13}, "memory"),  # those that are decided leave no room
+        (2048, {"split": 4, "parts": "memory"}, "memory"),
+    ],
+)
+def test_parts(decide: Callable[..., Schedule], n: int, fields: dict[str, object], parts: str) -> None:
+    assert decide(text(m=64, n=n, k=7168), **{**TILE, **fields}).parts == parts
+
+
+def test_where_m_is_not_known(decide: Callable[..., Schedule]) -> None:
+    """Tiles are assumed to be many."""
+    assert decide(text(m="?", n=2048, k=7168), **TILE, split=2).parts == "memory"
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "reason"),
+    [
+        ("sm_100a", {}, "sm_100a sums in tensor memory"),
+        ("sm_120a", {}, "2 parts make clusters of 2 CTAs, of at most 1"),
+        ("sm_90a", {"scheduler": "dynamic"}, "scheduler=dynamic"),
+        ("sm_90a", {"split": 1}, "split = 1: there are no parts"),
+        ("sm_90a", {}, ""),
+    ],
+)
+def test_reasons(problem_in: Callable[..., Problem], target: str, fields: dict[str, object], reason: str) -> None:
+    problem = problem_in("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", target, m=64, n=2048, k=7168)
+    schedule = Schedule(**{"tile": (64, 64, 128), "cluster": (1, 1), "split": 2, **fields})  # type: ignore[arg-type]
+    found = no_meeting(problem, schedule)
+    assert found.startswith(reason)
+    assert bool(found) == bool(reason)
+
+
+@pytest.mark.parametrize(("rows", "units"), [(64, 1), (128, 1), (192, 2)])
+def test_room(decide: Callable[..., Schedule], problem_of: Callable[[str], Problem], rows: int, units: int) -> None:
+    """f32 sums of each other part: of the only warpgroup, of one of two, or of two of three."""
+    program = text(m=64, n=512, k=7168)
+    plan = SharedPlan.of(problem_of(program), decide(program, **{**TILE, "tile": (rows, 32, 128)}, split=4))
+    assert (plan["parts"].bytes, plan["parts_barriers"].bytes) == (3 * units * 64 * 32 * 4, 16)
+
+
+def test_one_finishes_a_tile_whose_scales_warps_find_together(problem_in: Callable[..., Problem]) -> None:
+    """FP8 in blocks of 128 rows of the transposed result: eight warps of both warpgroups have one."""
+    programs = (f"C[m,n]{result} = A[m,k] @ B[n,k] scale(1x128,128x128)" for result in ("", ":fp8_block"))
+    problems = [problem_in(p, "sm_90a", m=16, n=2048, k=7168).transposed() for p in programs]
+    given = Schedule(tile=(128, 16, 128), cluster=(1, 1), split=2, swap=1, warpgroups=2, warps=(8, 1), promote=128)
+    assert [part_owners(problem, given) for problem in problems] == [2, 1]
+
+
+def test_a_decision_that_does_not_fit_is_refused(decide: Callable[..., Schedule]) -> None:
+    with pytest.raises(ScheduleError, match="shared memory"):
+        decide(text(m=64, n=2048, k=7168), **TILE, split=8, parts="cluster", stages=8)
+
+
+def test_ctas_of_a_cluster() -> None:
+    given = Schedule(cluster=(1, 2), split=3)
+    assert [cluster_ctas(given.with_fields(parts=p)) for p in ("memory", "cluster")] == [2, 6]
