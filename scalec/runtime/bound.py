@@ -50,9 +50,13 @@ class Bound:
             DeviceError: the driver refused the launch.
         """
         ready = self._ready
-        if ready is None or ready.tracing():
+        if ready is None:
             return self._call(*self._operands, out=self._outs, stream=self._stream)
-        # as Ready.call does, written out: a function called would cost a twentieth of it
+        # as Ready.call does, written out: a function called would cost a twentieth of it, and a slot called as a method
+        # nearly as much (CPython 3.11 has short cuts for methods and for slots, not for that)
+        tracing = ready.tracing
+        if tracing():
+            return self._call(*self._operands, out=self._outs, stream=self._stream)
         trampoline = ready.trampoline
         if trampoline is not None:
             made = trampoline(self._tensors, self._outs, self._scalars, self._handle)

@@ -146,8 +146,9 @@ class Kernel:
                 outs, ready = None, self._last[0]
             else:
                 outs, ready = (out,) if self._single else out, self._last[1]
-            if ready is not None and ready.trampoline is not None:
-                made = ready.trampoline(tensors, outs, scalars, None)
+            trampoline = None if ready is None else ready.trampoline  # called by itself: see Bound
+            if ready is not None and trampoline is not None:
+                made = trampoline(tensors, outs, scalars, None)
                 if made is None:
                     made = ready.call_otherwise(tensors, outs, scalars, None)
                 if made:

@@ -13,7 +13,8 @@ from typing import Any
 
 from scalec.errors import ArgumentError
 from scalec.formats import ELEMENT_TYPES
-from scalec.runtime import dlpack
+from scalec.runtime import dlpack, handles
+from scalec.runtime.handles import Handles
 from scalec.runtime.trampoline import Asked
 
 Check = Callable[..., bool]
@@ -97,13 +98,19 @@ def asked(
         stream, ordinal: what says the current stream, and of which GPU (see `stream_of`).
     """
     exchange, device, tensors = _exchange(torch), _DEVICES.get(operands[0].device.type), (*operands, *results)
+    told = _handles(torch)
+    if not (plain(torch, tensors) and _seen(told, tensors)):
+        told = Handles()
     if not _seen(exchange, tensors):
         exchange = exchange._replace(find=0)
+    sizes = not (told.data_ptr or exchange.find)
     return Asked(
-        check=_check(torch, operands, sizes=not exchange.find),
-        check_results=_check(torch, results, sizes=not exchange.find) if given else None,
+        check=_check(torch, operands, sizes=sizes),
+        check_results=_check(torch, results, sizes=sizes) if given else None,
         refused=_refused(torch, tensors),
         address=torch.Tensor.data_ptr,
+        handles=told,
+        types=[type(t) for t in tensors],
         exchange=exchange.find,
         extents=[tuple(t.shape) for t in tensors],
         strides=[tuple(t.stride()) for t in tensors],
@@ -184,6 +191,15 @@ _DEVICES = {"cpu": dlpack.CPU, "cuda": dlpack.CUDA}
 
 
 @cache
+def _handles(torch: Any) -> Handles:
+    """What says where a tensor is, and its extents and strides, by torch's stable functions of C: 0.19 µs less for
+    five tensors than by `_exchange` (torch 2.13). Zeros where they are not, or are not what they were."""
+    varied = _varied(torch)
+    found = handles.find(torch, varied)
+    return found if _seen(found, varied) else Handles()
+
+
+@cache
 def _exchange(torch: Any) -> dlpack.Exchange:
     """What says in one call where a tensor is, and its extents and strides, and what says which stream is the current
     one: torch has them since 2.10. Zeros where they are not, or are not what they were.
@@ -192,18 +208,24 @@ def _exchange(torch: Any) -> dlpack.Exchange:
     (0.38 µs for five tensors instead of 0.50, torch 2.13).
     """
     found = dlpack.exchange(getattr(torch.Tensor, "__dlpack_c_exchange_api__", None))
+    return found if _seen(found, _varied(torch)) else dlpack.Exchange(0, 0)
+
+
+def _varied(torch: Any) -> tuple[Any, ...]:
+    """Tensors to try those on: views that begin within memory, of odd strides, of one element; a parameter."""
     memory = torch.empty(64, dtype=torch.bfloat16, device="cpu")
     views = memory[3:].as_strided((2, 3), (4, 1)), memory.as_strided((1, 3, 1), (7, 2, 5)), memory[5]
-    parameter = torch.nn.Parameter(memory[:4], requires_grad=False)
-    return found if _seen(found, (*views, parameter)) else dlpack.Exchange(0, 0)
+    return (*views, torch.nn.Parameter(memory[:4], requires_grad=False))
 
 
-def _seen(exchange: dlpack.Exchange, tensors: Sequence[Any]) -> bool:
+def _seen(found: dlpack.Exchange | Handles, tensors: Sequence[Any]) -> bool:
     """Whether it says of tensors what they say themselves."""
+
+    def look(t: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        return handles.look(found, t) if isinstance(found, Handles) else dlpack.look(found, t)
+
     try:
-        return exchange.find != 0 and all(
-            dlpack.look(exchange, t) == (t.data_ptr(), tuple(t.shape), tuple(t.stride())) for t in tensors
-        )
+        return found[0] != 0 and all(look(t) == (t.data_ptr(), tuple(t.shape), tuple(t.stride())) for t in tensors)
     except (RuntimeError, ValueError, BufferError):  # a type that DLPack has not got
         return False
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
+from scalec.runtime.handles import Handles
 from scalec.runtime.trampoline_code import CODE
 from scalec.runtime.trampoline_parts import API, HEAD
 
@@ -44,7 +45,7 @@ CONFIG, ATTRIBUTE = 56, 72  # bytes of a CUlaunchConfig and of a CUlaunchAttribu
 _MAP_ALIGN = 64  # of a CUtensorMap
 _MOST = 32768  # bytes of parameters, which lie on the stack: cuda's limit is 32764 (CUDA programming guide)
 _METH_FASTCALL = 0x80  # CPython's methodobject.h, in its stable ABI
-_TENSOR = 32  # bytes of what the block knows of a tensor
+_TENSOR = 40  # bytes of what the block knows of a tensor
 
 
 class Slot(NamedTuple):
@@ -70,9 +71,12 @@ class Asked(NamedTuple):
         check, check_results: whether operands, and results that are given, may be taken as those that it was made for.
         refused: asked after that, whether there is another reason why not.
         address: where a tensor is.
-        exchange: in place of `address`, a function of C with its extents and strides too (DLPack,
-            DLPackDLTensorFromPyObjectNoSync). 0: none.
-        extents, strides: those that each tensor must have, results included, where `exchange` is asked.
+        handles: in place of `address`, functions of C that tell a tensor's extents and strides too. Tensors that have
+            not the type or the sizes they should have are known before `check` is asked.
+        types: of each tensor, results included, where `handles` are asked: exactly this one.
+        exchange: in place of `address`, where there are no `handles`, a function of C with its extents and strides too
+            (DLPack, DLPackDLTensorFromPyObjectNoSync). 0: none.
+        extents, strides: those that each tensor must have, results included, where `handles` or `exchange` is asked.
         wrote: told of results that are written.
         allocate: makes the results.
         stream: the current stream, of `ordinal`.
@@ -83,6 +87,8 @@ class Asked(NamedTuple):
     check_results: Callable[..., bool] | None = None
     refused: Callable[[], bool] | None = None
     address: Callable[[Any], int] = int
+    handles: Handles = Handles()
+    types: Sequence[type] = ()
     exchange: int = 0
     extents: Sequence[Sequence[int]] = ()
     strides: Sequence[Sequence[int]] = ()
@@ -131,8 +137,9 @@ def make(
     views = HEAD + CONFIG + _TENSOR * len(spans) + len(table)
     shown, tensors = b"", b""
     for i, (span, align) in enumerate(zip(spans, aligns, strict=True)):
-        seen = (*asked.extents[i], *asked.strides[i]) if asked.exchange else ()
-        tensors += struct.pack("4Q", span, align - 1, len(seen) // 2, views + len(shown))
+        seen = (*asked.extents[i], *asked.strides[i]) if asked.exchange or asked.handles.dim else ()
+        kind = id(asked.types[i]) if asked.handles.dim else 0
+        tensors += struct.pack("5Q", span, align - 1, len(seen) // 2, views + len(shown), kind)
         shown += struct.pack(f"{len(seen)}q", *seen)
     # Python's objects by their addresses, which CPython's id() is; `kept` keeps them
     checks, ways = (asked.check, asked.check_results, asked.refused), (asked.wrote, asked.allocate, asked.stream)
@@ -140,12 +147,12 @@ def make(
     *asks, wrote, allocate, stream, ordinal = (0 if o is None else id(o) for o in objects)
     places = (HEAD + CONFIG, views - len(table), views + len(shown), views + len(shown) + len(parameters))
     head = struct.pack(
-        "19Q2i5Q",
+        "19Q2i11Q",
         *(*driver, context, function, len(spans), operands, len(slots), len(parameters)),
         *(*asks, asked.exchange, wrote, allocate, stream, ordinal, asked.work_stream),
-        *(*asked.device, id(None), *places),
+        *(*asked.device, id(None), *places, *asked.handles),
     )
-    kept = (head + config + tensors + table + shown + parameters + attributes, *objects)
+    kept = (head + config + tensors + table + shown + parameters + attributes, *objects, *asked.types)
     return made(kept)
 
 

@@ -41,24 +41,24 @@ arguments:  ; given = args[0], results = args[1], numbers = args[2]; config = b-
   %results = load ptr, ptr %results.at
   %numbers.at = getelementptr ptr, ptr %args, i64 2
   %numbers = load ptr, ptr %numbers.at
-  %config.from = getelementptr %Block, ptr %b, i64 0, i32 25
+  %config.from = getelementptr %Block, ptr %b, i64 0, i32 31
   call void @llvm.memcpy.p0.p0.i64(ptr align 8 %config, ptr align 8 %config.from, i64 56, i1 false)
   %stream.at = getelementptr i8, ptr %config, i64 32
   br label %checks
 
-checks:  ; if (!right(b->checks, operands, b->operands)) return False
+checks:  ; if (!right(b, b->check, operands, 0, b->operands)) return False
   %check.at = getelementptr %Block, ptr %b, i64 0, i32 9
   %check = load ptr, ptr %check.at
-  %like = call i32 @right(ptr %check, ptr %given, i64 %operands)
+  %like = call i32 @right(ptr %b, ptr %check, ptr %given, i64 0, i64 %operands)
   switch i32 %like, label %raise [i32 1, label %results.there i32 0, label %unlike]
-results.there:  ; if (results != None && !right(b->check_results, results, b->tensors - b->operands)) return False
+results.there:  ; if (results != None && !right(b, b->check_results, results, b->operands, all but those)) return False
   %no.results = icmp eq ptr %results, %none
   br i1 %no.results, label %refusals, label %results.check
 results.check:
   %check.results.at = getelementptr %Block, ptr %b, i64 0, i32 10
   %check.results = load ptr, ptr %check.results.at
   %many = sub i64 %tensors, %operands
-  %results.like = call i32 @right(ptr %check.results, ptr %results, i64 %many)
+  %results.like = call i32 @right(ptr %b, ptr %check.results, ptr %results, i64 %operands, i64 %many)
   switch i32 %results.like, label %raise [i32 1, label %refusals i32 0, label %unlike]
 
 refusals:  ; if (b->refused && refused()) return False
@@ -98,10 +98,14 @@ allocation:
   %made = call ptr @PyObject_CallNoArgs(ptr %allocate)
   store ptr %made, ptr %outs
   %no.made = icmp eq ptr %made, null
-  br i1 %no.made, label %raise, label %gather
+  br i1 %no.made, label %raise, label %made.right
+made.right:  ; if (!right(b, NULL, outs, b->operands, b->tensors - b->operands)) return False
+  %many.made = sub i64 %tensors, %operands
+  %made.like = call i32 @right(ptr %b, ptr null, ptr %made, i64 %operands, i64 %many.made)
+  switch i32 %made.like, label %raise [i32 1, label %gather i32 0, label %unlike]
 
 gather:  ; for (i = 0; i < b->tensors; i++)
-  %i = phi i64 [0, %keep], [0, %allocation], [%i.next, %next]
+  %i = phi i64 [0, %keep], [0, %made.right], [%i.next, %next]
   %more = icmp ult i64 %i, %tensors
   br i1 %more, label %item, label %usable
 item:  ; if (!(tensor = i < b->operands ? operands[i] : outs[i - b->operands])) return NULL; find(b, tensor, i, &at[i])
@@ -116,7 +120,7 @@ item:  ; if (!(tensor = i < b->operands ? operands[i] : outs[i - b->operands])) 
 seek:
   %here = getelementptr i64, ptr %at, i64 %i
   %found = call i32 @find(ptr %b, ptr %tensor, i64 %i, ptr %here)
-  switch i32 %found, label %raise [i32 1, label %next i32 0, label %unlike]
+  switch i32 %found, label %raise [i32 1, label %next i32 0, label %unlike i32 2, label %otherwise]
 next:
   %i.next = add i64 %i, 1
   br label %gather

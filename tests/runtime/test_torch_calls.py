@@ -16,6 +16,7 @@ from scalec.abi import TensorSpec
 from scalec.errors import ArgumentError
 from scalec.runtime import dlpack, ready, torch_calls
 from scalec.runtime.bundle import Program
+from scalec.runtime.handles import Handles
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
 
@@ -29,14 +30,17 @@ def device(request, monkeypatch):
     return FakeDevice(place=("cpu", 0), native=request.param == "native")
 
 
-@pytest.fixture(params=["exchange", "guards", "attributes"])
+@pytest.fixture(params=["handles", "exchange", "guards", "attributes"])
 def ways(request, monkeypatch):
-    """With torch's guards and DLPack's exchange of addresses and sizes, without that, and without either."""
+    """With torch's guards and its stable functions of C, with DLPack's exchange of addresses and sizes in their place,
+    without that, and without guards too."""
+    if request.param != "handles":
+        monkeypatch.setattr(torch_calls, "_handles", lambda _torch: Handles())
     if request.param == "attributes":
         monkeypatch.setattr(torch_calls, "_guards", lambda _torch: None)
     else:
         assert torch_calls._guards(torch) is not None
-    if request.param != "exchange":
+    if request.param not in ("handles", "exchange"):
         monkeypatch.setattr(torch_calls, "_exchange", lambda _torch: dlpack.Exchange(0, 0))
     elif hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         assert all(torch_calls._exchange(torch))
@@ -80,15 +84,15 @@ def test_repeated_calls_are_known(device, quick):
     for _ in range(3):
         c = kernel(2, *given)
         assert (c.shape, c.stride(), c.dtype) == ((64, 96), (96, 1), torch.float32)
-        assert launched(device)[:-2] == [2.0, *_slots(given, c)]
+        assert launched(device)[:-2] == [2.0, *slots(given, c)]
         assert kernel(3.5, *given, out=out) is out
-        assert launched(device)[:-2] == [3.5, *_slots(given, out)]
+        assert launched(device)[:-2] == [3.5, *slots(given, out)]
     other = operands()  # elsewhere
     c = kernel(2, *other)
-    assert launched(device)[:-2] == [2.0, *_slots(other, c)]
+    assert launched(device)[:-2] == [2.0, *slots(other, c)]
 
 
-def _slots(given, c) -> list:
+def slots(given, c) -> list:
     a, b, bias = given
     return [a.data_ptr(), b.data_ptr(), b.stride(0), bias.data_ptr(), c.data_ptr(), a.shape[1]]
 
@@ -118,7 +122,7 @@ def test_a_repeated_call_is_one_of_native_code(monkeypatch, results):
         assert kernel(3, *tensors, out=out) is out
         assert [x.native for x in device.launches[-2:]] == [True, True]
         first = made if results == 1 else made[0]
-        assert device.launches[-2].parameters == [2.0, *_slots(tensors, first)]
+        assert device.launches[-2].parameters == [2.0, *slots(tensors, first)]
         assert len({id(made)} | {id(out)}) == 2
 
 
@@ -132,7 +136,7 @@ def test_shapes_by_turns_are_known(device, quick):
     for given in [*calls, *reversed(calls)]:
         c = kernel(1, *given)
         assert c.shape == (given[0].shape[0], given[1].shape[1])
-        assert launched(device)[1:-2] == _slots(given, c)
+        assert launched(device)[1:-2] == slots(given, c)
         tiles = math.ceil(c.shape[0] / 64) * math.ceil(c.shape[1] / 64)
         assert device.launches[-1].grid == tiles
 
@@ -413,6 +417,7 @@ def test_torch_without_its_internals(device, monkeypatch):
     monkeypatch.delattr(torch._C, "_increment_version")
     monkeypatch.setattr(torch.autograd.graph, "increment_version", lambda t: t.add_(0))
     monkeypatch.delattr(torch.Tensor, "__dlpack_c_exchange_api__", raising=False)
+    monkeypatch.setattr(torch_calls, "_handles", lambda _torch: Handles())
     torch_calls._guards.cache_clear(), torch_calls._exchange.cache_clear()
     try:
         assert torch_calls._guards(torch) is None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scalec.runtime import dlpack
+from scalec.runtime.handles import Handles
 from scalec.runtime.trampoline import Asked
 from tests.runtime.native import PLACES, STREAM_AT, Driver, call, made
 
@@ -172,4 +173,125 @@ def test_a_librarys_functions_may_fail(driver, name):
         asked = exchange.asked(**{name: engine.get_function_address("fails")})
         with pytest.raises(MemoryError):
             call(made(driver, asked=asked), GIVEN, stream=None)
+    assert not driver.launches
+
+
+class Held:
+    """A tensor of a library that tells by handles: an object, and a word in it that says which."""
+
+    __slots__ = ("at", "handle", "sizes", "strides")
+
+    def __init__(self, at: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.at, self.sizes, self.strides, self.handle = at, sizes, strides, self
+
+
+class Other(Held):
+    __slots__ = ()
+
+
+class Told:
+    """A library's functions of handles, in Python; each may fail."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self.asked: list[tuple[str, Any]] = []
+        self.fails = ""
+        number, pointer = ctypes.c_int32, ctypes.c_void_p
+        self.functions = [
+            ctypes.PYFUNCTYPE(number, pointer, pointer)(lambda handle, to, name=name: self.tell(name, handle, to))
+            for name in ("data_ptr", "dim", "sizes", "strides")
+        ]
+        held = Held(0, (), ())
+        words = range(object.__basicsize__, Held.__basicsize__, 8)
+        (self.offset,) = (at for at in words if ctypes.c_uint64.from_address(id(held) + at).value == id(held))
+
+    def tell(self, name: str, handle: int, to: int) -> int:
+        held = ctypes.py_object.from_address(handle).value
+        self.asked.append((name, held))
+        values = {"data_ptr": held.at, "dim": len(held.sizes)}
+        if name in ("sizes", "strides"):
+            numbers = getattr(held, name)
+            self.kept = [*self.kept[-8:], (ctypes.c_int64 * max(1, len(numbers)))(*numbers)]
+            values[name] = ctypes.addressof(self.kept[-1])
+        if name != self.fails:
+            ctypes.c_uint64.from_address(to).value = values[name]
+        return int(name == self.fails)
+
+    def asks(self, **changes: Any) -> Asked:
+        found = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self.functions]
+        handles = Handles(*found, offset=self.offset, type_offset=object.__basicsize__ - 8)
+        never = recorder([], "", AssertionError("asked in Python"))
+        fields: dict[str, Any] = {"address": never, "exchange": 1, "types": (Held, Held, Held)} | changes
+        return Asked(handles=handles, extents=[(4, 8), (), (3,)], strides=[(16, 1), (), (2,)], **fields)
+
+
+FORMS = ((A, (4, 8), (16, 1)), (B, (), ()), (C, (3,), (2,)))
+
+
+def test_what_functions_of_handles_tell(driver):
+    """It is asked in place of DLPack's exchange."""
+    told, tensors = Told(), tuple(Held(*form) for form in FORMS)
+    check = {"check": recorder(driver.log, "check", True), "check_results": recorder(driver.log, "check", True)}
+    launch, results = made(driver, asked=told.asks(**check)), tensors[2:]
+    assert launch(tensors[:2], results, (1.0, 1), 5) is results
+    assert driver.log == [("check", *tensors[:2]), ("check", *results), "launch"]
+    assert [driver.launches[-1][3][i][:8] for i in (1, 5, 2)] == [struct.pack("Q", x) for x in PLACES]
+    assert launch(tensors[:2], None, (1.0, 1), 5) is None  # nothing allocates
+    elsewhere = (Held(0x5000, *FORMS[2][1:]),)
+    asked = told.asks(allocate=lambda: elsewhere)
+    assert made(driver, asked=asked)(tensors[:2], None, (1.0, 1), 5) is elsewhere
+    assert driver.launches[-1][3][2] == struct.pack("Q", 0x5000)
+
+
+@pytest.mark.parametrize(
+    ("place", "sizes"),
+    [(0, ((4, 9), (16, 1))), (0, ((5, 8), (16, 1))), (0, ((4, 8), (8, 1))), (0, ((4,), (16,))),
+     (0, ((4, 8, 1), (16, 1, 1))), (1, ((1,), (1,))), (2, ((2,), (2,))), (2, ((3,), (1,))), (2, ((), ()))],
+)  # fmt: skip
+@pytest.mark.parametrize("given", [True, False])
+def test_other_sizes_that_handles_tell(driver, place, sizes, given):
+    """They are seen before anything else is asked; those of results that are allocated, after."""
+    told, forms = Told(), list(FORMS)
+    forms[place] = (forms[place][0], *sizes)
+    tensors = [Held(*form) for form in forms]
+    results = tuple(tensors[2:])
+    checks = [(), ("check",)][place == 2]
+    ways = {"check": recorder(driver.log, "check", True), "check_results": recorder(driver.log, "results", True)}
+    launch = made(driver, asked=told.asks(**ways, allocate=lambda: results))
+    before = sys.getrefcount(results)
+    for _ in range(100):
+        driver.log.clear()
+        assert launch(tuple(tensors[:2]), results if given else None, (1.0, 1), 0) is False
+        assert tuple(x[0] for x in driver.log) == checks
+    assert sys.getrefcount(results) == before
+    assert not any(name == "data_ptr" and held is tensors[place] for name, held in told.asked)
+    assert not driver.launches
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("given", [True, False])
+def test_what_is_of_another_type_is_not_looked_into(driver, place, given):
+    told = Told()
+    others = [Other(*FORMS[place]), 7, None, object(), (), "x"]
+    for other in others:
+        tensors = [Held(*form) for form in FORMS]
+        tensors[place] = other
+        results = tuple(tensors[2:])
+        launch = made(driver, asked=told.asks(allocate=lambda results=results: results))
+        assert launch(tuple(tensors[:2]), results if given else None, (1.0, 1), 0) is False
+        assert all(type(held) is Held for _, held in told.asked)
+    assert not driver.launches
+
+
+@pytest.mark.parametrize("name", ["data_ptr", "dim", "sizes", "strides"])
+def test_functions_of_handles_may_tell_nothing(driver, name):
+    """Of sizes: like none that is known. Of the address: the ordinary way says what is wrong."""
+    told, tensors = Told(), tuple(Held(*form) for form in FORMS)
+    told.fails = name
+    results = tensors[2:]
+    before = sys.getrefcount(results)
+    for _ in range(100):
+        answer = made(driver, asked=told.asks())(tensors[:2], results, (1.0, 1), 0)
+        assert answer is (None if name == "data_ptr" else False)
+    assert sys.getrefcount(results) == before
     assert not driver.launches
