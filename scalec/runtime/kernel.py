@@ -262,7 +262,7 @@ class Kernel:
         for ready in self._known(tensors, form):
             given = outs
             if outs is None and handle is not None:
-                if not ready.alike(*tensors):
+                if torch_calls.nested(sys.modules["torch"], tensors) or not ready.alike(*tensors):
                     continue
                 given = tuple([_allocate(f, tensors[0], handle, True) for f in ready.plan.results])
             made = ready.call(tensors, given, scalars, handle)

