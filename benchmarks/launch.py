@@ -28,6 +28,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scalec.runtime.handles import Handles
 from scalec.runtime.slots import tensor_map
 from scalec.runtime.torch_calls import asked
 from scalec.runtime.trampoline import Asked, Slot
@@ -100,6 +101,8 @@ def parts(torch: Any, kernel: Any, bound: Any, device: str) -> dict[str, Call]:
     """What a call with out= is made of, each by itself, and the driver's launch by several ways.
 
     The trampoline asks for all but the arguments itself, for sizes along with addresses. "sizes apart" are its guards.
+    "addresses, by ..." is a trampoline that finds addresses and sizes by that way (the first of those there are is the
+    one taken) and launches nothing, with the check of the context and some 0.1 µs.
     "the driver alone" is a launch through cuda-bindings; "natively" is a trampoline that has nothing to fill in: the
     driver's cuLaunchKernelEx, the check of the context and some 0.1 µs.
     """
@@ -125,12 +128,29 @@ def parts(torch: Any, kernel: Any, bound: Any, device: str) -> dict[str, Call]:
         ask = asked(torch, operands, outs, True, ready.allocate, ready.stream, ready.ordinal)
         made["part: guards, sizes apart"] = lambda: ask.check(*operands) and ask.check_results(*outs)
         made["part: trampoline"] = lambda: trampoline(operands, outs, (), None)
+        for way, found in by_ways(ask, len(operands)).items():
+            looks = plan.device.trampoline(plan.function, plan.grid, spec.threads, spec.shared_bytes, *found)
+            made[f"part: addresses, {way}"] = lambda looks=looks: looks(operands, outs, (), stream)
         for words, dependent in (("natively", plan.small), ("natively, not dependent", False)):
             slots = [Slot(data) for data in plan.template]
             shape = (plan.function, plan.grid, spec.threads, spec.shared_bytes)
             bare = plan.device.trampoline(*shape, slots, (), (), 0, Asked(), dependent)
             made[f"the driver alone, {words}"] = lambda bare=bare: bare((), (), (), stream)
     return made
+
+
+def by_ways(ask: Asked, operands: int) -> dict[str, tuple[Any, ...]]:
+    """What a trampoline is made of, from its slots on, that finds tensors by each way there is, and gives up then: its
+    alignment no tensor has."""
+    count, ways = len(ask.types), {}
+    bare = ask._replace(check=None, check_results=None, refused=None, wrote=None, allocate=None, work_stream=0)
+    if ask.handles.dim:
+        ways["by handles"] = bare
+    bare = bare._replace(handles=Handles())
+    if ask.exchange:
+        ways["by DLPack"] = bare
+    ways["by data_ptr"] = bare._replace(exchange=0)
+    return {way: ((), [1] * count, [1 << 62] * count, operands, asks) for way, asks in ways.items()}
 
 
 def plan_map(plan: Any, name: tuple[int, int]) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
 from benchmarks import launch
+from scalec.runtime import torch_calls
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, gemm_spec
 
@@ -38,11 +40,30 @@ def test_contenders_call_what_they_say():
         assert found[:4] == [fresh, 1, fresh, 1]
         assert found[4] >= result
         assert {x.native for x in device.launches} == {"no trampoline" not in name and "op" not in name}
+    assert "part: addresses, by data_ptr" in contenders
     launches = len(device.launches)
     for name in contenders:
         if name.startswith("part: ") and name != "part: trampoline":
             contenders[name]()
     assert len(device.launches) == launches
+
+
+def test_addresses_are_found_by_the_way_named():
+    """By handles and by DLPack along with sizes, which data_ptr does not say; nothing is launched."""
+    torch = pytest.importorskip("torch")
+    device = FakeDevice(place=("cpu", 0), native=True)
+    tensors = [torch.zeros(n, 3) for n in (4, 5, 6)]
+    make: Any = device.trampoline
+    asks = torch_calls.asked(torch, tensors[:2], tensors[2:], True, lambda: (), lambda _: 0, 0)
+    ways = launch.by_ways(asks, 2)
+    assert list(ways)[-1] == "by data_ptr"
+    assert len(ways) == 1 + bool(asks.handles.dim) + bool(asks.exchange)
+    for way, found in ways.items():
+        looks = make(None, 1, 1, 0, *found)
+        assert looks(tuple(tensors[:2]), tuple(tensors[2:]), (), 0) is None
+        other = looks(tuple(tensors[:2]), (torch.zeros(7, 3),), (), 0)
+        assert other is (None if way == "by data_ptr" else False)
+    assert device.tried == 0
 
 
 def test_torchs_contenders_run():
