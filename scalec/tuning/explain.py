@@ -218,7 +218,13 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
         return ", ".join(shared)
     if problem.target.max_cluster < 2:
         return f"{problem.target.name} has no multicast to gain from"
-    return f"one tile along {problem.n.name}: nothing to share"
+    assert chosen.tile is not None
+    sides = zip((problem.m, problem.n), chosen.tile, strict=False)
+    if all(d.largest is not None and d.largest <= extent for d, extent in sides):
+        return "one tile: nothing to share"
+    return (
+        "each CTA copies tiles of its own: to share copies would not be faster by the same reckoning, or does not fit"
+    )
 
 
 def _parts(problem: Problem, chosen: Schedule) -> str:

@@ -24,6 +24,26 @@ def test_one_shape(invoke):
         assert word in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("dims", "schedule", "reasons"),
+    [
+        ("m=64,n=64,k=512", "tile=64x64x128,cluster=1x1,split=1", ("cluster=1x1  .*one tile: nothing to share",)),
+        ("m=64,n=2112,k=7168", "tile=64x32x128,cluster=1x1,split=2",
+         ("cluster=1x1  .*each CTA copies tiles of its own", "parts=cluster  .*2 CTAs .* memory of the first\n")),
+        ("m=256,n=2112,k=7168", "tile=128x64x128,cluster=1x1,split=2",
+         ("parts=cluster  .*2 CTAs .* of the first two\n",)),
+        ("m=256,n=4096,k=7168", "tile=128x256x128,cluster=1x1,split=2",
+         ("parts=memory  .*has no room for their sums",)),
+        ("m=64,n=512,k=7168", "tile=64x64x128,cluster=1x1,split=9",
+         ("parts=memory  .*clusters of 9 CTAs, of at most 8",)),
+    ],
+)  # fmt: skip
+def test_why_copies_and_sums_go_where_they_do(invoke, dims: str, schedule: str, reasons: tuple[str, ...]) -> None:
+    found = invoke("explain", FP8, "--dim", dims, "--schedule", f"{schedule},swap=0").stdout
+    for reason in reasons:
+        assert re.search(reason, found), found
+
+
 def test_no_time_stands_without_its_label(invoke):
     result = invoke("explain", FP8, "--dim", "n=7168,k=2048", "--m", "1,64,4096")
     assert result.exit_code == 0
