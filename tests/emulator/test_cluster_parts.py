@@ -59,8 +59,10 @@ TILES, CTAS = (130, 72, 1024), 6  # nine tiles of three parts, for two clusters
 LATE = ("race", "in-flight", "uninitialised", WRONG)
 HANDED = r"mbarrier\.arrive\.release\.cluster\.shared::cluster\.b64 _, \[%r\d+\]"
 WAITED = r"mbarrier\.try_wait\.parity\.acquire\.cluster\.shared::cta\.b64 P1, \[%r\d+\], %r\d+, 0x989680;"
+NEXT = r"(?=(?:(?!try_wait)[\s\S])*"
 FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "nobody waits for the sums": (WAITED, "setp.eq.u32 P1, 0, 0;", LATE),
+    "nobody waits for the sums": (rf"{WAITED}{NEXT}ld\.shared\.v4)", "setp.eq.u32 P1, 0, 0;", LATE),
+    "nobody waits for the room": (rf"{WAITED}{NEXT}st\.async)", "setp.eq.u32 P1, 0, 0;", LATE),
     "one part less is waited for": (r"(arrive\.expect_tx\.relaxed[^;]*), %r\d+;", r"\1, 8192;", LATE),
     "nobody hands the room back": (f"{HANDED};", "", ("deadlock",)),
     "it is handed back twice": (f"({HANDED});", r"\1, 2;", LATE),

@@ -9,12 +9,12 @@ from math import prod
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
-from scalec.lowering.common.control import WAIT, acquire, advance
+from scalec.lowering.common.control import WAIT, advance
 from scalec.lowering.common.parts import VECTOR, thread_of
 from scalec.lowering.common.state import COMMON, State
 
 _WAIT = WAIT.replace("try_wait.parity", "try_wait.parity.acquire.cluster")
-"""Sums come from other CTAs (PTX ISA 8.5: scopes)."""
+"""Sums come from other CTAs, and so does the room for them (PTX ISA 8.5: scopes)."""
 
 
 def _remote(s: State, address: ir.Value | int, part: ir.Value | int) -> ir.Value:
@@ -94,8 +94,8 @@ def sum_in_cluster(s: State, op: ir.OpView) -> None:
     at, part, c = Meeting.of(s, op), s.get(op.part), s.get(op.cursor)
     units, full, empty = prod(s.geometry.units), s.get(op.ring).full, s.get(op.ring).empty
 
-    def send() -> None:
-        acquire(s, op)
+    def send() -> None:  # a fresh barrier counts as complete, so that nobody waits before the first tile
+        b.asm(_WAIT, [], [empty, b.xor(c.phase.get(), 1)])
         at.send(op)
 
     def add() -> None:
