@@ -122,9 +122,9 @@ def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
         promote=promote,
         epilogue=schedule.epilogue or "direct",
     )
+    plan = plan.with_fields(scale_path=plan.scale_path or path_of_scales(problem, plan))
     if plan.epilogue == "bulk" and (plan.staged is None or plan.panels is None):
-        path = plan.scale_path or path_of_scales(problem, plan)
-        plan = staging(problem, plan.with_fields(scale_path=path))
+        plan = staging(problem, plan)
     reason = no_goes(problem, plan)
     if reason:
         return reason

@@ -10,7 +10,14 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.choose_consumers import no_pingpong
 from scalec.passes.choose_mma_n import mma_n_of, no_mma_n
 from scalec.passes.choose_parts import FEWEST_STAGES
-from scalec.passes.parts import FEWEST_BLOCKS, cluster_ctas, no_meeting, no_stream_k
+from scalec.passes.parts import (
+    FEWEST_BLOCKS,
+    cluster_ctas,
+    no_meeting,
+    no_stream_k,
+    no_unroll_of_parts,
+    part_blocks,
+)
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import WINDOW, part_rooms, units, warpgroups_of
 from scalec.passes.tiles import keeps_sides, misfit, no_swap
@@ -180,7 +187,8 @@ def _together(problem: Problem, along: tuple[int, int], schedule: Schedule) -> b
     bm, bn, bk = schedule.tile
     stage = bm * problem.lhs.shared_bytes(bk) + bn * problem.rhs.shared_bytes(bk)
     staged = 0 if problem.swapped else bm * problem.result.element.bytes(bn)
-    windows = 2 * 4 * WINDOW * (bn if problem.swapped else bm)
+    sides = ((problem.lhs, bm), (problem.rhs, bn))
+    windows = sum(2 * 4 * WINDOW * rows for x, rows in sides if any(scale.rows == 1 for scale in x.promoted))
     sums = 4 * prod(part_rooms(problem, schedule))
     return FEWEST_STAGES * stage + sums + staged + windows <= problem.target.shared_bytes
 
@@ -193,7 +201,16 @@ def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
     if problem.k.size is None:
         return [1]
     blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
-    return [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
+    able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
+    return [s for s in able if s == 1 or _in_step(problem, schedule.with_fields(split=s))]
+
+
+def _in_step(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the parts are of lengths that a decided `unroll` divides, and of one where `partials` needs it."""
+    fewest, most = part_blocks(problem, schedule)
+    if schedule.partials == 2 and fewest != most:
+        return False
+    return not no_unroll_of_parts(problem, schedule, schedule.unroll or 1)
 
 
 TURNS = 2048

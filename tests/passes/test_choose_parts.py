@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from scalec import compiler
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
+from scalec.passes.choose_parts import FEWEST_STAGES
 from scalec.passes.parts import cluster_ctas, no_meeting
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan, part_owners
@@ -87,3 +89,28 @@ def test_a_decision_that_does_not_fit_is_refused(decide: Callable[..., Schedule]
 def test_ctas_of_a_cluster() -> None:
     given = Schedule(cluster=(1, 2), split=3)
     assert [cluster_ctas(given.with_fields(parts=p)) for p in ("memory", "cluster")] == [2, 6]
+
+
+FP8, F32 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)"
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "sizes"),
+    [
+        (FP8, "partials=2", (64, 1280, 7168)),  # three parts would have 18 and 19 K blocks
+        ("D[m,n]:nvfp4 = A[m,k]@B[n,k]", "unroll=2", (8, 2112, 2048)),  # 10 and 11
+        (F32, "stages=6, warpgroups=2, swap=0, unroll=2", (16, 7168, 7168)),  # windows of both sides' scales
+        (FP8, "stages=10, split=3, mma_n=16", (200, 576, 16384)),
+    ],
+)
+def test_the_plan_taken_fits_what_is_decided(program: str, given: str, sizes: tuple[int, int, int]) -> None:
+    chosen, _ = compiler.decide(
+        f"{program} with {given}", "sm_90a", dict(zip("mnk", sizes, strict=True)), None, tuned=False
+    )
+    assert chosen.split
+
+
+def test_sums_have_room_beside_four_stages_and_windows_of_both_sides() -> None:
+    sizes = {"m": 33, "n": 4096, "k": 16384}
+    chosen, _ = compiler.decide(f"{F32} with warpgroups=3, swap=1", "sm_90a", sizes, None, tuned=False)
+    assert chosen.parts == "memory" or (chosen.stages or 0) >= FEWEST_STAGES
