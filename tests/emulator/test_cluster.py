@@ -82,6 +82,21 @@ def test_st_async_done_wrong(old, new, kinds):
     assert found <= kinds
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cta_waits_for_a_store_to_it_before_it_exits(seed):
+    """Found too where it happens to land before."""
+    one = REMOTE.replace("    st.async", "    @!%p1 st.async").replace("_, [%r2], 128;", "_, [%r2], 4;")
+    begin, rest = one.split("WAIT:\n")
+    wait, _ = rest.split("    add.u32 %r14")
+    end = "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n"
+    run_remote(f"{begin}WAIT:\n{wait}{end}", seed)
+    long = "    mov.u32 %r14, 2000;\nAGAIN:\n    sub.u32 %r14, %r14, 1;\n    setp.ne.u32 %p2, %r14, 0;\n"
+    long += "    @%p2 bra AGAIN;\n"
+    with pytest.raises(Finding, match="exits") as caught:
+        run_remote(begin + long + end, seed)
+    assert caught.value.kind in ("race", "in-flight")
+
+
 def test_the_last_use_must_be_known_before_the_exit():
     late = """
     .shared .align 8 .b64 bar;

@@ -18,6 +18,11 @@ _COMPLETES = ("shared::cluster", "mbarrier::complete_tx::bytes")
 _OPERATIONS = ("inc", "dec", "min", "max", "add", "and", "or", "xor")
 
 
+def note_landing(barrier: mbarrier.MBarrier) -> None:
+    """The barrier's CTA must have waited for the phase that a store completes on, even where it landed in time."""
+    barrier.cta.visitors[barrier.agent] = barrier.epochs_before + barrier.phase + 1
+
+
 @op("st.async", "red.async")
 def remote(instruction: Instruction, decoder: Decoder) -> Step:
     """st.async{.v2,.v4}.type [a], b, [mbarrier]; red.async.op.type [a], b, [mbarrier]."""
@@ -47,7 +52,7 @@ def remote(instruction: Instruction, decoder: Decoder) -> Step:
             if operation:
                 visit(warp, segment)
                 need_written(warp, segment, at)
-            else:  # over when it lands, as a copy is: the CTA may not exit before, its bytes being pending
+            else:  # over when it lands, which the CTA must know of before it exits, but not of who issued it
                 machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
                 machine.judge.note_pending(segment, at, number)
             machine.stats.bytes["registers -> shared (async)"] += size
@@ -58,6 +63,8 @@ def remote(instruction: Instruction, decoder: Decoder) -> Step:
                 segment.data[at] = data if operation is None else reduce(operation, element, segment.data[at], data)
                 segment.written[at] = True
                 machine.judge.note_write(segment, at, barrier.epoch, generic=True)
+                if operation is None:
+                    note_landing(barrier)
                 barrier.complete(size)
 
             machine.later(land)
