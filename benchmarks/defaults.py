@@ -34,7 +34,9 @@ def entries(path: Path) -> Iterator[Entry]:
     data = json.loads(path.read_text())
     source, target = data["expression"], "sm_90a"
     for m, n, k, rows in data["points"]:
-        (*names, _), timed = data["columns"][3], {tuple(fields): us for *fields, us in rows}
+        *names, _ = data["columns"][3]
+        older = {} if "parts" in names else {"parts": "memory"}
+        names, timed = [*names, *older], {(*fields, *older.values()): us for *fields, us in rows}
         chosen, _ = compiler.decide(source, target, {"m": m, "n": n, "k": k}, None, tuned=False)
         texts = chosen.texts()
         default = timed.get(tuple(texts[name] for name in names))
