@@ -9,10 +9,11 @@ import pytest
 from scalec import compiler
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
-from scalec.passes.choose_parts import FEWEST_STAGES
+from scalec.passes.choose_parts import FEWEST_STAGES, at_once
 from scalec.passes.parts import cluster_ctas, no_meeting
 from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan, part_owners
+from scalec.tuning.space import plans
 from tests.passes.scale_programs import text
 
 TILE = {"tile": (64, 64, 128), "cluster": (1, 1), "swap": 0}
@@ -33,6 +34,7 @@ TILE = {"tile": (64, 64, 128), "cluster": (1, 1), "swap": 0}
         (2048, {"split": 1}, "memory"),
         (512, {"split": 8, "tile": (64, 128, 128)}, "memory"),  # seven tiles of sums have 229 KB
         (512, {"split": 8, "tile": (128, 64, 128)}, "cluster"),  # and half as much where two CTAs finish halves
+        (512, {"split": 3, "tile": (256, 64, 128)}, "memory"),  # beside the sums is room for three stages
         (512, {"split": 2, "stages": 10}, "cluster"),
         (512, {"split": 2, "stages": 13}, "memory"),  # those that are decided leave no room
         (2048, {"split": 4, "parts": "memory"}, "memory"),
@@ -114,3 +116,14 @@ def test_sums_have_room_beside_four_stages_and_windows_of_both_sides() -> None:
     sizes = {"m": 33, "n": 4096, "k": 16384}
     chosen, _ = compiler.decide(f"{F32} with warpgroups=3, swap=1", "sm_90a", sizes, None, tuned=False)
     assert chosen.parts == "memory" or (chosen.stages or 0) >= FEWEST_STAGES
+
+
+def test_what_is_looked_at_runs_at_once(problem_of: Callable[[str], Problem]) -> None:
+    """Of 200 rows, some tiles are few enough for clusters of two parts and not for those of four."""
+    problem = problem_of(text(m=200, n=2112, k=7168))
+    seen = {0: problem, 1: problem.transposed()}
+    found = [p for p in plans(problem, Schedule(), 128, 128) if p.split and p.split > 1]
+    assert {p.parts for p in found} == {"memory", "cluster"}
+    together = [p for p in found if p.parts == "cluster"]
+    assert all(at_once(seen[p.swap or 0], p) and p.stream_k == 0 for p in together)
+    assert len(together) < len(found) / 2

@@ -195,3 +195,29 @@ def test_reasons_of_a_transposed_result():
 def test_a_refused_tile_is_told_without_the_whole_schedule():
     reason = explain("C[m,n] = A[m,k]:nvfp4@B[n,k]:nvfp4", "sm_120a", {"m": 4096, "n": 7168, "k": 2048}, {}).reasons
     assert "256x128x256 does not go (two stages do not fit into shared memory)" in reason["tile"]
+
+
+@pytest.mark.parametrize(("n", "waves"), [(2496, (1, 1)), (2560, (1, 2)), (2816, (1, 2)), (2880, (2, 2))])
+def test_parts_in_a_cluster_run_as_clusters_and_leave_l2_alone(n: int, waves: tuple[int, int]) -> None:
+    """39 clusters of three run at once, 132 CTAs of parts that meet in memory."""
+    sizes = {"m": 64, "n": n, "k": 7168}
+    problem = problem_of(FP8, **sizes)
+    given = plan("64x64x128", warpgroups="1", warps="4x1", split="3", promote="128")
+    memory, together = (Prediction.of(problem, given.with_fields(parts=p), sizes) for p in ("memory", "cluster"))
+    assert (memory.waves, together.waves) == waves
+    assert memory.l2_bytes - together.l2_bytes == 2 * 4 * 3 * (n // 64) * 64 * 64
+
+
+@pytest.mark.parametrize(
+    ("tile", "split", "reason"),
+    [
+        ("64x64x128", "3", "3 CTAs are a cluster, and the sums of parts go to the shared memory of the first"),
+        ("128x32x128", "2", "2 CTAs are a cluster, and the sums of parts go to the shared memory of the first two"),
+        ("64x64x128", "9", "the last CTA of a tile adds the sums of all; 9 parts make clusters of 9 CTAs, of"),
+        ("64x64x128", "1", ""),
+    ],
+)
+def test_where_parts_meet_is_explained(tile: str, split: str, reason: str) -> None:
+    given = {"tile": tile, "split": split, "cluster": "1x1"}
+    found = explain(FP8, "sm_90a", {"m": 64, "n": 1024, "k": 7168}, given).reasons.get("parts", "")
+    assert found == reason or (split == "9" and found.startswith(reason))
