@@ -8,6 +8,7 @@ from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.parts import no_meeting, no_stream_k
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
@@ -236,9 +237,12 @@ def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
 
 
 def _none_fits(problem: Problem, schedule: Schedule, refused: dict[str, list[str]]) -> ScheduleError:
+    got = "; ".join(f"{_some(tiles)}: {reason}" for reason, tiles in refused.items())
+    if not got and schedule.parts == "cluster":
+        got = f"parts=cluster: {no_meeting(problem, schedule) or no_stream_k(problem, schedule)}"
     return ScheduleError(
         f"no tile fits {problem.target.name}" + (f" with {schedule}" if schedule.decided() else ""),
-        got="; ".join(f"{_some(tiles)}: {reason}" for reason, tiles in refused.items()),
+        got=got,
         expected="a tile for which none of these holds",
         fix="decide tile too, or leave more to the compiler",
     )

@@ -181,6 +181,8 @@ def _together(problem: Problem, along: tuple[int, int], schedule: Schedule) -> b
     leave room for some stages."""
     if schedule.parts == "memory" or schedule.stream_k or no_meeting(problem, schedule):
         return False
+    if schedule.parts == "cluster":  # decided: any that fits
+        return True
     if not _one_wave(problem, along, schedule.with_fields(parts="cluster")):
         return False
     assert schedule.tile is not None

@@ -127,3 +127,29 @@ def test_what_is_looked_at_runs_at_once(problem_of: Callable[[str], Problem]) ->
     together = [p for p in found if p.parts == "cluster"]
     assert all(at_once(seen[p.swap or 0], p) and p.stream_k == 0 for p in together)
     assert len(together) < len(found) / 2
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes", "split"),
+    [("split=3", {}, 3), ("split=8", {"m": 64}, 8), ("cluster=1x2", {"m": 64}, None)],
+)
+def test_decided_for_clusters_that_do_not_all_run_at_once(given: str, sizes: dict[str, int], split: int | None) -> None:
+    dims = {**sizes, "n": 2112, "k": 7168}
+    chosen, _ = compiler.decide(f"{FP8} with parts=cluster, {given}", "sm_90a", dims, None, tuned=False)
+    assert chosen.parts == "cluster"
+    assert chosen.split == split if split else (chosen.split or 1) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes", "reason"),
+    [
+        ("split=9", {"k": 7168}, "9 parts make clusters of 9 CTAs, of at most 8 on sm_90a"),
+        ("split=2, scheduler=dynamic", {"k": 7168}, "scheduler=dynamic"),
+        ("split=1", {"k": 7168}, "split = 1: there are no parts"),
+        ("split=2, stream_k=1", {"k": 7168}, "split = 2 cuts every tile already"),
+        ("order=n", {"k": 512}, "split = 1: there are no parts"),
+    ],
+)
+def test_a_refusal_says_why(given: str, sizes: dict[str, int], reason: str) -> None:
+    with pytest.raises(ScheduleError, match=f"got: .*{reason}"):
+        compiler.decide(f"{FP8} with parts=cluster, {given}", "sm_90a", {"n": 2112, **sizes}, None, tuned=False)
