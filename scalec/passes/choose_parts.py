@@ -5,8 +5,8 @@ from __future__ import annotations
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
-from scalec.passes.parts import cluster_ctas, no_meeting
-from scalec.passes.problem import ASSUMED, Problem
+from scalec.passes.parts import at_once, no_meeting
+from scalec.passes.problem import Problem
 from scalec.passes.resources import SharedPlan
 from scalec.targets import Target
 
@@ -31,18 +31,9 @@ class ChooseParts:
 
 
 def meeting(problem: Problem, schedule: Schedule) -> str:
-    """ "memory" or "cluster"."""
+    """Where they meet, of a schedule that has not decided it."""
     together = schedule.with_fields(parts="cluster", stages=schedule.stages or FEWEST_STAGES)
     if no_meeting(problem, schedule) or not at_once(problem, together):
         return "memory"
     fits = SharedPlan.of(problem, together).total <= problem.target.shared_bytes
     return "cluster" if fits else "memory"
-
-
-def at_once(problem: Problem, schedule: Schedule) -> bool:
-    """Whether the clusters of all tiles run at once."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
-    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    (m, n) = (-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
-    return m * n <= problem.target.at_once(cluster_ctas(schedule))

@@ -157,15 +157,16 @@ class Frame:
 
     @property
     def ctas(self) -> int:
-        """CTAs of a cluster."""
+        """CTAs of a cluster that share copies."""
         return math.prod(self.schedule.cluster)
 
     @property
     def ends_together(self) -> bool:
         """Whether all threads of the cluster meet before they exit: where tensor memory is given back then, or answers
-        of the scheduler may come. Else only barriers of empty stages are arrived at from other CTAs, and a CTA's
-        producer waits for these: 0.96 to 0.99 of the time at few rows, as nobody waits for all that is under way
-        (H200, 2026-11-22). A CTA alone meets too: 0.99 of the time at one row, same run, for no reason known."""
+        of the scheduler may come. Else only barriers of empty stages, and of room for sums of parts, are arrived at
+        from other CTAs, and a CTA's producer, or who sends sums next, waits for these: 0.96 to 0.99 of the time at few
+        rows, as nobody waits for all that is under way (H200, 2026-11-22). A CTA alone meets too: 0.99 of the time at
+        one row, same run, for no reason known."""
         alone = self.ctas == 1 and self.schedule.parts != "cluster"
         return alone or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic"
 

@@ -47,6 +47,16 @@ def cluster_ctas(schedule: Schedule) -> int:
     return prod(schedule.cluster or (1, 1)) * together
 
 
+def at_once(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the clusters of all tiles, or of their parts, run at once; tile and cluster are decided."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
+    clusters = prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
+    alone = 1 if schedule.parts == "cluster" else schedule.split or 1
+    return clusters * alone <= problem.target.at_once(cluster_ctas(schedule))
+
+
 def no_meeting(problem: Problem, schedule: Schedule) -> str:
     """Why the parts of K cannot meet in a cluster, "" where they can; room in shared memory apart."""
     target, split = problem.target, schedule.split or 1
@@ -58,7 +68,7 @@ def no_meeting(problem: Problem, schedule: Schedule) -> str:
     if ctas > target.max_cluster:
         return f"{split} parts make clusters of {ctas} CTAs, of at most {target.max_cluster} on {target.name}"
     if schedule.scheduler == "dynamic":
-        return "scheduler=dynamic: a CTA reads sums of the others, which may have gone on to another tile's"
+        return "scheduler=dynamic: whether another tile follows, and somebody must be told of room, shows too late"
     return ""
 
 

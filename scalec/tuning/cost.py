@@ -147,7 +147,8 @@ the 170 shapes of up to 64 rows of 2026-11-22-h200-schedules-fp8-few.json (86 of
 and -fp8-parts-suite, which alone have parts of K that meet in a cluster (91 of 100, 2.1 %). By hand: `sent`, by these,
 and `lone`, by all; of the first, 0.98 of 128x256, where the fit had 1.00 and the choice at K = 512 was another; of
 BF16, empty, stream, lone and spread, which the first had (3, and 5 as transposed tiles were faster wherever both were
-timed), and sent, as of the second, of which no parts were timed in a cluster. Rows have no more: few were timed."""
+timed). The second and BF16 have the first's `sent`, as their parts were not timed in a cluster; of few rows the second
+knows nothing else, as few were timed."""
 
 
 def kind_of(problem: Problem, promote: int) -> tuple[str, str]:

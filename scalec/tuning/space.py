@@ -12,7 +12,7 @@ from scalec.passes.choose_mma_n import mma_n_of, no_mma_n
 from scalec.passes.choose_parts import FEWEST_STAGES
 from scalec.passes.parts import (
     FEWEST_BLOCKS,
-    cluster_ctas,
+    at_once,
     no_meeting,
     no_stream_k,
     no_unroll_of_parts,
@@ -102,12 +102,12 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
                 whole = _by_goes(seen, given.with_fields(**tried))
                 for split in _splits(seen, whole, prod(along)):
                     parted = whole.with_fields(split=split)
-                    if _together(seen, along, parted):
+                    if _together(seen, parted):
                         yield parted.with_fields(parts="cluster", stream_k=0)
                     parted = parted.with_fields(parts=given.parts or ("memory" if split > 1 else None))
                     if parted.parts == "cluster":
                         continue
-                    if not given.cluster and cluster in LARGER and not _one_wave(seen, along, parted):
+                    if not given.cluster and cluster in LARGER and not at_once(seen, parted):
                         continue
                     for stream_k in _streams(seen, parted):
                         plan = parted.with_fields(stream_k=stream_k)
@@ -168,22 +168,14 @@ def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
     return any(size <= e < extent for e in extents)
 
 
-def _one_wave(problem: Problem, along: tuple[int, int], schedule: Schedule) -> bool:
-    """Whether all clusters run at once."""
-    assert schedule.cluster is not None
-    clusters = prod(-(-tiles // c) for tiles, c in zip(along, schedule.cluster, strict=True))
-    alone = 1 if schedule.parts == "cluster" else schedule.split or 1
-    return clusters * alone <= problem.target.at_once(cluster_ctas(schedule))
-
-
-def _together(problem: Problem, along: tuple[int, int], schedule: Schedule) -> bool:
+def _together(problem: Problem, schedule: Schedule) -> bool:
     """Whether it is worth looking at parts of K that meet in a cluster: where all clusters run at once, and their sums
     leave room for some stages."""
     if schedule.parts == "memory" or schedule.stream_k or no_meeting(problem, schedule):
         return False
     if schedule.parts == "cluster":  # decided: any that fits
         return True
-    if not _one_wave(problem, along, schedule.with_fields(parts="cluster")):
+    if not at_once(problem, schedule.with_fields(parts="cluster")):
         return False
     assert schedule.tile is not None
     bm, bn, bk = schedule.tile
