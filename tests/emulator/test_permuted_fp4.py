@@ -88,10 +88,12 @@ def test_ties_and_their_neighbours(permute: int) -> None:
 FAULTS = [
     ("the other lane's largest", r"(shfl\.sync\.bfly\.b32 %r\d+, %r\d+,) 1,", r"\1 2,"),
     ("the other lane's scales", r"(shfl\.sync\.bfly\.b32 %r\d+, %r\d+,) 2,", r"\1 1,"),
-    ("signs of the neighbour", r"(shf\.l\.wrap\.b32 %r\d+, %r\d+, %r\d+,) 4;", r"\1 3;"),
-    ("codes further apart", r"(mad\.lo\.u32 %r\d+, %r\d+,) 16,", r"\1 32,"),
-    ("a spacing of 1 below 2", r"0f4A800000;", r"0f4B000000;"),
-    ("the largest number", r"(min\.u32 \t%r\d+, %r\d+,) 7;", r"\1 6;"),
+    ("a sign dropped", r"(and\.b32 \t%r\d+, %r\d+,) -2004318072;", r"\1 -2004318200;"),
+    ("neighbours exchanged", r"(cvt\.pack\S+ %r\d+,) (%r\d+), (%r\d+),", r"\1 \3, \2,"),
+    ("codes and signs wrap", r"cvt\.pack\.sat\.s4", "cvt.pack.sat.u4"),
+    ("a spacing of 1 below 2", r"0f00000002;", r"0f00000001;"),
+    ("a spacing of 1 above 4", r"0f4B7FFFFC;", r"0f4B000000;"),
+    ("a code too many above 2", r"(add\.s32 \t%r\d+, %r\d+,) -1266679802;", r"\1 -1266679801;"),
     ("the reciprocal's correction", r"(fma\.rn\.f32 \t%r\d+, %r\d+, (%r\d+)), \2;", r"\1, 0f00000000;"),
 ]  # fmt: skip
 

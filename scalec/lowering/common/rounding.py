@@ -1,7 +1,8 @@
-"""Rounding of f32 to the types of results, to nearest even; types of 8 bits and less saturate (PTX ISA 9.7.9.22)."""
+"""Rounding of f32 to the types of results, to nearest even; types of 8 bits and less saturate (PTX ISA 9.7.9.21)."""
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 
 from scalec.formats import element_spelled
@@ -18,10 +19,9 @@ _PAIRS = {
     "f4E2M1FN": ("{\n.reg .b8 P;\ncvt.rn.satfinite.e2m1x2.f32 P, $1, $2;\nmov.b16 $0, {P, 0};\n}", "i16"),
 }
 _ONE = {"bf16": "cvt.rn.bf16.f32 $0, $1;", "f16": "cvt.rn.f16.f32 $0, $1;"}
-# without such an instruction: bits of the mantissa, exponents of the smallest and of the largest normal number, and the
-# code of the largest number
-_GRIDS = {"f4E2M1FN": (1, 0, 2, 7)}
-_MANTISSA, _BIAS = 23, 127
+# types of 4 bits without such an instruction: bits of the mantissa, exponents of the smallest and largest normal number
+_GRIDS = {"f4E2M1FN": (1, 0, 2)}
+_DIGITS, _BIAS, _LEAST = 24, 127, -149  # of f32: significant bits, bias, and the exponent of the smallest subnormal
 
 
 def bits_of(element: str) -> int:
@@ -64,33 +64,44 @@ def one(s: State, element: str, value: ir.Value) -> ir.Value:
 
 
 def _packed(b: Builder, element: str, values: list[ir.Value]) -> ir.Value:
-    """Values as adjacent elements in the lower bits of an i32, in integers and additions of f32.
+    """Values as adjacent elements of 4 bits in the lower bits of an i32, in additions and products of f32 and integers.
 
-    A multiply-add shifts a code in; signs are shifted in as the upper bits of values, of which the others are masked.
+    An even number of values. cvt.pack.sat.s4 (PTX ISA 9.7.9.22) brings two codes to 4 bits of their own and shifts
+    earlier ones up; codes above the largest number's, which has all lower bits, become it. Of a value's own bits it
+    leaves the sign in the upper bit: those of a negative number are the least integer, those of others are 0 or more.
     """
-    bits, (*others, last) = bits_of(element), values
-    codes, signs = _magnitude(b, element, last), b.shr(b.op("llvm.bitcast", [b.i32], [last]), 32 - bits)
-    for x in reversed(others):
-        codes = b.pure(f"mad.lo.u32 $0, $1, {1 << bits}, $2;", b.i32, codes, _magnitude(b, element, x))
-        signs = b.pure(f"shf.l.wrap.b32 $0, $1, $2, {bits};", b.i32, b.op("llvm.bitcast", [b.i32], [x]), signs)
-    upper = sum(1 << bits * (i + 1) - 1 for i in range(len(values)))
-    return b.or_(codes, b.and_(signs, upper))
+    codes, signs = b.constant(0), b.constant(0)
+    for low, high in zip(values[-2::-2], values[::-2], strict=True):
+        codes = _shifted_in(b, codes, _magnitude(b, element, low), _magnitude(b, element, high))
+        signs = _shifted_in(b, signs, _bits(b, low), _bits(b, high))
+    return b.or_(codes, b.and_(signs, sum(8 << 4 * i for i in range(len(values)))))
+
+
+def _bits(b: Builder, x: ir.Value) -> ir.Value:
+    return b.op("llvm.bitcast", [b.i32], [x])
+
+
+def _shifted_in(b: Builder, words: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Two i32 as integers of 4 bits, which saturate, below those that are there."""
+    return b.pure("cvt.pack.sat.s4.s32.b32 $0, $1, $2, $3;", b.i32, high, low, words)
 
 
 def _magnitude(b: Builder, element: str, x: ir.Value) -> ir.Value:
-    """The code of |x|, i32.
+    """The code of |x|, i32; one above the largest number's where |x| is beyond it, or NaN (PTX ISA 9.7.9.21).
 
-    Added to a power of two whose unit in the last place is the spacing of the element's numbers of an exponent, |x| is
-    rounded to a multiple of that, and the sum's bits count the multiples. Codes count the numbers from 0 on: multiples
-    of the spacing, and as many for each exponent below. The exponent that |x| has gives the least code of all: below
-    its numbers a narrower spacing would count fewer, above them a wider one. NaN becomes the largest number
-    (PTX ISA 9.7.9.22).
+    Codes count the numbers from 0 on. Made a multiple of the smallest subnormal f32 by a product, |x| is rounded to a
+    multiple of the element's own smallest number, and its bits are the code, up to the end of its least exponent. An
+    addition does the same with the sum's unit in the last place, and where the sum comes to a power of two that unit
+    doubles, as the element's numbers lie twice as far apart in the next exponent: it counts for two exponents. The
+    exponent that |x| has gives the least code of all: below its numbers a narrower spacing would count fewer, above
+    them a wider one.
     """
-    mantissa, least, most, largest = _GRIDS[element]
+    mantissa, least, most = _GRIDS[element]
     magnitude = b.pure("abs.f32 $0, $1;", b.f32, x)
-    units = [(_BIAS + exponent + _MANTISSA - mantissa) << _MANTISSA for exponent in range(least, most + 1)]
-    counts = []
-    for above, unit in enumerate(units):
-        total = b.fadd(magnitude, b.op("llvm.bitcast", [b.f32], [b.constant(unit)]))
-        counts.append(b.add(b.op("llvm.bitcast", [b.i32], [total]), (above << mantissa) + units[0] - unit))
-    return b.min(b.sub(reduce(b.min, counts), units[0]), largest)
+    subnormal = b.constant(math.ldexp(1.0, _LEAST + mantissa - least))
+    counts = [_bits(b, b.fmul(magnitude, subnormal))]
+    for exponent in range(least + 1, most + 1, 2):
+        doubled = exponent + _DIGITS - mantissa  # the exponent of the sum, where |x| has the next exponent
+        total = b.fadd(magnitude, b.constant(math.ldexp(1.0, doubled) - math.ldexp(1.0, exponent + 1)))
+        counts.append(b.add(_bits(b, total), (exponent - least + 2 << mantissa) - (doubled + _BIAS << _DIGITS - 1)))
+    return reduce(b.min, counts)
