@@ -18,6 +18,7 @@ from scalec.sizes import fixed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from scalec.reference import Results
     from scalec.runtime.array import DeviceArray
     from scalec.runtime.kernel import Kernel
 
@@ -87,19 +88,19 @@ def run_program(request: Request, seed: int) -> None:
     else:
         with progress_bar(device, spec.entry):
             kernel(*arguments, out=out)
-    checks = [check(r.name, values_of(r, o), expected[r.name]) for r, o in zip(spec.results, outputs, strict=True)]
+    checks = compare({r.name: values_of(r, o) for r, o in zip(spec.results, outputs, strict=True)}, expected)
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
     report(spec, dims, checks, seconds, moved_bytes(spec, arguments, outputs))
     wrong = [c for c in checks if not c.ok]
     if wrong:
         raise ScalecError(
             f"wrong result: {', '.join(c.name for c in wrong)}",
-            got=", ".join(f"diff {c.diff:.2e}" for c in wrong),
-            expected=f"at most {wrong[0].limit:.0e}",
+            got=", ".join(f"diff {c.diff:.2e} and max error {c.max_error:.2e}" for c in wrong),
+            expected=f"at most {wrong[0].limit:.0e} and {wrong[0].error_limit:.0e}",
         )
 
 
-def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Results]:
     """(arguments, results) by name: data that shows a wrong scale index, and what the reference makes of it."""
     from scalec import reference
     from scalec.ir import context as contexts
@@ -186,14 +187,38 @@ def values_of(t: TensorSpec, made: DeviceArray) -> NDArray[Any]:
     return decode(made.numpy(), t.dtype) if ELEMENT_TYPES[t.dtype].bits < 8 else made.numpy()
 
 
-def check(name: str, got: NDArray[Any], expected: NDArray[Any]) -> Checked:
-    """Compares a result with its reference; what its own type rounds away is allowed for."""
+def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]:
+    """Each result beside its reference; quantised ones as what they stand for, their scales one a block.
+
+    A sum that is rounded differently may take a block's largest magnitude across a power of two, to another scale, and
+    all its values with it.
+    """
+    import numpy as np
+
+    from scalec.reference import decode
+    from scalec.reference.packing import from_layout
+    from scalec.reference.quantize import block_shape, expand_scales, scale_shape, spread
+
+    checks = {}
+    for name, (scales, g) in expected.scales.items():
+        values, wanted = got[name], expected[name]
+        block = block_shape(g, values.shape)
+        whole = values.astype(np.float64) * expand_scales(got[scales], g, values.shape)
+        checks[name] = check(name, whole, wanted * spread(expected[scales], block, wanted.shape), values.dtype)
+        each = got[scales] if g.layout == "packed" else decode(got[scales], g.type)
+        each = from_layout(each, g.layout, scale_shape(block, values.shape), g.type)
+        checks[scales] = check(scales, each, expected[scales])
+    return [checks.get(name) or check(name, values, expected[name]) for name, values in got.items()]
+
+
+def check(name: str, got: NDArray[Any], expected: NDArray[Any], dtype: Any = None) -> Checked:
+    """Compares a result with its reference; what its own type (or `dtype`) rounds away is allowed for."""
     import ml_dtypes
 
     from scalec import reference
 
     try:
-        eps = float(ml_dtypes.finfo(got.dtype).eps)
+        eps = float(ml_dtypes.finfo(got.dtype if dtype is None else dtype).eps)
     except ValueError:  # an integer type
         eps = 0.0
     # rounding to nearest is off by eps/4 to eps/2 of a value at most; twice the mean square of eps/2

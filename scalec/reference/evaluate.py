@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalec.errors import ScalecError
+from scalec.formats import Granularity
 from scalec.ir import context as ir_context
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of
@@ -42,11 +43,13 @@ class Results(dict[str, Array]):
 
     Attributes:
         written: for each result, which of its elements the program writes.
+        scales: for each quantised result, the name of its scales' result and their granularity.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.written: dict[str, Array] = {}
+        self.scales: dict[str, tuple[str, Granularity]] = {}
 
 
 def run(
@@ -109,6 +112,7 @@ class _Run:
         self.values: dict[Any, Any] = {}
         for argument, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
             self.values[argument] = Tensor(a, name=s.name)
+        self.quantized: list[tuple[Any, Any, Granularity]] = []  # values, their scales
         # extents that only a result buffer or a result's scale.shape tells (scattered results)
         self.result_shapes: dict[Any, tuple[int | None, ...]] = {}
         returned = self.block.operations[len(self.block.operations) - 1].operation.operands
@@ -125,8 +129,10 @@ class _Run:
         for op in self.block.operations:
             name = op.operation.name
             if name == "func.return":
+                names = {value: s.name for value, s in zip(op.operation.operands, self.outputs, strict=True)}
                 for value, s in zip(op.operation.operands, self.outputs, strict=True):
                     out[s.name], out.written[s.name] = self._store(self.values[value], s)
+                out.scales = {names[v]: (names[of], g) for v, of, g in self.quantized if v in names and of in names}
             elif name == "arith.constant":
                 self.values[op.operation.results[0]] = Tensor(np.asarray(constant(op)), name="a constant")
             elif name in _OPS:
@@ -341,6 +347,7 @@ def _quantize(run: _Run, op: ir.OpView) -> None:
     x, written = source.dense(), source.written
     if written is not None:
         x = np.where(written, x, 0.0)
+    run.quantized.append((op.values, op.scales, g))
     q = quantize(x, element_name(op.values.type.element_type), [g])
     block = block_shape(g, x.shape)
     scale_written = None if written is None else block_amax(written.astype(np.float64), block) > 0

@@ -48,6 +48,11 @@ def test_version(invoke):
     assert invoke("--version").stdout == f"scalec {__version__}\n"
 
 
+def test_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "scalec", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"scalec {__version__}\n")
+
+
 def test_no_arguments_is_misuse(invoke):
     assert invoke().exit_code == 2
 

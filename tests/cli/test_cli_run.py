@@ -14,6 +14,8 @@ import pytest
 from scalec.abi import Extent, TensorSpec
 from scalec.commands import run
 from scalec.errors import DeviceError
+from scalec.formats import Granularity
+from scalec.reference import Results, quantize, to_layout
 from scalec.runtime import devices
 from tests.cli.cli_programs import FP8
 
@@ -227,3 +229,28 @@ def test_what_a_type_rounds_away_is_allowed():
     for kind in (np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn):
         assert run.check("C", exact.astype(kind), exact).ok
     assert not run.check("C", (exact * 1.05).astype(ml_dtypes.bfloat16), exact).ok
+
+
+LAYOUTS = [("row", "f32"), ("col", "f32"), ("row", "ue8m0"), ("packed", "ue8m0"), ("blocked", "ue8m0")]
+
+
+@pytest.mark.parametrize(("layout", "kind"), LAYOUTS)
+def test_a_quantised_result_is_what_it_stands_for(layout: str, kind: str):
+    """Scales in any layout; one twice as large is right where its values are half as large, and only there."""
+    g = Granularity((1, 32), kind, layout)
+    found = quantize(np.random.default_rng(0).standard_normal((40, 96)), "e4m3", [g])
+    expected = Results()
+    expected.update(D=found.exact, D_scale=found.scales[0].astype(np.float64))
+    expected.scales["D"] = ("D_scale", g)
+
+    def checked(values: np.ndarray, scales: np.ndarray) -> list[bool]:
+        return [c.ok for c in run.compare({"D": values, "D_scale": to_layout(scales, layout)}, expected)]
+
+    assert checked(found.values, found.scales[0]) == [True, True]
+    doubled, halved = found.scales[0].astype(np.float64), found.values.astype(np.float32)
+    doubled[3, 1] *= 2
+    halved[3, 32:64] /= 2
+    scales = doubled.astype(found.scales[0].dtype)
+    assert checked(halved.astype(found.values.dtype), scales)[0]
+    assert not checked(found.values, scales)[0]
+    assert not checked(found.values, found.scales[0][::-1])[0]

@@ -173,6 +173,7 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
                 complete[lane] = (barrier.phase & 1) != parity
             else:
                 complete[lane] = barrier.phase > int(wanted[lane]) >> _PHASE_SHIFT
+            barrier.waited |= bool(complete[lane])
             if not complete[lane]:
                 late = barrier
             elif not relaxed:

@@ -31,6 +31,7 @@ class MBarrier:
         agent: place in the order; its clock is the number of completed phases, and `epochs_before` those of an object
             that was initialised at this place earlier.
         visible: whether the initialisation was fenced for other CTAs.
+        waited: whether anybody has waited for the last phase that completed.
         arrivals: who arrived in the current phase, for messages.
     """
 
@@ -42,7 +43,7 @@ class MBarrier:
         self.gathering, self.done = View(order.capacity), View(order.capacity)
         self.initialised = warp.agent.epoch
         self.by = warp
-        self.visible = False
+        self.visible, self.waited = False, True
         self.arrivals: list[str] = []
         self.condition = Condition(self.describe)
 
@@ -95,7 +96,14 @@ class MBarrier:
     def advance(self) -> None:
         if self.pending or self.tx:
             return
+        if not self.waited:  # no rule of the ISA; compute-sanitizer's synccheck has it, as "missing wait"
+            raise Finding(
+                "barrier",
+                f"{self.name}: phase {self.phase} completes, and nobody has waited for phase {self.phase - 1}",
+                expected="a wait between two phases, without which the first one orders nothing",
+            )
         self.phase += 1
+        self.waited = False
         self.done.join(self.gathering)
         self.done.seen[self.agent] = self.epochs_before + self.phase
         self.gathering = View(self.cta.cluster.order.capacity)
