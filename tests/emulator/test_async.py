@@ -114,6 +114,25 @@ def test_a_wait_that_is_not_repeated_is_found_by_some_seed():
     assert set(kinds) <= {"in-flight", "race", "uninitialised"}
 
 
+ARRIVES = "    mbarrier.arrive.shared.b64 _, [%r2];\n"
+WAITS = """WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+    @!%p2 bra WAIT;
+"""
+
+
+@pytest.mark.parametrize("between", [WAITS, ""], ids=["waits", "does not"])
+def test_a_phase_completes_that_somebody_waited_for_the_one_before(between: str):
+    begin = "    .shared .align 8 .b64 bar;\n    mov.b32 %r2, bar;\n    mbarrier.init.shared.b64 [%r2], 1;\n"
+    body = module(f"{begin}{ARRIVES}{between}{ARRIVES}")
+    if between:
+        run_ptx(body, [Out(8), Out(8)], block=(1, 1, 1))
+        return
+    with pytest.raises(Finding, match="nobody has waited for phase 0") as found:
+        run_ptx(body, [Out(8), Out(8)], block=(1, 1, 1))
+    assert found.value.kind == "barrier"
+
+
 def test_a_deadlock_names_every_waiting_warp():
     broken = PIPELINE.replace("mbarrier.init.shared.b64 [%r2], 1", "mbarrier.init.shared.b64 [%r2], 2")
     with pytest.raises(Finding) as caught:
