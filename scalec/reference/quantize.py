@@ -45,6 +45,7 @@ INTEGERS = ("i8", "i32")
 
 # Exponent of the largest normal number of a type: OCP MX 1.0, emax_elem of section 6.3.
 EMAX = {"e4m3": 8, "e5m2": 15, "e3m2": 4, "e2m3": 2, "e2m1": 2, "i8": 6, "f16": 15, "bf16": 127, "tf32": 127}
+_WIDE = ("f32", "ue8m0")  # scales with the exponents of f32
 SMALLEST = 2.0**-126  # of f32 scales: their reciprocals are finite
 E8M0_BIAS, E8M0_MAX = 127, 127  # ue8m0 stands for 2^(code - 127), code 255 for NaN (OCP MX 1.0, section 5.4.1)
 
@@ -217,7 +218,8 @@ def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding
 
     One level: scale = amax(block) / max(element), rounded to the scale's type (ue8m0: `e8m0_scale`), and
     value = x / scale (`_divided`). Two levels (NVFP4): the outer scale is amax(tensor) / (max(element) * max(inner
-    scale)), so that the inner scales amax(block) / max(element) / outer fill their type's range.
+    scale)), so that the inner scales amax(block) / max(element) / outer fill their type's range; where that has the
+    exponents of f32, amax(tensor) / max(element), so that the largest inner scale is about 1.
 
     Args:
         x: the tensor, any shape and any float or integer dtype.
@@ -233,7 +235,7 @@ def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding
     found: list[F64] = []
     total: Any = 1.0
     for i in range(len(levels) - 1, -1, -1):
-        inner = ELEMENT_TYPES[levels[0].type].max if i == 1 else 1.0
+        inner = ELEMENT_TYPES[levels[0].type].max if i == 1 and levels[0].type not in _WIDE else 1.0
         amax = block_amax(v / total if i < len(levels) - 1 else v, blocks[i])
         found.insert(0, _level_scale(amax, largest * inner, element, levels[i], rounding))
         total = total * spread(found[0], blocks[i], v.shape)
