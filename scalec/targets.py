@@ -179,7 +179,7 @@ class Target:
         launch_control: whether a running cluster can take over one that has not begun (clusterlaunchcontrol, PTX ISA
             9.7.13.18: sm_100 and later; .multicast::cluster::all, which clusters need: sm_100a and sm_120a).
         setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
-        converts: element types of 8 bits and less that an instruction rounds f32 to (PTX ISA 9.7.9.22, cvt).
+        converts: element types of 8 bits and less that an instruction rounds f32 to (PTX ISA 9.7.9.21, cvt).
     """
 
     name: str

@@ -188,11 +188,13 @@ def values_of(t: TensorSpec, made: DeviceArray) -> NDArray[Any]:
 
 
 def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]:
-    """Each result beside its reference; quantised ones as what they stand for, their scales one a block.
+    """Each result beside its reference; the scales of a quantised one, one a block, beside its own.
 
-    A sum that is rounded differently may take a block's largest magnitude across a power of two, to another scale, and
-    all its values with it.
+    Quantised values count what they stand for in units of the reference's scale: blocks of small scale as much as
+    others, and right where a sum that is rounded differently took a block's largest magnitude across a power of two, to
+    another scale, and all its values with it. The reference's are not rounded, but saturate at the largest number.
     """
+    import ml_dtypes
     import numpy as np
 
     from scalec.reference import decode
@@ -201,10 +203,12 @@ def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]
 
     checks = {}
     for name, (scales, g) in expected.scales.items():
-        values, wanted = got[name], expected[name]
+        values, largest = got[name], float(ml_dtypes.finfo(got[name].dtype).max)
         block = block_shape(g, values.shape)
-        whole = values.astype(np.float64) * expand_scales(got[scales], g, values.shape)
-        checks[name] = check(name, whole, wanted * spread(expected[scales], block, wanted.shape), values.dtype)
+        counted = values.astype(np.float64) * expand_scales(got[scales], g, values.shape)
+        unit = np.broadcast_to(spread(expected[scales], block, values.shape), values.shape)
+        np.divide(counted, unit, out=counted, where=unit != 0)
+        checks[name] = check(name, counted, np.clip(expected[name], -largest, largest), values.dtype)
         each = got[scales] if g.layout == "packed" else decode(got[scales], g.type)
         each = from_layout(each, g.layout, scale_shape(block, values.shape), g.type)
         checks[scales] = check(scales, each, expected[scales])

@@ -206,11 +206,12 @@ def _divided(x: F64, scales: F64) -> F64:
     """What values are rounded from: x and the scale's reciprocal, each in f32, and their product, in f32.
 
     So quantisers compute it, once a block and once an element; with ue8m0 it is x / scale exactly. The reciprocal of a
-    scale that rounded to 0 (ue4m3) is 0: the block's values are zeros.
+    scale that rounded to 0 (ue4m3) is 0: the block's values are zeros. So are zeros of which the reciprocal is infinite
+    (two levels, a block of zeros with the least ue8m0).
     """
     with np.errstate(all="ignore"):
         reciprocal = np.where(scales == 0, 0.0, 1 / scales).astype(np.float32)
-        return (x.astype(np.float32) * reciprocal).astype(np.float64)
+        return np.where(x == 0, x, x.astype(np.float32) * reciprocal).astype(np.float64)
 
 
 def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding: str = "floor") -> Quantized:

@@ -231,26 +231,51 @@ def test_what_a_type_rounds_away_is_allowed():
     assert not run.check("C", (exact * 1.05).astype(ml_dtypes.bfloat16), exact).ok
 
 
-LAYOUTS = [("row", "f32"), ("col", "f32"), ("row", "ue8m0"), ("packed", "ue8m0"), ("blocked", "ue8m0")]
+QUANTISED = [  # element, layout and type of scales
+    ("e4m3", "row", "f32"),
+    ("e4m3", "col", "f32"),
+    ("e5m2", "row", "ue8m0"),
+    ("e4m3", "packed", "ue8m0"),
+    ("e2m1", "blocked", "ue8m0"),
+    ("e2m1", "row", "ue4m3"),
+]
 
 
-@pytest.mark.parametrize(("layout", "kind"), LAYOUTS)
-def test_a_quantised_result_is_what_it_stands_for(layout: str, kind: str):
-    """Scales in any layout; one twice as large is right where its values are half as large, and only there."""
+@pytest.mark.parametrize(("element", "layout", "kind"), QUANTISED)
+def test_a_quantised_result_is_what_it_stands_for(element: str, layout: str, kind: str):
+    """Scales in any layout; one twice as large is right where its values are half as large, and only there. A block of
+    small scale counts as much as any."""
     g = Granularity((1, 32), kind, layout)
-    found = quantize(np.random.default_rng(0).standard_normal((40, 96)), "e4m3", [g])
+    source = np.random.default_rng(0).standard_normal((40, 96)) * np.exp2(np.arange(40) % 7)[:, None]
+    source[5, :32] = 0
+    found = quantize(source, element, [g])
     expected = Results()
     expected.update(D=found.exact, D_scale=found.scales[0].astype(np.float64))
     expected.scales["D"] = ("D_scale", g)
 
     def checked(values: np.ndarray, scales: np.ndarray) -> list[bool]:
-        return [c.ok for c in run.compare({"D": values, "D_scale": to_layout(scales, layout)}, expected)]
+        kinds = found.values.dtype, found.scales[0].dtype
+        arrays = {"D": values.astype(kinds[0]), "D_scale": to_layout(scales.astype(kinds[1]), layout)}
+        return [c.ok for c in run.compare(arrays, expected)]
 
-    assert checked(found.values, found.scales[0]) == [True, True]
-    doubled, halved = found.scales[0].astype(np.float64), found.values.astype(np.float32)
-    doubled[3, 1] *= 2
-    halved[3, 32:64] /= 2
-    scales = doubled.astype(found.scales[0].dtype)
-    assert checked(halved.astype(found.values.dtype), scales)[0]
-    assert not checked(found.values, scales)[0]
-    assert not checked(found.values, found.scales[0][::-1])[0]
+    values, scales = found.values.astype(np.float32), found.scales[0].astype(np.float64)
+    assert checked(values, scales) == [True, True]
+    doubled, halved, negated, zeroed = scales.copy(), values.copy(), values.copy(), values.copy()
+    doubled[7, 1] *= 2
+    halved[7, 32:64] /= 2
+    assert checked(halved, doubled)[0]
+    assert not checked(values, doubled)[0]
+    assert checked(values, scales[::-1]) == [False, False]
+    negated[7] *= -1  # of least scale
+    assert checked(negated, scales) == [False, True]
+    zeroed[7, :32] = 0
+    assert checked(zeroed, scales) == [False, True]
+
+
+@pytest.mark.parametrize("result", ["e4m3 scale(1x32:ue8m0@packed)", "e4m3 scale(1x32:ue8m0@blocked)", "nvfp4"])
+def test_quantised_results_on_the_emulator(invoke, monkeypatch, result: str):
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    program = f"D[m,n]:{result} = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128,128x128)"
+    found = invoke("run", program, "--dim", "m=33,n=200,k=128" if result == "nvfp4" else "m=33,n=96,k=128")
+    assert found.exit_code == 0, found.stderr
+    assert [line.split()[0] for line in found.stdout.splitlines()] == ["result", "D", "D_scale"]

@@ -156,11 +156,13 @@ def test_nvfp4_two_levels_worked_by_hand() -> None:
 def test_two_levels_of_the_exponents_of_f32_can_be_multiplied_in_f32(kind: str) -> None:
     """Scales of both operands, which a kernel multiplies before the scales of whole tensors."""
     x = np.random.default_rng(0).standard_normal((8, 256)) * np.exp2(np.arange(8))[:, None]
+    x[2], x[3, :128] = 0, 0
     q = quantize(x, "e4m3", [Granularity((1, 128), kind), Granularity((), tensor=True)])
     inner = q.scales[0].astype(np.float64)
     assert 0.5 <= inner.max() <= 1
     assert np.isfinite(inner.astype(np.float32) ** 2).all()
     assert abs(q.dequantized() - x).max() <= 2.0**-4 * abs(x).max()
+    assert not quantize(x / 2**9, "e4m3", q.levels).values.astype(float)[x == 0].any()
 
 
 def test_f32_scale_is_amax_over_max_and_one_for_zeros() -> None:

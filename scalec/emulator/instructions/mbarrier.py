@@ -170,10 +170,11 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
                 barrier = seen[address] = mbarrier.find(warp.cta.cluster, space, address, warp)
             if by_parity:
                 parity = int(wanted[lane]) & 1  # the ISA asks for 0 or 1; ptxas shifts out all other bits
-                complete[lane] = (barrier.phase & 1) != parity
+                complete[lane] = of_last = (barrier.phase & 1) != parity
             else:
-                complete[lane] = barrier.phase > int(wanted[lane]) >> _PHASE_SHIFT
-            barrier.waited |= bool(complete[lane])
+                phase = int(wanted[lane]) >> _PHASE_SHIFT
+                complete[lane], of_last = barrier.phase > phase, barrier.phase == phase + 1
+            barrier.waited |= of_last
             if not complete[lane]:
                 late = barrier
             elif not relaxed:

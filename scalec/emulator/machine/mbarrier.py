@@ -96,7 +96,9 @@ class MBarrier:
     def advance(self) -> None:
         if self.pending or self.tx:
             return
-        if not self.waited:  # no rule of the ISA; compute-sanitizer's synccheck has it, as "missing wait"
+        if (
+            not self.waited
+        ):  # no rule of the ISA, but where synccheck of compute-sanitizer says "missing wait", it holds
             raise Finding(
                 "barrier",
                 f"{self.name}: phase {self.phase} completes, and nobody has waited for phase {self.phase - 1}",
