@@ -68,6 +68,19 @@ def test_two_ctas_of_a_pair_of_sms_share_what_brings_their_bytes() -> None:
     assert more / few > 1.15 > 72 / 64
 
 
+@pytest.mark.parametrize(
+    ("sizes", "tile", "measured"),
+    [
+        ((16, 2112, 7168), "64x16x128", 11.64),
+        ((8, 9216, 4096), "192x8x128", 14.69),
+        ((8, 10240, 8192), "192x8x128", 27.41),
+    ],
+)
+def test_a_lone_sm_takes_its_bytes_no_faster(sizes: tuple[int, int, int], tile: str, measured: float) -> None:
+    """33, 48 and 54 CTAs, in us (H200, 2026-11-22): without `lone` 0.82 to 0.84 of that."""
+    assert abs(microseconds(sizes, tile=tile) / measured - 1) < 0.08
+
+
 def test_rows_beyond_the_tensor_take_longer_than_those_in_it() -> None:
     """50.7 us at 16 rows and 33.3 at 64, with tiles of 64 (7168x16384, H200, 2026-11-22)."""
     few, all_ = (microseconds((m, 7168, 16384), swap="0", tile="64x56x128") for m in (16, 64))
