@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
@@ -11,12 +13,14 @@ from scalec.targets import Target
 GROUP = 8
 """Cluster tiles along N whose B stays in L2 while M is walked: what the fastest kernels on H200 (2026-11-21) had."""
 
+ORDERS = ("n", "m")
+
 
 class TileOrder:
-    """Decides `order` and `group`: M is walked within a group of N tiles.
+    """Decides `order` and `group`: M is walked within a group of N tiles, or the other way round where that reads less.
 
-    The group is the largest of 4 to 9 that divides the cluster tiles along N, so that no group is short; 8 where
-    none does.
+    The group is the largest of 4 to 9 that divides the cluster tiles along N (or M), so that no group is short; 8 where
+    none does. What is walked is read again in each group, unless L2 keeps it beside the group's own operand.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, ...}>    (n = 7168)
     -->
@@ -32,13 +36,43 @@ class TileOrder:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
         assert schedule.cluster is not None
-        order = schedule.order or "n"
-        axis = 1 if order == "n" else 0
-        dim = problem.n if order == "n" else problem.m
-        if dim.largest is None:
-            return schedule.with_fields(order=order, group=GROUP)
-        tiles = -(-dim.tiles(schedule.tile[axis], ASSUMED) // schedule.cluster[axis])
-        return schedule.with_fields(order=order, group=group_of(tiles))
+        order = schedule.order or _order(problem, schedule)
+        return schedule.with_fields(order=order, group=_group(problem, schedule, order))
+
+
+def _order(problem: Problem, schedule: Schedule) -> str:
+    """Where all tiles run at once, or a size is not known, as most do."""
+    assert schedule.cluster is not None
+    blocks = [_blocks(problem, schedule, order) for order in ORDERS]
+    waves = prod(blocks) * prod(schedule.cluster) / problem.target.sms
+    if waves <= 1 or None in (problem.m.largest, problem.n.largest, problem.k.largest):
+        return ORDERS[0]
+    return min(ORDERS, key=lambda order: _read(problem, schedule, order))
+
+
+def _blocks(problem: Problem, schedule: Schedule, order: str) -> int:
+    """Cluster tiles along the grouped dimension."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    dim, axis = (problem.n, 1) if order == "n" else (problem.m, 0)
+    return -(-dim.tiles(schedule.tile[axis], ASSUMED) // schedule.cluster[axis])
+
+
+def _group(problem: Problem, schedule: Schedule, order: str) -> int:
+    if (problem.n if order == "n" else problem.m).largest is None:
+        return GROUP
+    return group_of(_blocks(problem, schedule, order))
+
+
+def _read(problem: Problem, schedule: Schedule, order: str) -> float:
+    """Bytes of both operands that cross from device memory."""
+    k = problem.k.tiles(1, ASSUMED)
+    of = {"m": problem.m.tiles(1, ASSUMED) * problem.lhs.element.bits * k / 8}
+    of["n"] = problem.n.tiles(1, ASSUMED) * problem.rhs.element.bits * k / 8
+    walked, grouped = of["m" if order == "n" else "n"], of[order]
+    blocks, group = _blocks(problem, schedule, order), _group(problem, schedule, order)
+    stays = walked + grouped * min(1, group / blocks) <= problem.target.rates.l2_kept
+    return grouped + walked * (1 if stays else -(-blocks // group))
 
 
 def group_of(tiles: int) -> int:

@@ -81,21 +81,23 @@ def test_a_given_tile_is_tried_with_both_ways_of_adding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "m", "other"),
+    ("source", "m", "others"),
     [
-        ("C[m,n] = A[m,k]@B[n,k]", 4096, "m"),
-        ("C[m,n] = A[m,k]@B[n,k] with order=m", 4096, None),
-        ("C[m,n] = A[m,k]@B[n,k]", 64, None),  # each cluster has one tile
+        ("C[m,n] = A[m,k]@B[n,k]", 4096, ["n", "m"]),  # each the other of its own
+        ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", 4096, ["m", "m"]),
+        ("C[m,n] = A[m,k]@B[n,k] with order=m", 4096, []),
+        ("C[m,n] = A[m,k]@B[n,k]", 64, []),  # each cluster has one tile
     ],
 )
-def test_the_best_are_tried_in_both_orders_of_tiles(source: str, m: int, other: str | None) -> None:
+def test_the_best_are_tried_in_both_orders_of_tiles(source: str, m: int, others: list[str]) -> None:
     sizes = {"m": m, "n": 7168, "k": 4096}
     found = [r.schedule for r in ranked(source, "sm_90a", sizes)]
     varied = [i for i, schedule in enumerate(found) if "order" in schedule]
-    assert [found[i]["order"] for i in varied] == ([other] * 2 if other else [])
-    for i in varied:
+    assert [found[i]["order"] for i in varied] == others
+    for i, other in zip(varied, others, strict=True):
         assert found[i] == {**found[i - 1], "order": other}
-        assert compiler.decide(source, "sm_90a", sizes, found[i])[0].order == other
+        own, varies = (compiler.decide(source, "sm_90a", sizes, found[j])[0].order for j in (i - 1, i))
+        assert varies == other != own
 
 
 @pytest.mark.parametrize(
