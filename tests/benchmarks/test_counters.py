@@ -22,14 +22,14 @@ def log(launches: int) -> str:
 
 def test_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "of_machine", lambda: {"gpu": "a GPU", "date": "today"})
-    (tmp_path / "ncu.csv").write_text(log(8))
+    (tmp_path / "ncu.csv").write_text(log(10))
     done = CliRunner().invoke(counters.main, [str(tmp_path / "ncu.csv"), "-o", str(tmp_path / "made.json")])
     assert done.exit_code == 0, done.output
     made = json.loads((tmp_path / "made.json").read_text())
     assert (made["gpu"], made["date"]) == ("a GPU", "today")
     assert made["commit"]
     assert made["counters"]["us"] == "gpu__time_duration.sum"
-    assert [row["dims"]["k"] for row in made["rows"]] == [8192, 16384, 7168, 1536, 512, 1536, 8192, 1536]
+    assert [row["dims"]["k"] for row in made["rows"]] == [8192, 16384, 7168, 1536, 7168, 8192, 512, 1536, 8192, 1536]
     third = made["rows"][2]
     assert third["us"] == 2.010  # of 2,010 ns, the last column
     assert third["tensor_pct"] == 2008
@@ -40,7 +40,7 @@ def test_launches_that_are_missing_are_told(tmp_path):
     (tmp_path / "ncu.csv").write_text(log(3))
     done = CliRunner().invoke(counters.main, [str(tmp_path / "ncu.csv")])
     assert done.exit_code == 1
-    assert "has 3 launches, expected 8" in done.output
+    assert "has 3 launches, expected 10" in done.output
 
 
 @pytest.mark.parametrize("arguments", [[], ["none.csv"]])
