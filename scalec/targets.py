@@ -139,7 +139,7 @@ class Rates:
         shared: bytes of one SM's shared memory in a clock.
         launch: seconds that a launch in a graph adds to a kernel.
         issue_cycles: cycles between two tensor instructions of one warp; 0 where a warp does not wait for them.
-        l2_kept: bytes of operands that stay in L2 while tiles pass; infinite where nobody measured.
+        l2_kept: bytes of operands that stay in L2 while tiles pass; infinite where nothing is known of it.
     """
 
     source: str
@@ -325,9 +325,8 @@ _H200 = Rates(
     fp32=_LANES,
     shared=_BANKS,
     launch=_LAUNCH,
-    # half of 50 MB (H100 whitepaper): an SM's side keeps what its SMs read. Measured by the order of tiles: where both
-    # operands have 75 MB walking N within groups along M takes 0.986 of the time, where they have 58 MB 0.998
-    # (5120x8192 and 4096x7168 at 4096 rows, 2026-11-22)
+    # half of 50 MB (H100 whitepaper), as if each half of L2 kept what its SMs read; the orders of tiles chosen by it
+    # were timed (docs/decisions.md), the bytes themselves were not
     l2_kept=25e6,
 )
 

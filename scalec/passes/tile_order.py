@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.parts import at_once
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.targets import Target
 
@@ -41,11 +40,8 @@ class TileOrder:
 
 
 def _order(problem: Problem, schedule: Schedule) -> str:
-    """Where all tiles run at once, or a size is not known, as most do."""
-    assert schedule.cluster is not None
-    blocks = [_blocks(problem, schedule, order) for order in ORDERS]
-    waves = prod(blocks) * prod(schedule.cluster) / problem.target.sms
-    if waves <= 1 or None in (problem.m.largest, problem.n.largest, problem.k.largest):
+    """The first where all tiles run at once, a size is not known, or both read as much."""
+    if at_once(problem, schedule) or None in (problem.m.largest, problem.n.largest, problem.k.largest):
         return ORDERS[0]
     return min(ORDERS, key=lambda order: _read(problem, schedule, order))
 

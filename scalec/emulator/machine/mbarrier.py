@@ -96,9 +96,7 @@ class MBarrier:
     def advance(self) -> None:
         if self.pending or self.tx:
             return
-        if (
-            not self.waited
-        ):  # no rule of the ISA, but where synccheck of compute-sanitizer says "missing wait", it holds
+        if not self.waited:  # no rule of the ISA; where compute-sanitizer says "missing wait", it is broken
             raise Finding(
                 "barrier",
                 f"{self.name}: phase {self.phase} completes, and nobody has waited for phase {self.phase - 1}",
