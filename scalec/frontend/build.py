@@ -201,7 +201,7 @@ class Builder:
             domains = self._domains(frozenset(s.dims))
             value = scale.ScatterOp(value, symbols, domains, to, ir.ArrayAttr.get(maps)).result
         if tensor.levels:
-            return self._quantize(value, tensor, tensor.levels[0])
+            return self._quantize(value, tensor, tensor.levels)
         return [value]
 
     def _whole(self, value: Value, index: Index) -> ir.Value | None:
@@ -211,9 +211,11 @@ class Builder:
                 return self._contract(value, index)
             return self._reduce(value, index) if isinstance(value, Reduce) else None
 
-    def _quantize(self, value: ir.Value, tensor: Tensor, level: Level) -> list[ir.Value]:
-        values = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape)
-        op = scale.QuantizeOp(value, values, self._scale_type(tensor, level), self._granularity(level))
+    def _quantize(self, value: ir.Value, tensor: Tensor, levels: Sequence[Level]) -> list[ir.Value]:
+        """The scale of the whole result, where there is one, is given."""
+        values, level = self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape), levels[0]
+        outer = [self.values[scale_name(tensor.name, i)] for i in range(1, len(levels))]
+        op = scale.QuantizeOp(value, outer, values, self._scale_type(tensor, level), self._granularity(level))
         return list(op.operation.results)
 
     def _granularity(self, level: Level) -> ir.Attribute:
@@ -275,9 +277,6 @@ class Builder:
         if s is not None and s.accumulate:
             accumulated = (self.values[s.tensor.name], s.index)
             self._view(accumulated, views)
-        second = self._second_scale(s) if s is not None else None
-        if second is not None:
-            self._view(second, views)
         symbols, (m,) = self._maps(index)
         dims = frozenset(s.dims) if s is not None else value.dims
         to = self._type(ELEMENT_TYPES[element].mlir, tuple(e for i in index if (e := affine.extent(i)) is not None))
@@ -292,17 +291,8 @@ class Builder:
             result = self._body(value, leaves, as_f32)
             if accumulated is not None:
                 result = elementwise.FUNCTIONS["+"](as_f32[accumulated], result)
-            if second is not None:
-                result = elementwise.FUNCTIONS["*"](result, elementwise.reciprocal(as_f32[second]))
             scale.YieldOp(elementwise.from_f32(result, element))
         return op.result
-
-    def _second_scale(self, s: Statement) -> Placed | None:
-        """The scale of the whole result, which is given and divides what is quantised; None where there is none."""
-        levels = () if s.temporary else s.tensor.levels or ()
-        if len(levels) < 2:
-            return None
-        return self.values[scale_name(s.tensor.name, 1)], (affine.constant(0),) * len(s.tensor.shape)
 
     def _leaves(self, value: Value, leaves: dict[int, Placed], views: dict[Placed, ir.Value]) -> None:
         """Builds what a body reads, in the order of the text; one view for each tensor at each index."""

@@ -20,11 +20,6 @@ def constant(value: float) -> ir.Value:
     return arith.ConstantOp(f32, ir.FloatAttr.get(f32, value)).result
 
 
-def reciprocal(x: ir.Value) -> ir.Value:
-    """1 / x."""
-    return arith.DivFOp(constant(1.0), x).result
-
-
 def sigmoid(x: ir.Value) -> ir.Value:
     """1 / (1 + exp(-x))."""
     one = constant(1.0)

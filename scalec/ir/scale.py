@@ -371,9 +371,13 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     A block's scale is amax / max(element), rounded to its type: ue8m0 by the OCP MX rule 2^(floor(log2 amax) -
     emax(element)); f32 at least 2^-126, and 1 for a block of zeros. A value is rounded from the product of the input
     and the scale's reciprocal, both f32; the reciprocal of a scale that is 0 (ue4m3) is 0.
+
+    `outer`, if it is there, is the scale of the whole tensor, f32: amax is first multiplied by its reciprocal, and so
+    is the reciprocal of the block's scale, each product rounded to f32.
     """
 
     input: ext.Operand[Any]
+    outer: Sequence[ext.Operand[Any]]
     values: ext.Result[Any]
     scales: ext.Result[Any]
     granularity: GranularityAttr
@@ -382,6 +386,10 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     def verify_invariants(op: ir.OpView) -> bool:
         if rank(op.input) != rank(op.values):
             return fail(op, f"values have rank {rank(op.values)}, expected {rank(op.input)} (the input's)")
+        one = f"tensor<{'1x' * rank(op.input)}f32>"
+        wrong = [str(x.type) for x in op.outer if str(x.type) != one]
+        if wrong or len(op.outer) > 1:
+            return fail(op, f"the whole tensor's scale is {', '.join(wrong) or len(op.outer)}, expected one {one}")
         return _check_block(op, op.granularity, rank(op.input))
 
 

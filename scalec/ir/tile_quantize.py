@@ -2,12 +2,13 @@
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag
-from scalec.ir.tile_types import I32, FragmentType, Tile, int_of, shape_of, str_of
+from scalec.ir.tile_types import I32, FragmentType, InputType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
 
@@ -19,7 +20,8 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     follows.
 
     A block's scale is its largest magnitude over that of `element`, rounded to the type `scale`, as `scale.quantize`
-    has it; the accumulator is multiplied by its reciprocal. `layout` and `stride` say where a scale goes: see
+    has it; the accumulator is multiplied by its reciprocal. Where there is an `inverse`, that of the whole result's
+    scale, the largest magnitudes are multiplied by it first, and the reciprocals too. `layout` and `stride` say where a scale goes: see
     scalec.formats.Granularity; `stride` counts scales from row to row ("row"), from block to block ("col") or i32 from
     four blocks to the next four ("packed"). `ragged` 1: the last block may end beyond n, where values do not count.
     `padding`: the most scales that fill up the word of four in which a row's last one stands; they are 0. `together`:
@@ -36,6 +38,7 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    inverse: Sequence[ext.Operand[InputType]]
     block: ir.IntegerAttr
     by_rows: ir.IntegerAttr
     element: ir.TypeAttr
@@ -55,6 +58,8 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             return fail(op, f"stores scales into {op.target.type}, expected a memref")
         if not flag(op, "by_rows", "ragged"):
             return False
+        if len(op.inverse) > 1 or any(x.owner.name != "tile.hold" for x in op.inverse):
+            return fail(op, f"{len(op.inverse)} inverses, expected one that is held, or none")
         if str_of(op.layout) not in LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
-from scalec.ir.mlir import ir
+from scalec.ir.mlir import arith, ir
 from scalec.passes.emit_results import Results
 
 Step = tuple[ir.OpView, list[ir.Value]]
@@ -17,18 +17,20 @@ class Body(Results):
     """Splits the body by what it depends on.
 
     Attributes:
+        inverse: the operand that gives the reciprocal of the scale of the whole result, if there is one.
         held: of values of the body that are no element's own (inputs, and what is computed of scalars alone) those that
             elements are computed of, with the operand that gives them.
         left: what is computed for each element.
     """
 
+    inverse: ir.Value | None
     held: dict[ir.Value, ir.Value]
     left: list[Step]
 
     def hold(self) -> None:
         """Before a consumer's loop over tiles: scalars are read, and what the body computes of them alone is computed,
         once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale."""
-        self.held, self.left = {}, []
+        self.held, self.left, self.inverse = {}, [], self.inverse_of_whole()
         if self.problem.epilogue is None or self.is_conversion():
             return
         source = self.problem.epilogue.body.blocks[0]
@@ -50,6 +52,18 @@ class Body(Results):
                     self.held[v] = self.of_scalars(v, steps, scalars)
             self.left.append((op, operands))
             elements |= set(op.results)
+
+    def inverse_of_whole(self) -> ir.Value | None:
+        """`tile.hold` of the reciprocal of the scale of the whole result, if there is one."""
+        scale, f32 = self.problem.result.scale, ir.F32Type.get()
+        if scale is None or scale.outer is None:
+            return None
+        made = self.e.op("tile.hold", [self.e.type("operand")], [self.input(scale.outer)], segments=(1,), regions=1)
+        block = made.regions[0].blocks.append(f32)
+        with ir.InsertionPoint(block):
+            one = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 1.0))
+            self.e.op("tile.yield", operands=[arith.DivFOp(one.result, block.arguments[0]).result])
+        return made.result
 
     def of_scalars(self, value: ir.Value, steps: dict[ir.Value, Step], scalars: dict[ir.Value, ir.Value]) -> ir.Value:
         """The operand that gives a value of the body: a scalar, or what `steps` compute of scalars."""

@@ -84,9 +84,12 @@ class Epilogue(Body):
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
         outer = {"row": 0, "col": 1, "packed": 1}.get(scale.layout)  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else e.parameter(self.body, i64, Source("stride", scale.name, axis=outer))
+        inverse = [] if self.inverse is None else [self.inverse]
+        operands = [accumulator, target, stride, *place, *inverse]
         e.op(
             "tile.quantize",
-            operands=[accumulator, target, stride, *place],
+            operands=operands,
+            segments=(1,) * (3 + len(place)) + (len(inverse),),
             block=scale.block,
             by_rows=int(by_rows),
             element=ir.TypeAttr.get(element),

@@ -175,6 +175,7 @@ class ResultScale:
         block: columns that share one.
         type: their element type.
         layout: one of scalec.formats.LAYOUTS.
+        outer: the scale of the whole result, which is given; None where there is none.
     """
 
     name: str
@@ -182,6 +183,7 @@ class ResultScale:
     block: int
     type: str
     layout: str
+    outer: EpilogueInput | None = None
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,14 @@ class EpilogueReader:
                 place=place,
             )
         facts = self.facts("res_attrs", 1)
-        return ResultScale(self.name(facts, f"{name}_scale"), 1, block, kind, layout)
+        outer = next((self.outer_scale(x) for x in op.outer), None)
+        return ResultScale(self.name(facts, f"{name}_scale"), 1, block, kind, layout, outer)
+
+    def outer_scale(self, value: Any) -> EpilogueInput:
+        """The scale of the whole result: no view of the map."""
+        index, name, layout = self.argument(value, "the scale of the whole result")
+        at = (Index(""),) * ir.RankedTensorType(value.type).rank
+        return EpilogueInput(index, name, element_of(value, name), "scalar", at, layout, -1, value)
 
     def check_result_row(self, result: Result, n: Dim, place: Any) -> None:
         """Refuses rows of a packed result that are no whole number of bytes."""

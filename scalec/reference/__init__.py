@@ -27,6 +27,7 @@ from scalec.reference.quantize import (
     encode_scale,
     quantize,
     quantize_format,
+    quantize_given,
     round_to,
 )
 
@@ -51,6 +52,7 @@ __all__ = [
     "pack6",
     "quantize",
     "quantize_format",
+    "quantize_given",
     "round_to",
     "run",
     "storage",

@@ -30,7 +30,16 @@ from scalec.reference.bind import (
 from scalec.reference.body import constant, element_name, evaluate_body
 from scalec.reference.contract import contract
 from scalec.reference.packing import from_layout, numpy_dtype, to_layout
-from scalec.reference.quantize import HAS_NAN, block_amax, block_shape, cast, encode_scale, quantize, scale_shape
+from scalec.reference.quantize import (
+    HAS_NAN,
+    block_amax,
+    block_shape,
+    cast,
+    encode_scale,
+    quantize,
+    quantize_given,
+    scale_shape,
+)
 from scalec.reference.space import Access, Domain, Space, Tensor, evaluate, regions, varying
 
 Array = NDArray[Any]
@@ -348,7 +357,9 @@ def _quantize(run: _Run, op: ir.OpView) -> None:
     if written is not None:
         x = np.where(written, x, 0.0)
     run.quantized.append((op.values, op.scales, g))
-    q = quantize(x, element_name(op.values.type.element_type), [g])
+    outer = [run.values[v].dense().item() for v in op.outer]
+    element = element_name(op.values.type.element_type)
+    q = quantize_given(x, element, g, outer[0]) if outer else quantize(x, element, [g])
     block = block_shape(g, x.shape)
     scale_written = None if written is None else block_amax(written.astype(np.float64), block) > 0
     run.values[op.values] = Tensor(q.exact if run.exact else q.values, written=written)

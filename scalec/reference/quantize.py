@@ -202,15 +202,18 @@ def _level_scale(amax: F64, largest: float, element: str, g: Granularity, roundi
     return np.where(amax == 0, 1.0, np.maximum(scale, SMALLEST)) if g.type == "f32" else scale
 
 
-def _divided(x: F64, scales: F64) -> F64:
+def _divided(x: F64, scales: F64, inverse: np.float32 | None = None) -> F64:
     """What values are rounded from: x and the scale's reciprocal, each in f32, and their product, in f32.
 
     So quantisers compute it, once a block and once an element; with ue8m0 it is x / scale exactly. The reciprocal of a
     scale that rounded to 0 (ue4m3) is 0: the block's values are zeros. So are zeros of which the reciprocal is infinite
-    (two levels, a block of zeros with the least ue8m0).
+    (two levels, a block of zeros with the least ue8m0). `inverse` multiplies the reciprocal, which is rounded again and
+    at most the largest f32, so that zeros stay zeros.
     """
     with np.errstate(all="ignore"):
         reciprocal = np.where(scales == 0, 0.0, 1 / scales).astype(np.float32)
+        if inverse is not None:
+            reciprocal = np.minimum(reciprocal * inverse, np.finfo(np.float32).max)
         return np.where(x == 0, x, x.astype(np.float32) * reciprocal).astype(np.float64)
 
 
@@ -276,3 +279,29 @@ def quantize_format(x: ArrayLike, name: str, side: str = "lhs", rounding: str = 
     form = FORMATS[name]
     levels = {"lhs": form.lhs, "rhs": form.rhs, "result": form.result}[side]
     return quantize(x, form.element, levels, rounding)
+
+
+def quantize_given(x: ArrayLike, element: str, level: Granularity, outer: float) -> Quantized:
+    """`quantize` with one level of scales within a scale of the whole tensor that is given, as results are quantised.
+
+    The blocks' largest magnitudes are multiplied by the f32 reciprocal of `outer` before their scales are found, and the
+    reciprocals of these by it again, each product rounded to f32 (`_divided`): what is rounded to the element type is
+    then one product an element.
+
+    Args:
+        x: the tensor; its values are taken as f32.
+        outer: the given scale, as f32.
+
+    Returns:
+        the values, and the scales of `level` alone; `exact` is x / (scale * outer).
+    """
+    v = np.asarray(x).astype(np.float64, copy=False)
+    block = block_shape(level, v.shape)
+    with np.errstate(all="ignore"):
+        inverse = np.float32(1) / np.float32(outer)
+        amax = (block_amax(v, block).astype(np.float32) * inverse).astype(np.float64)
+        found = _level_scale(amax, ELEMENT_TYPES[element].max, element, level, "floor")
+        total = spread(found, block, v.shape)
+        exact = np.where(total == 0, 0.0, v / (total * outer))
+    values = cast(_divided(v, total, inverse), element)
+    return Quantized(element, (level,), values, (encode_scale(found, level.type),), exact)

@@ -17,6 +17,7 @@ def describe(problem: Problem) -> str:
     inputs = [_input(x, roles) for x in problem.inputs if x.name != problem.result.name]
     result, scale = problem.result, problem.result.scale
     made = f"{result.element.name}[m,n]" + (f"*{scale.type}/1x{scale.block}@{scale.layout}" if scale else "")
+    made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
     body = " ".join(_body(problem))
     text = f"{made} {'+=' if result.inout else '='} {_operand(problem.lhs, 'm')} . {_operand(problem.rhs, 'n')}"
     return text + (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "")

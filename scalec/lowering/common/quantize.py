@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WAVES
 
+_LARGEST = 0x7F7FFFFF  # the bits of the largest f32
 _WAVE = WAVES["warp"]
 _QUAD = 4  # lanes that hold the columns of a row (PTX ISA 9.7.14.5.8)
 _WORD = 4  # blocks of a row whose scales stand together in the layouts "blocked" and "packed"
@@ -338,9 +339,18 @@ def _of_lane(s: State, value: ir.Value, lane: int) -> ir.Value:
 
 
 def _scale(s: State, op: ir.OpView, largest: ir.Value) -> Found:
-    element = element_spelled(str(ir.TypeAttr(op.element).value))
+    """Of a block; within a scale of the whole result its reciprocal is at most the largest number, so that zeros stay
+    zeros."""
+    b, element, inverse = s.b, element_spelled(str(ir.TypeAttr(op.element).value)), None
     assert element is not None
-    return SCALES[tile.str_of(op.scale)](s.b, largest, element.name)
+    for x in op.inverse:
+        inverse = s.get(x).source
+        largest = b.fmul(largest, inverse)
+    found = SCALES[tile.str_of(op.scale)](b, largest, element.name)
+    if inverse is None:
+        return found
+    most = b.op("llvm.bitcast", [b.f32], [b.constant(_LARGEST)])
+    return replace(found, reciprocal=b.pure("min.NaN.f32 $0, $1, $2;", b.f32, b.fmul(found.reciprocal, inverse), most))
 
 
 def _unit_in_block(s: State, op: ir.OpView) -> ir.Value:

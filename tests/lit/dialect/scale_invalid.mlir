@@ -248,7 +248,7 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 // quantize: rank
 // EXPECT: values have rank 1, expected 2 (the input's)
 func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %q:2 = "scale.quantize"(%A) {granularity = #scale.granularity<array<i64: 1, 32>, "ue8m0", "row">}
+  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0>, granularity = #scale.granularity<array<i64: 1, 32>, "ue8m0", "row">}
     : (tensor<?x256xbf16>) -> (tensor<?xf8E4M3FN>, tensor<?x8xf8E8M0FNU>)
   return
 }
@@ -258,7 +258,7 @@ func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
 // quantize: block
 // EXPECT: granularity [32] has 1 entries, expected 2
 func.func @p(%A: tensor<?x256xbf16>) attributes {scale.dims = ["m", "n", "k"]} {
-  %q:2 = "scale.quantize"(%A) {granularity = #scale.granularity<array<i64: 32>, "ue8m0", "row">}
+  %q:2 = "scale.quantize"(%A) {operandSegmentSizes = array<i32: 1, 0>, granularity = #scale.granularity<array<i64: 32>, "ue8m0", "row">}
     : (tensor<?x256xbf16>) -> (tensor<?x256xf8E4M3FN>, tensor<?x8xf8E8M0FNU>)
   return
 }

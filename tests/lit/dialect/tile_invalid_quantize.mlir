@@ -4,7 +4,7 @@
 // EXPECT: stores scales into f32, expected a memref
 func.func @p(%E: f32, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, f32, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, f32, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -14,7 +14,7 @@ func.func @p(%E: f32, %s: i64, %p: i32) {
 // EXPECT: blocks of 24 in 64 columns, expected a divisor and a multiple of 8
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 24 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 24 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -24,7 +24,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 4 in 64 columns, expected a divisor and a multiple of 8
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 4 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 4 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -34,7 +34,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: layout is "tiled", expected row, col, blocked, packed
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "tiled", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "tiled", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -44,7 +44,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: scales are "bf16", expected f32, ue8m0, ue4m3
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "bf16", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "bf16", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -54,7 +54,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 4 "ue8m0" at once in 64 columns, expected 1, or 2 or 4 bytes
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 4 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 4 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -64,7 +64,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 2 "f32" at once in 64 columns, expected 1, or 2 or 4 bytes
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "f32", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -74,7 +74,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: ragged is 2, expected 0 or 1
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 2 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 2 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -84,7 +84,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: by_rows is 2, expected 0 or 1
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 2 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 2 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -94,7 +94,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 32 rows, of which a warp has 16, expected a divisor, a multiple of 16
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -104,7 +104,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 64 rows, of which a warp has 32, expected a divisor, a multiple of 16
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 64 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 64 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -114,7 +114,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: blocks of 8 rows, of which a warp has 32, expected a divisor, a multiple of 16
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 8 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 8 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -124,7 +124,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 2 : i64 at once, exchanged at -1 : i64, expected 1 and -1 for blocks of rows
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 2 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -134,6 +134,6 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 1 : i64 at once, exchanged at 1024 : i64, expected 1 and -1 for blocks of rows
 func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
-  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = 1024 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
+  "tile.quantize"(%t, %E, %s, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = 1024 : i64} : (!tile.accumulator<array<i64: 32, 64>, "warp">, memref<?x2xf8E8M0FNU>, i64, i32, i32, i32, i32) -> ()
   return
 }
