@@ -284,9 +284,9 @@ def quantize_format(x: ArrayLike, name: str, side: str = "lhs", rounding: str = 
 def quantize_given(x: ArrayLike, element: str, level: Granularity, outer: float) -> Quantized:
     """`quantize` with one level of scales within a scale of the whole tensor that is given, as results are quantised.
 
-    The blocks' largest magnitudes are multiplied by the f32 reciprocal of `outer` before their scales are found, and the
-    reciprocals of these by it again, each product rounded to f32 (`_divided`): what is rounded to the element type is
-    then one product an element.
+    The blocks' largest magnitudes are multiplied by the f32 reciprocal of `outer` before their scales are found, and
+    the reciprocals of these by it again, each product rounded to f32 (`_divided`): what is rounded to the element type
+    is then one product an element.
 
     Args:
         x: the tensor; its values are taken as f32.
