@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
@@ -43,6 +45,26 @@ def _over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
     return b.select(b.compare("lt", _bits(b, amax), _INFINITY), corrected, quotient)
 
 
+def _near_over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
+    """amax / the largest number of an element type, off by half a unit in the last place and 2^-46 of it.
+
+    Of quotients below 2^-100 the lower product may lose all its bits.
+    """
+    upper, lower = inverse_of_largest(element)
+    return b.fma(amax, b.constant(upper), b.fmul(amax, b.constant(lower)))
+
+
+def inverse_of_largest(element: str) -> tuple[float, float]:
+    """1 / the largest number of an element type in two numbers, an f32 (rounded down) and what is left, which f32 rounds.
+
+    Both are positive, so that infinity times them stays infinite.
+    """
+    exact = 1 / Fraction(ELEMENT_TYPES[element].max)
+    digits = _MANTISSA - math.floor(math.log2(exact))
+    upper = math.floor(exact * 2**digits) / 2**digits
+    return upper, float(exact - Fraction(upper))
+
+
 def _reciprocal(b: Builder, x: ir.Value) -> ir.Value:
     return b.pure("rcp.rn.f32 $0, $1;", b.f32, x)
 
@@ -74,10 +96,11 @@ def _ue8m0(b: Builder, amax: ir.Value, element: str) -> Found:
 def _ue4m3(b: Builder, amax: ir.Value, element: str) -> Found:
     """amax / largest, rounded; the quotient must fall on the same side of ties of e4m3 as the exact one.
 
-    A tie times the largest number has 8 bits or fewer, so an amax that is no such product is further from it than half
-    a unit in the last place, and the correctly rounded quotient is no tie.
+    A tie times the largest number has 8 bits or fewer. It is found exactly, and any other amax is so far from it, one
+    unit in its last place, that the quotient, off by little more than half a unit in its own, is no tie. The least tie
+    is 2^-10.
     """
-    quotient, zero = _over_largest(b, amax, element), b.constant(0.0)
+    quotient, zero = _near_over_largest(b, amax, element), b.constant(0.0)
     text = "{\n.reg .b16 P;\ncvt.rn.satfinite.e4m3x2.f32 P, $2, $1;\ncvt.u32.u16 $0, P;\n}"
     code = b.pure(text, b.i32, quotient, zero)
     text = (
