@@ -55,7 +55,7 @@ def _near_over_largest(b: Builder, amax: ir.Value, element: str) -> ir.Value:
 
 
 def inverse_of_largest(element: str) -> tuple[float, float]:
-    """1 / the largest number of an element type in two numbers, an f32 (rounded down) and what is left, which f32 rounds.
+    """1 / the largest number of an element type in two numbers, an f32 (rounded down) and the rest, which f32 rounds.
 
     Both are positive, so that infinity times them stays infinite.
     """
