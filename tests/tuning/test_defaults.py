@@ -13,6 +13,7 @@ F32 = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)"
 MXFP8 = "C[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)"
 BF16 = "C[m,n] = A[m,k]@B[n,k]"
 NVFP4 = "C[m,n]:nvfp4 = A[m,k]@B[n,k] scale(1x128,128x128)"
+MXFP4 = "C[m,n]:mxfp4 = A[m,k]@B[n,k] scale(1x128,128x128)"
 SHIPPED = [e for path in sorted(database.SHIPPED.glob("*.json")) for e in database.read(path)]
 
 
@@ -33,7 +34,7 @@ def test_a_default_is_what_the_compiler_takes(entry, monkeypatch, tmp_path):
     monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "none.json"))  # no file of a user's: what ships is asked
     dims = {"m": entry.m.high, "n": entry.n, "k": entry.k}
     (source,) = [
-        s for s in (FP8, F32, BF16, MXFP8, NVFP4) if compiler.program_key(s, entry.target, dims) == entry.program
+        s for s in (FP8, F32, BF16, MXFP8, NVFP4, MXFP4) if compiler.program_key(s, entry.target, dims) == entry.program
     ]
     chosen, _ = compiler.decide(source, entry.target, dims)  # check-schedule has seen it
     assert {name: chosen.texts()[name] for name in entry.schedule} == entry.schedule
