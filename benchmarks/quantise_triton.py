@@ -6,10 +6,10 @@ import torch
 import triton
 import triton.language as tl
 
-WIDTH = 2048
-"""Columns of a step."""
-ENOUGH = 1024
-"""Programs with which all SMs have several."""
+WIDTH = {8: 2048, 4: 4096}
+"""Columns of a step, by the bits of a result."""
+ENOUGH = {8: 1024, 4: 4096}
+"""Programs with which all SMs have several: timed on an H200, as are 8 warps."""
 
 EACH = tl.constexpr(16)
 """Columns of a thread where results are of 4 bits: two loads of 16 bytes, and a block of nvfp4."""
@@ -140,11 +140,13 @@ def quantise(
     or e4m3 where `whole`, the scale of the whole tensor (one f32), is given.
     """
     rows, columns = x.shape
-    parts = max(1, min(-(-columns // WIDTH), ENOUGH // rows))
-    if values.dtype == torch.uint8:
+    bits = 4 if values.dtype == torch.uint8 else 8
+    width = WIDTH[bits]
+    parts = max(1, min(-(-columns // width), ENOUGH[bits] // rows))
+    if bits == 4:
         arguments = (x.view(torch.int32), values, scales, whole, columns // 2, parts)
         # 32 registers, so that an SM has as many threads as it can
-        _quantise4[(rows, parts)](*arguments, MX=whole is None, BLOCK=block, WIDTH=WIDTH, num_warps=4, maxnreg=32)
+        _quantise4[(rows, parts)](*arguments, MX=whole is None, BLOCK=block, WIDTH=width, num_warps=8, maxnreg=32)
         return
     mx = scales.dtype == torch.uint8
-    _quantise[(rows, parts)](x, values, scales, columns, parts, MX=mx, BLOCK=block, WIDTH=WIDTH, num_warps=8)
+    _quantise[(rows, parts)](x, values, scales, columns, parts, MX=mx, BLOCK=block, WIDTH=width, num_warps=8)
