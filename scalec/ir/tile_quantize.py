@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag
+from scalec.ir.tile_checks import at_least, flag, maker
 from scalec.ir.tile_types import I32, FragmentType, InputType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
@@ -58,8 +58,8 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             return fail(op, f"stores scales into {op.target.type}, expected a memref")
         if not flag(op, "by_rows", "ragged"):
             return False
-        if len(op.inverse) > 1 or any(x.owner.name != "tile.hold" for x in op.inverse):
-            return fail(op, f"{len(op.inverse)} inverses, expected one that is held, or none")
+        if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
+            return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
         if str_of(op.layout) not in LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:

@@ -32,10 +32,10 @@ def parsed(result: str) -> tuple[str, Granularity, bool]:
         form = FORMATS[result]
         return form.element, form.result[0], len(form.result) > 1
     element, rest = result.split(" scale(1x")
-    body = rest.rstrip(")")
+    body = rest.rstrip(")").removesuffix("*tensor")
     body, _, layout = body.partition("@")
     block, _, kind = body.partition(":")
-    return element, Granularity((1, int(block)), kind or "f32", layout or "row"), False
+    return element, Granularity((1, int(block)), kind or "f32", layout or "row"), rest.endswith("*tensor)")
 
 
 def run_quantised(

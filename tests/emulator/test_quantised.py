@@ -48,6 +48,14 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
     run_quantised(program, result, dims, ("n", "k"), seed=5, target=target, times=1 if dims["m"] == 40 else 2)
 
 
+@pytest.mark.parametrize("kind", ["ue8m0", "f32"])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_a_scale_of_the_whole_result(target: str, kind: str) -> None:
+    """Beside scales with the exponents of f32: a block of zeros has a reciprocal of 2^127, and five times that is no f32."""
+    result = f"e4m3 scale(1x32:{kind}*tensor)"
+    run_quantised(BF16, result, {"m": 40, "n": 96, "k": 64}, ("n", "k"), seed=3, target=target, times=1)
+
+
 @pytest.mark.parametrize(("target", "seed"), by_turns(["sm_90a", "sm_100a", "sm_120a"], 8))
 def test_sizes_that_are_not_known(target: str, seed: int) -> None:
     dims = {"m": 1 + 23 * seed, "n": 16 * (2 + 3 * seed), "k": 64 * (1 + seed % 3)}

@@ -20,6 +20,7 @@ from scalec.reference import (
     numpy_dtype,
     quantize,
     quantize_format,
+    quantize_given,
     round_to,
 )
 from scalec.reference.quantize import GRIDS
@@ -163,6 +164,29 @@ def test_two_levels_of_the_exponents_of_f32_can_be_multiplied_in_f32(kind: str) 
     assert np.isfinite(inner.astype(np.float32) ** 2).all()
     assert abs(q.dequantized() - x).max() <= 2.0**-4 * abs(x).max()
     assert not quantize(x / 2**9, "e4m3", q.levels).values.astype(float)[x == 0].any()
+
+
+def test_a_given_outer_scale_worked_by_hand() -> None:
+    """As numpy's f32 does it step by step; 0.2 has no exact reciprocal, and 5 * (1/0.2) is rounded."""
+    inverse = np.float32(1) / np.float32(0.2)
+    x = np.zeros((2, 32))
+    x[0, :3], x[0, 16:18], x[1, 0] = (7.3, -1.1, 0.4), (1e-4, -2e-5), np.inf
+    q = quantize_given(x, "e2m1", Granularity((1, 16), "ue4m3"), 0.2)
+    first = round_to(np.float32(7.3) * inverse / 6.0, "ue4m3")
+    assert q.scales[0].astype(float).tolist() == [[float(first), 0.0], [448.0, 0.0]]
+    multiplier = np.float32(1 / first) * inverse
+    want = round_to(x[0, :3].astype(np.float32) * multiplier, "e2m1")
+    assert q.values[0, :3].astype(float).tolist() == want.tolist()
+    assert q.values[0, 3:].astype(float).tolist() == [0.0] * 13 + [0.0, -0.0] + [0.0] * 14  # of a scale that is 0
+    assert q.values[1, 0].astype(float) == 6
+    np.testing.assert_allclose(q.exact[0, :3], x[0, :3] / (float(first) * 0.2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ue8m0", "f32", "ue4m3"])
+def test_zeros_stay_zeros_within_a_small_outer_scale(kind: str) -> None:
+    """A block of zeros has the largest reciprocal, which times that of the outer scale overflows f32."""
+    q = quantize_given(np.zeros((1, 32)), "e4m3", Granularity((1, 32), kind), 2.0**-20)
+    assert not q.values.astype(float).any()
 
 
 def test_f32_scale_is_amax_over_max_and_one_for_zeros() -> None:
