@@ -9,6 +9,9 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.passes.emit_results import Results
 
+LARGEST_INVERSE = 2.0**118
+"""Of a given scale of the whole result: times the largest reciprocal of a ue4m3 scale, 2^9, it is finite."""
+
 Step = tuple[ir.OpView, list[ir.Value]]
 """An op of the body, and its operands."""
 
@@ -54,7 +57,8 @@ class Body(Results):
             elements |= set(op.results)
 
     def inverse_of_whole(self) -> ir.Value | None:
-        """`tile.hold` of the reciprocal of the scale of the whole result, if there is one."""
+        """`tile.hold` of the reciprocal of the scale of the whole result, if there is one: within the bound that keeps
+        its product with that of a ue4m3 scale finite."""
         scale, f32 = self.problem.result.scale, ir.F32Type.get()
         if scale is None or scale.outer is None:
             return None
@@ -62,7 +66,10 @@ class Body(Results):
         block = made.regions[0].blocks.append(f32)
         with ir.InsertionPoint(block):
             one = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 1.0))
-            self.e.op("tile.yield", operands=[arith.DivFOp(one.result, block.arguments[0]).result])
+            inverse = arith.DivFOp(one.result, block.arguments[0]).result
+            for bound, nearer in ((LARGEST_INVERSE, arith.MinimumFOp), (-LARGEST_INVERSE, arith.MaximumFOp)):
+                inverse = nearer(inverse, arith.ConstantOp(f32, ir.FloatAttr.get(f32, bound)).result).result
+            self.e.op("tile.yield", operands=[inverse])
         return made.result
 
     def of_scalars(self, value: ir.Value, steps: dict[ir.Value, Step], scalars: dict[ir.Value, ir.Value]) -> ir.Value:

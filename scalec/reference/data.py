@@ -59,6 +59,7 @@ class _Program:
         block = program.operation.regions[0].blocks[0]
         self.sources: dict[Any, Signature] = dict(zip(block.arguments, self.inputs, strict=True))
         self.levels: dict[str, list[tuple[str, Granularity]]] = {}
+        self.outer: set[str] = set()  # given scales of whole results
         self.uses: dict[str, _Use] = {}
         self.symbols: dict[Any, str] = {}
         returned = block.operations[len(block.operations) - 1].operation.operands
@@ -77,6 +78,8 @@ class _Program:
                 levels = self.levels.setdefault(source.name, [])
                 if all(known != scales.name for known, _ in levels):
                     levels.append((scales.name, granularity_of(op.granularity)))
+        elif name == "scale.quantize":
+            self.outer |= {self.sources[v].name for v in op.outer if v in self.sources}
         elif name == "scale.index":
             self.symbols[op.result] = self.sources[op.tensor].name
             self._maps(op, [(op.tensor, map_of(op.map))])
@@ -146,6 +149,16 @@ def _floats(shape: tuple[int, ...], block: Sequence[int], rng: np.random.Generat
     factors = np.exp2(rng.uniform(-0.5, 0.5, scale_shape(block, shape))).astype(np.float32)
     x *= spread(factors, block, shape)
     return x
+
+
+def _calibrated(program: _Program, sizes: Sequence[int | None], rng: np.random.Generator, exact: bool) -> float:
+    """A scale of a whole result for which few of its blocks' scales saturate or are 0: it grows as sums over what the
+    result does not have."""
+    indices = [e for s in program.outputs if s.shape is not None for e in s.shape.results]
+    kept = {e.position for e in indices if isinstance(e, ir.AffineDimExpr)}
+    reduced = np.prod([float(n) for d, n in enumerate(sizes) if n and d not in kept])
+    value = np.sqrt(reduced) / 16 * np.exp2(rng.uniform(0, 1))
+    return float(np.exp2(np.round(np.log2(value)))) if exact else float(value)
 
 
 def _integers(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -299,6 +312,8 @@ def make(
         full = tuple(n for n in shape if n is not None)
         if not s.tensor:
             made[s.name] = np.asarray(0.5 if exact else rng.uniform(0.5, 1.5), np.float32)
+        elif s.name in program.outer:
+            made[s.name] = np.full(full, _calibrated(program, sizes, rng, exact), np.float32)
         elif s.element == "i32" and s.name in program.uses:
             made[s.name] = _index(s.name, program, sizes, full, made, align or {}, rng)
         else:

@@ -47,6 +47,9 @@ INTEGERS = ("i8", "i32")
 EMAX = {"e4m3": 8, "e5m2": 15, "e3m2": 4, "e2m3": 2, "e2m1": 2, "i8": 6, "f16": 15, "bf16": 127, "tf32": 127}
 _WIDE = ("f32", "ue8m0")  # scales with the exponents of f32
 SMALLEST = 2.0**-126  # of f32 scales: their reciprocals are finite
+LARGEST_INVERSE = np.float32(
+    2.0**118
+)  # of a given scale of the whole: times that of the least ue4m3, 2^9, it is finite
 E8M0_BIAS, E8M0_MAX = 127, 127  # ue8m0 stands for 2^(code - 127), code 255 for NaN (OCP MX 1.0, section 5.4.1)
 
 
@@ -208,12 +211,13 @@ def _divided(x: F64, scales: F64, inverse: np.float32 | None = None) -> F64:
     So quantisers compute it, once a block and once an element; with ue8m0 it is x / scale exactly. The reciprocal of a
     scale that rounded to 0 (ue4m3) is 0: the block's values are zeros. So are zeros of which the reciprocal is infinite
     (two levels, a block of zeros with the least ue8m0). `inverse` multiplies the reciprocal, which is rounded again and
-    at most the largest f32, so that zeros stay zeros.
+    no larger than the largest f32, so that zeros stay zeros.
     """
     with np.errstate(all="ignore"):
         reciprocal = np.where(scales == 0, 0.0, 1 / scales).astype(np.float32)
         if inverse is not None:
-            reciprocal = np.minimum(reciprocal * inverse, np.finfo(np.float32).max)
+            largest = np.finfo(np.float32).max
+            return (x.astype(np.float32) * np.clip(reciprocal * inverse, -largest, largest)).astype(np.float64)
         return np.where(x == 0, x, x.astype(np.float32) * reciprocal).astype(np.float64)
 
 
@@ -286,7 +290,7 @@ def quantize_given(x: ArrayLike, element: str, level: Granularity, outer: float)
 
     The blocks' largest magnitudes are multiplied by the f32 reciprocal of `outer` before their scales are found, and
     the reciprocals of these by it again, each product rounded to f32 (`_divided`): what is rounded to the element type
-    is then one product an element.
+    is then one product an element. With a negative `outer` values change their sign; its reciprocal is at most 2^118.
 
     Args:
         x: the tensor; its values are taken as f32.
@@ -298,8 +302,8 @@ def quantize_given(x: ArrayLike, element: str, level: Granularity, outer: float)
     v = np.asarray(x).astype(np.float64, copy=False)
     block = block_shape(level, v.shape)
     with np.errstate(all="ignore"):
-        inverse = np.float32(1) / np.float32(outer)
-        amax = (block_amax(v, block).astype(np.float32) * inverse).astype(np.float64)
+        inverse = np.clip(np.float32(1) / np.float32(outer), -LARGEST_INVERSE, LARGEST_INVERSE)
+        amax = (block_amax(v, block).astype(np.float32) * np.abs(inverse)).astype(np.float64)
         found = _level_scale(amax, ELEMENT_TYPES[element].max, element, level, "floor")
         total = spread(found, block, v.shape)
         exact = np.where(total == 0, 0.0, v / (total * outer))

@@ -49,11 +49,12 @@ def run_quantised(
     change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
     *,
     times: int = 2,
+    whole: float = SECOND,
 ) -> Kernel:
     """Runs `program`, whose result is written `D[m,n]{}`: clean, two runs bit-equal, all bytes of the result and of its
     scales written and no others, both those of the reference's quantiser on what the same program gives in f32.
 
-    `change` may put a fault into the kernel; `times` 1: one run.
+    `change` may put a fault into the kernel; `times` 1: one run. `whole`: the scale of the whole result, if it has one.
     """
     element, g, second = parsed(result)
     tail = f" with {settings}" if settings else ""
@@ -61,9 +62,9 @@ def run_quantised(
     made, sums = in_f32(program.format(":f32"), tail, target, tuple(dims.items()), fixed, seed)
     values = dict(made)
     if second:
-        values["D_scale2"] = np.full((1, 1), SECOND, np.float32)
+        values["D_scale2"] = np.full((1, 1), whole, np.float32)
     with np.errstate(all="ignore"):
-        wanted = quantize_given(sums, element, g, SECOND) if second else quantize(sums, element, [g])
+        wanted = quantize_given(sums, element, g, whole) if second else quantize(sums, element, [g])
     first, bytes_ = launch(kernel, target, values, dims, seed)
     for turn in range(1, times):
         again, _ = launch(kernel, target, values, dims, seed + 100 * turn)

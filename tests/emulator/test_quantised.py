@@ -51,9 +51,16 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
 @pytest.mark.parametrize("kind", ["ue8m0", "f32"])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_a_scale_of_the_whole_result(target: str, kind: str) -> None:
-    """Beside scales with the exponents of f32: a block of zeros has a reciprocal of 2^127, and five times that is no f32."""
+    """Beside scales with the exponents of f32: five times a block of zeros' reciprocal, 2^127, is no f32."""
     result = f"e4m3 scale(1x32:{kind}*tensor)"
     run_quantised(BF16, result, {"m": 40, "n": 96, "k": 64}, ("n", "k"), seed=3, target=target, times=1)
+
+
+@pytest.mark.parametrize("whole", [-0.2, 2.0**-126])
+@pytest.mark.parametrize("result", ["nvfp4", "e4m3 scale(1x32:ue8m0*tensor)"])
+def test_scales_of_the_whole_that_are_none(result: str, whole: float) -> None:
+    """Values take the sign of a negative one; with one that is too small they are the largest, and zeros."""
+    run_quantised(BF16, result, {"m": 24, "n": 64, "k": 64}, ("n", "k"), 3, "sm_90a", times=1, whole=whole)
 
 
 @pytest.mark.parametrize(("target", "seed"), by_turns(["sm_90a", "sm_100a", "sm_120a"], 8))

@@ -160,6 +160,18 @@ def test_index_tensors_fit_their_role() -> None:
     assert a["K"].shape == (48, 8, 8)
 
 
+@pytest.mark.parametrize("source", ["D[m,n]:nvfp4 = A[m,k] @ B[n,k]", "D[m,n]:nvfp4 = A[m,k]:nvfp4 @ B[n,k]:nvfp4"])
+@pytest.mark.parametrize("k", [128, 4096])
+def test_a_given_scale_of_a_result_suits_it(source: str, k: int) -> None:
+    with program(source) as module:
+        arguments = make(module, {"m": 64, "n": 64, "k": k}, seed=5)
+        scales = run(module, arguments)["D_scale"].astype(float)
+    assert arguments["D_scale2"] > 0
+    assert (scales == 0).mean() < 0.01
+    assert (scales == 448).mean() < 0.01
+    assert scales.max() > 16
+
+
 def test_a_missing_size_is_named() -> None:
     with program("C[m,n] = A[m,k] @ B[n,k]") as module, pytest.raises(ScalecError, match="shape of B needs") as e:
         make(module, {"m": 4, "k": 8})

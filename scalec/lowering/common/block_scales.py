@@ -122,3 +122,5 @@ def _f32(b: Builder, amax: ir.Value, element: str) -> Found:
 
 
 SCALES = {"ue8m0": _ue8m0, "ue4m3": _ue4m3, "f32": _f32}
+BOUNDED = ("ue4m3",)
+"""Those whose reciprocals, at most 2^9, are finite times that of a scale of the whole result."""

@@ -11,7 +11,7 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.block_scales import SCALES, Found
+from scalec.lowering.common.block_scales import BOUNDED, SCALES, Found
 from scalec.lowering.common.epilogue import Place, places
 from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
@@ -339,18 +339,22 @@ def _of_lane(s: State, value: ir.Value, lane: int) -> ir.Value:
 
 
 def _scale(s: State, op: ir.OpView, largest: ir.Value) -> Found:
-    """Of a block; within a scale of the whole result its reciprocal is at most the largest number, so that zeros stay
-    zeros."""
+    """Of a block; within a scale of the whole result its reciprocal is no larger than the largest number, so that zeros
+    stay zeros."""
     b, element, inverse = s.b, element_spelled(str(ir.TypeAttr(op.element).value)), None
     assert element is not None
     for x in op.inverse:
         inverse = s.get(x).source
-        largest = b.fmul(largest, inverse)
+        largest = b.fmul(largest, b.pure("abs.f32 $0, $1;", b.f32, inverse))
     found = SCALES[tile.str_of(op.scale)](b, largest, element.name)
     if inverse is None:
         return found
-    most = b.op("llvm.bitcast", [b.f32], [b.constant(_LARGEST)])
-    return replace(found, reciprocal=b.pure("min.NaN.f32 $0, $1, $2;", b.f32, b.fmul(found.reciprocal, inverse), most))
+    reciprocal = b.fmul(found.reciprocal, inverse)
+    if tile.str_of(op.scale) not in BOUNDED:
+        for nearer, bits in (("min", _LARGEST), ("max", _LARGEST | 1 << 31)):
+            limit = b.op("llvm.bitcast", [b.f32], [b.constant(bits)])
+            reciprocal = b.pure(f"{nearer}.NaN.f32 $0, $1, $2;", b.f32, reciprocal, limit)
+    return replace(found, reciprocal=reciprocal)
 
 
 def _unit_in_block(s: State, op: ir.OpView) -> ir.Value:

@@ -8,7 +8,9 @@
 // CHECK-NEXT: ^bb0(%[[SELF:.*]]: f32):
 // CHECK-NEXT: %[[ONE:.*]] = arith.constant 1.0
 // CHECK-NEXT: %[[R:.*]] = arith.divf %[[ONE]], %[[SELF]] : f32
-// CHECK-NEXT: "tile.yield"(%[[R]])
+// CHECK: %[[BELOW:.*]] = arith.minimumf %[[R]], {{.*}} : f32
+// CHECK: %[[WITHIN:.*]] = arith.maximumf %[[BELOW]], {{.*}} : f32
+// CHECK-NEXT: "tile.yield"(%[[WITHIN]])
 // CHECK: %[[ALPHA:.*]] = "tile.hold"(
 // CHECK: %[[BETA:.*]] = "tile.hold"(
 // CHECK: %[[THIRD:.*]] = "tile.hold"(%[[ALPHA]], %[[BETA]]) ({
