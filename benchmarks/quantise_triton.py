@@ -73,7 +73,8 @@ def _rounded(TEXT: tl.constexpr, words, magnitudes, multipliers):
 def _quantise4(x, values, scales, whole, pairs, parts, MX: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
     """`parts` programs a row, by turns: reads `pairs` i32 of two bf16, writes e2m1 and a scale for each BLOCK columns.
 
-    Scales are ue8m0, or e4m3 with `whole`, f32 [1], the scale of the whole tensor.
+    Scales are ue8m0, or e4m3 with `whole`, f32 [1], the scale of the whole tensor, a positive power of two: with others
+    scales at ties may be one off.
     """
     row = tl.program_id(0).to(tl.int64)
     STEP: tl.constexpr = WIDTH // 2

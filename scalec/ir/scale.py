@@ -372,8 +372,9 @@ class QuantizeOp(Scale.Operation, name="quantize"):
     emax(element)); f32 at least 2^-126, and 1 for a block of zeros. A value is rounded from the product of the input
     and the scale's reciprocal, both f32; the reciprocal of a scale that is 0 (ue4m3) is 0.
 
-    `outer`, if it is there, is the scale of the whole tensor, f32: amax is first multiplied by its reciprocal, and so
-    is the reciprocal of the block's scale, each product rounded to f32.
+    `outer`, if it is there, is the scale of the whole tensor, f32. Its reciprocal, rounded to f32 and within +-2^118,
+    multiplies amax by its magnitude before the scale is found, and the reciprocal of the block's scale after, each
+    product rounded to f32, the latter to the largest finite number at most.
     """
 
     input: ext.Operand[Any]
@@ -389,7 +390,8 @@ class QuantizeOp(Scale.Operation, name="quantize"):
         one = f"tensor<{'1x' * rank(op.input)}f32>"
         wrong = [str(x.type) for x in op.outer if str(x.type) != one]
         if wrong or len(op.outer) > 1:
-            return fail(op, f"the whole tensor's scale is {', '.join(wrong) or len(op.outer)}, expected one {one}")
+            found = f"is {', '.join(wrong)}" if wrong else f"has {len(op.outer)} values"
+            return fail(op, f"the whole tensor's scale {found}, expected one {one}")
         return _check_block(op, op.granularity, rank(op.input))
 
 

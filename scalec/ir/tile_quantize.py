@@ -20,15 +20,16 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     follows.
 
     A block's scale is its largest magnitude over that of `element`, rounded to the type `scale`, as `scale.quantize`
-    has it; the accumulator is multiplied by its reciprocal. Where there is an `inverse`, that of the whole result's
-    scale, the largest magnitudes are multiplied by it first, and the reciprocals too. `layout` and `stride` say where a
-    scale goes: see scalec.formats.Granularity; `stride` counts scales from row to row ("row"), from block to block
-    ("col") or i32 from four blocks to the next four ("packed"). `ragged` 1: the last block may end beyond n, where
-    values do not count. `padding`: the most scales that fill up the word of four in which a row's last one stands; they
-    are 0. `together`: scales of adjacent blocks that are stored at once, 1, 2 or 4 bytes. `exchange`: where in shared
-    memory warps that share a tile's columns exchange an f32 for each of its rows and of them, as a block is wider than
-    a warp's columns, or `by_rows` one for each of its columns and waves of 16 rows, as it is higher than a warp's;
-    there the tiles of a CTA take turns with two places, one behind the other. -1 where neither is.
+    has it; the accumulator is multiplied by its reciprocal. Where there is an `inverse`, the reciprocal of the whole
+    result's scale, the largest magnitudes are multiplied by its magnitude first, and the reciprocals by it, to a finite
+    number. `layout` and `stride` say where a scale goes: see scalec.formats.Granularity; `stride` counts scales from
+    row to row ("row"), from block to block ("col") or i32 from four blocks to the next four ("packed"). `ragged` 1: the
+    last block may end beyond n, where values do not count. `padding`: the most scales that fill up the word of four in
+    which a row's last one stands; they are 0. `together`: scales of adjacent blocks that are stored at once, 1, 2 or 4
+    bytes. `exchange`: where in shared memory warps that share a tile's columns exchange an f32 for each of its rows and
+    of them, as a block is wider than a warp's columns, or `by_rows` one for each of its columns and waves of 16 rows,
+    as it is higher than a warp's; there the tiles of a CTA take turns with two places, one behind the other. -1 where
+    neither is.
     """
 
     accumulator: ext.Operand[FragmentType]

@@ -47,6 +47,11 @@ def _divide(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "div.full.f32 $0, $1, $2;", *x)
 
 
+def _divide_rounding(b: Arithmetic, x: list[Any]) -> Any:
+    """div.rn.f32: rounded to nearest even, with a slow path."""
+    return _asm(b, "div.rn.f32 $0, $1, $2;", *x)
+
+
 def _exp(b: Arithmetic, x: list[Any]) -> Any:
     return _asm(b, "ex2.approx.f32 $0, $1;", b.fmul(x[0], b.constant(_LOG2_E)))
 
@@ -110,11 +115,15 @@ OPS: dict[str, Op] = {
 }
 
 
-def evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any]) -> Any:
+ONCE: dict[str, Op] = {**OPS, "arith.divf": _divide_rounding}
+"""Of what is computed once: the reciprocal of a result's scale is the reference's, bit for bit."""
+
+
+def evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: dict[str, Op] = OPS) -> Any:
     """Emits the body for one of what `b` computes with; returns what it yields.
 
     Raises:
-        UnsupportedError: an op that OPS does not have.
+        UnsupportedError: an op that `ops` does not have.
     """
     values = dict(zip(block.arguments, arguments, strict=True))
     for op in block.operations:
@@ -124,10 +133,10 @@ def evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any]) -> Any:
             return operands[0]
         if name == "arith.constant":
             values[op.result] = b.constant(float(ir.FloatAttr(op.attributes["value"]).value))
-        elif name in OPS:
-            values[op.result] = OPS[name](b, operands)
+        elif name in ops:
+            values[op.result] = ops[name](b, operands)
         else:
             raise UnsupportedError(
-                f"{name} in an elementwise expression", expected=", ".join(OPS), fix="build it from these"
+                f"{name} in an elementwise expression", expected=", ".join(ops), fix="build it from these"
             )
     raise UnsupportedError("an elementwise expression without a yield", fix="end its body with tile.yield")

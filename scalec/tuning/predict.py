@@ -184,6 +184,8 @@ def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
     for operand, dim in ((problem.lhs, problem.m), (problem.rhs, problem.n)):
         total += _operand_bytes(operand, sizes[dim.name], k)
     total += sum(_input_bytes(x, sizes) for x in problem.inputs if x.name != problem.result.name)
+    if problem.result.scale is not None and problem.result.scale.outer is not None:
+        total += _input_bytes(problem.result.scale.outer, sizes)
     result = problem.result.element.bytes(prod(sizes[d] for d in problem.result.dims))
     return total + result * (2 if problem.result.inout else 1)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import scalec
+from scalec import reference
 from scalec.errors import ScheduleError
-from tests.emulator.quantised import compile_, run_quantised
+from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.reference.quantize import quantize
+from tests.emulator.quantised import codes, compile_, launch, parsed, run_quantised, same
 from tests.emulator.running import by_turns
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
@@ -48,6 +54,28 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
     run_quantised(program, result, dims, ("n", "k"), seed=5, target=target, times=1 if dims["m"] == 40 else 2)
 
 
+@pytest.mark.parametrize("result", ["e2m1 scale(1x16:ue4m3)", "e4m3 scale(1x16:ue4m3)"])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
+def test_scales_at_ties_and_beside_them(target: str, result: str) -> None:
+    """Largest magnitudes whose quotients lie halfway between two of e4m3's numbers, and their neighbours: each row's
+    scale, with which sums of 1 are multiplied."""
+    element, g, _ = parsed(result)
+    normal = np.ldexp(np.arange(17, 32, 2) / 16, [[e] for e in (-6, -3, 0, 3)]).ravel()
+    ties = np.concatenate([(np.arange(8) + 0.5) * 2.0**-9, normal]) * ELEMENT_TYPES[element].max
+    bits = ties.astype(np.float32).view(np.uint32)[:, None] + np.arange(-1, 2)
+    amax = bits.astype(np.uint32).view(np.float32).ravel()
+    program, dims = "D[m,n]:{} = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1xk,1xk)", {"m": len(amax), "n": 32, "k": 128}
+    with context.context():
+        values = dict(reference.make(build(program.format("f32"), dims), dims, seed=3))
+    for name in "AB":
+        values[name][:] = 0
+        values[name][:, 0] = 1
+    values["A_scale"][:, 0], values["B_scale"][:, 0] = amax, 1
+    (_, scales), _ = launch(compile_(program.format(result), target, dims, ("n", "k")), target, values, dims, 5)
+    wanted = quantize(np.repeat(amax[:, None], 32, axis=1), element, [g])
+    same(codes(scales), codes(wanted.scales[0]), "scales")
+
+
 @pytest.mark.parametrize("kind", ["ue8m0", "f32"])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_a_scale_of_the_whole_result(target: str, kind: str) -> None:
@@ -56,7 +84,7 @@ def test_a_scale_of_the_whole_result(target: str, kind: str) -> None:
     run_quantised(BF16, result, {"m": 40, "n": 96, "k": 64}, ("n", "k"), seed=3, target=target, times=1)
 
 
-@pytest.mark.parametrize("whole", [-0.2, 2.0**-126])
+@pytest.mark.parametrize("whole", [-0.2, 2.0**-126, -(2.0**-126)])
 @pytest.mark.parametrize("result", ["nvfp4", "e4m3 scale(1x32:ue8m0*tensor)"])
 def test_scales_of_the_whole_that_are_none(result: str, whole: float) -> None:
     """Values take the sign of a negative one; with one that is too small they are the largest, and zeros."""

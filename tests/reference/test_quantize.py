@@ -182,11 +182,25 @@ def test_a_given_outer_scale_worked_by_hand() -> None:
     np.testing.assert_allclose(q.exact[0, :3], x[0, :3] / (float(first) * 0.2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["ue8m0", "f32", "ue4m3"])
-def test_zeros_stay_zeros_within_a_small_outer_scale(kind: str) -> None:
-    """A block of zeros has the largest reciprocal, which times that of the outer scale overflows f32."""
-    q = quantize_given(np.zeros((1, 32)), "e4m3", Granularity((1, 32), kind), 2.0**-20)
-    assert not q.values.astype(float).any()
+@pytest.mark.parametrize(("kind", "least"), [("ue8m0", 0.0), ("f32", 2.0**-149)])
+def test_zeros_stay_zeros_within_a_small_outer_scale(kind: str, least: float) -> None:
+    """The least scale's reciprocal times that of the outer one overflows f32: of a block of zeros with ue8m0."""
+    x = np.zeros((1, 32))
+    x[0, 0] = least
+    q = quantize_given(x, "e4m3", Granularity((1, 32), kind), 2.0**-20)
+    assert not q.values[0, 1:].astype(float).any()
+
+
+def test_outer_scales_that_are_none() -> None:
+    """A negative one changes the values' sign, not the scales; of one too small the reciprocal is 2^118."""
+    level, x = Granularity((1, 16), "ue4m3"), np.full((1, 16), 3.0)
+    plus, minus = (quantize_given(x, "e2m1", level, outer) for outer in (0.5, -0.5))
+    assert plus.scales[0].astype(float).tolist() == minus.scales[0].astype(float).tolist() == [[1.0]]
+    assert (plus.values.astype(float) == 6).all()
+    assert (minus.values.astype(float) == -6).all()
+    small = quantize_given(x * 2.0**-120, "e2m1", level, 2.0**-125)  # 0.75 of it is 3 * 2^-120 * 2^118
+    assert small.scales[0].astype(float).tolist() == [[0.125]]
+    assert (small.values.astype(float) == 6).all()
 
 
 def test_f32_scale_is_amax_over_max_and_one_for_zeros() -> None:

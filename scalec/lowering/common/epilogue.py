@@ -163,7 +163,7 @@ def _mlir(s: State, element: str) -> ir.Type:
 def hold(s: State, op: ir.OpView) -> None:
     sources = [s.get(x) for x in op.inputs]
     values = [x.source if x.value else Reader(s, x).scalar()[0] for x in sources]
-    value = scalar.evaluate(s.b, op.body.blocks[0], values)
+    value = scalar.evaluate(s.b, op.body.blocks[0], values, scalar.ONCE)
     s.values[op.result] = Input(value, "f32", "scalar", (0, 0), (1, 1), pair=False, value=True)
 
 

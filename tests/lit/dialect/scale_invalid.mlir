@@ -276,7 +276,7 @@ func.func @p(%A: tensor<?x256xbf16>, %s: tensor<2x1xf32>) attributes {scale.dims
 // -----
 
 // quantize: two scales of the whole tensor
-// EXPECT: the whole tensor's scale is 2, expected one tensor<1x1xf32>
+// EXPECT: the whole tensor's scale has 2 values, expected one tensor<1x1xf32>
 func.func @p(%A: tensor<?x256xbf16>, %s: tensor<1x1xf32>) attributes {scale.dims = ["m", "n", "k"]} {
   %q:2 = "scale.quantize"(%A, %s, %s) {operandSegmentSizes = array<i32: 1, 2>, granularity = #scale.granularity<array<i64: 1, 16>, "ue4m3", "row">}
     : (tensor<?x256xbf16>, tensor<1x1xf32>, tensor<1x1xf32>) -> (tensor<?x256xf4E2M1FN>, tensor<?x16xf8E4M3FN>)
