@@ -10,7 +10,8 @@ from scalec.emulator.instructions.mbarrier import lanes
 from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op
 from scalec.emulator.layouts.bulk_reduction import reduce
 from scalec.emulator.machine import mbarrier
-from scalec.emulator.machine.access import locate, need_written, visit
+from scalec.emulator.machine.access import OFFSET_MASK, locate, need_written, visit
+from scalec.emulator.machine.memory import RANK_SHIFT, Segment
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
@@ -38,21 +39,26 @@ def remote(instruction: Instruction, decoder: Decoder) -> Step:
 
     def run(warp: Warp) -> None:
         values = np.stack([get(warp) for get in gets], axis=1).view(np.uint8).reshape(32, -1)
-        barriers = barrier_at(warp)
+        addresses, barriers = where(warp), barrier_at(warp)
         machine, order = warp.machine, warp.cta.cluster.order
         number = machine.operation(f"{instruction.where}, issued by {warp.name}")
-        for lane, address in lanes(warp, where(warp)):
-            if address % size:
-                raise Finding("alignment", f"lane {lane} stores {size} bytes at {address:#x}", expected=f"{size}")
-            segment, offset = locate(warp.cta.cluster, "shared", address, size)
-            barrier = mbarrier.find(warp.cta.cluster, "shared", int(barriers[lane]), warp)
-            if barrier.cta is not own_cta(warp, address):
-                raise Finding("barrier", "st.async to one CTA that completes on an mbarrier of another")
+        alike = None if operation else _alike(warp, addresses, barriers, size, number)
+        for lane, address in lanes(warp, addresses):
+            if alike:
+                segment, barrier = alike
+                offset = address & OFFSET_MASK
+            else:
+                if address % size:
+                    raise Finding("alignment", f"lane {lane} stores {size} bytes at {address:#x}", expected=f"{size}")
+                segment, offset = locate(warp.cta.cluster, "shared", address, size)
+                barrier = mbarrier.find(warp.cta.cluster, "shared", int(barriers[lane]), warp)
+                if barrier.cta is not own_cta(warp, address):
+                    raise Finding("barrier", "st.async to one CTA that completes on an mbarrier of another")
             at = slice(offset, offset + size)
             if operation:
                 visit(warp, segment)
                 need_written(warp, segment, at)
-            else:  # over when it lands, which the CTA must know of before it exits, but not of who issued it
+            elif not alike:  # over when it lands, which the CTA must know of before it exits, but not of who issued it
                 machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
                 machine.judge.note_pending(segment, at, number)
             machine.stats.bytes["registers -> shared (async)"] += size
@@ -70,3 +76,32 @@ def remote(instruction: Instruction, decoder: Decoder) -> Step:
             machine.later(land)
 
     return run
+
+
+def _alike(
+    warp: Warp, addresses: np.ndarray, barriers: np.ndarray, size: int, number: int
+) -> tuple[Segment, mbarrier.MBarrier] | None:
+    """Judges the stores of all lanes at once, and notes them as pending, where they are what they are in most kernels:
+    right, to places of their own in one CTA, on one mbarrier of it.
+
+    Returns:
+        The CTA's shared memory and the mbarrier; None, having done nothing, if they must be judged one by one.
+    """
+    chosen, on = addresses[warp.mask], barriers[warp.mask]
+    low, high, cluster = int(chosen.min()), int(chosen.max()), warp.cta.cluster
+    at = (chosen & OFFSET_MASK)[:, None] + np.arange(size)
+    if low >> RANK_SHIFT != high >> RANK_SHIFT or (chosen % size).any() or (on != on[0]).any():
+        return None
+    if len(set(chosen.tolist())) < len(chosen):
+        return None
+    try:
+        segment, _ = locate(cluster, "shared", low, size)
+        locate(cluster, "shared", high, size)
+        barrier = mbarrier.find(cluster, "shared", int(on[0]), warp)
+        if barrier.cta is not own_cta(warp, low):
+            return None
+        warp.machine.judge.writes(segment, at, cluster.order, warp.agent, own=warp.agent.index)
+    except Finding:  # of some lane: one by one, it names the first
+        return None
+    warp.machine.judge.note_pending(segment, at, number)
+    return segment, barrier

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ALL = np.arange(32)  # lanes
 _WINDOW_MASK = (1 << 32) - 1
-_OFFSET_MASK = (1 << RANK_SHIFT) - 1
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
 
 
 @cache
@@ -49,7 +49,7 @@ def locate(cluster: Cluster, space: str, address: int, size: int) -> tuple[Segme
             raise Finding(
                 "bounds", f"shared address {address:#x} is of CTA rank {rank}, the cluster has {len(cluster.ctas)} CTAs"
             )
-        segment, offset = cluster.ctas[rank].shared, address & _OFFSET_MASK
+        segment, offset = cluster.ctas[rank].shared, address & OFFSET_MASK
         if cluster.ctas[rank].exited:
             raise Finding(
                 "bounds",
