@@ -24,7 +24,7 @@ from scalec.emulator.program import (
     Variable,
     Vector,
 )
-from scalec.emulator.tokens import Cursor, Token, float_bits, integer_of, written
+from scalec.emulator.tokens import Cursor, Token, float_bits, integer_of
 
 _SPACES = {"reg", "local", "shared", "global", "const", "param", "tex"}
 _LINKAGE = {"visible", "extern", "weak", "common"}
@@ -367,8 +367,8 @@ class _Parser(Cursor):
                 modifiers += self.next().text[1:].split(".")
             if not self.take(",") and not self.peek(";"):
                 raise self.error(f"got {self.token.text!r}, expected ',' or ';'")
-        text = written([t.text for t in self.tokens[start : self.at]])
-        self.function.code.append(Instruction(opcode, tuple(modifiers), guard, tuple(operands), line, text))
+        words = tuple([t.text for t in self.tokens[start : self.at]])
+        self.function.code.append(Instruction(opcode, tuple(modifiers), guard, tuple(operands), line, words))
         if opcode in ("bra", "brx"):
             self.pending.append((len(self.function.code) - 1, list(self.scopes)))
             if opcode == "brx" and isinstance(operands[-1], Symbol):
@@ -381,7 +381,12 @@ class _Parser(Cursor):
         return first
 
     def simple(self) -> Operand | None:
-        token = self.token
+        token = self.tokens[self.at]
+        if token.kind == "word":
+            self.at += 1
+            return None if token.text == "_" else self.named(token)
+        if token.kind == "number" or token.text in ("-", "~"):
+            return self.constant()
         if self.take("{"):
             elements = []
             while not self.take("}"):
@@ -403,14 +408,7 @@ class _Parser(Cursor):
             if not isinstance(found, Reg):
                 raise self.error("'!' stands before something that is not a register")
             return replace(found, negated=True)
-        if token.kind == "number" or token.text in ("-", "~"):
-            return self.constant()
-        if token.kind != "word":
-            raise self.error(f"got {token.text!r}, expected an operand")
-        self.next()
-        if token.text == "_":
-            return None
-        return self.named(token)
+        raise self.error(f"got {token.text!r}, expected an operand")
 
     def named(self, token: Token) -> Operand:
         name = token.text

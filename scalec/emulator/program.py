@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from scalec.emulator.tokens import written
+
 TYPE_BITS = {
     "pred": 1,
     **{f"{kind}{bits}": bits for kind in "bus" for bits in (8, 16, 32, 64)},
@@ -144,7 +146,7 @@ class Instruction:
         guard: the register of @p, or None; `negated` in it for @!p.
         operands: in the order written; None for `_`.
         line: 1-based, in the PTX text.
-        text: as written, on one line.
+        words: all of its tokens.
     """
 
     opcode: str
@@ -152,7 +154,7 @@ class Instruction:
     guard: Reg | None
     operands: tuple[Operand | None, ...]
     line: int
-    text: str
+    words: tuple[str, ...]
 
     @cached_property
     def name(self) -> str:
@@ -167,7 +169,12 @@ class Instruction:
         """The modifiers that are types, in order."""
         return tuple(m for m in self.modifiers if m in TYPE_BITS)
 
-    @property
+    @cached_property
+    def text(self) -> str:
+        """As written, on one line."""
+        return written(self.words)
+
+    @cached_property
     def where(self) -> str:
         return f"line {self.line}: {self.text}"
 

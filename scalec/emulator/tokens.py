@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple
 
 from scalec.emulator.findings import PtxSyntaxError
 
-_TOKEN = re.compile(  # the most frequent first; no two begin with the same character, but for / of a comment
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
-      | (?P<word>[.%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*)
-      | (?P<mark>[][{}()<>,;:@!|+*=~&^/?-])
-      | (?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
-          |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?)
-      | (?P<string>"(?:[^"\\]|\\.)*")""",
+_BETWEEN = r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+"
+# what stands before it, then the token, the most frequent kind first: word, mark, number, string
+_TOKEN = re.compile(
+    rf"""({_BETWEEN})
+      ([.%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*
+      |[][{{}}()<>,;:@!|+*=~&^/?-]
+      |0[fF][0-9a-fA-F]{{8}}|0[dD][0-9a-fA-F]{{16}}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
+      |[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|[0-9]+U?
+      |"(?:[^"\\]|\\.)*"
+      |\Z)""",
     re.VERBOSE | re.DOTALL,
 )
+# by the first character; all others begin words
+_KINDS = {**dict.fromkeys("][{}()<>,;:@!|+*=~&^/?-", "mark"), **dict.fromkeys("0123456789", "number"), '"': "string"}
 
 
-@dataclass(slots=True)
-class Token:
+class Token(NamedTuple):
     """One of a text, with the line where it begins."""
 
     kind: str
@@ -29,26 +34,39 @@ class Token:
     line: int
 
 
-def _tokens(text: str) -> Iterator[Token]:
-    line, at = 1, 0
+def _tokens(text: str) -> list[Token]:
+    tokens, line = [], 1
+    found = _TOKEN.findall(text)
+    if sum(map(len, chain.from_iterable(found))) < len(text):
+        raise _no_token(text)
+    for between, token in found:
+        if "\n" in between:
+            line += between.count("\n")
+        if token:
+            kind = _KINDS.get(token[0], "word")
+            tokens.append(Token(kind, token, line))
+            if kind == "string":
+                line += token.count("\n")
+    tokens.append(Token("end", "the end of the text", line))
+    return tokens
+
+
+def _no_token(text: str) -> PtxSyntaxError:
+    """What findall has passed over."""
+    at = 0
     for match in _TOKEN.finditer(text):
         if match.start() != at:
             break
-        kind, found, at = str(match.lastgroup), match.group(), match.end()
-        if kind != "skip":
-            yield Token(kind, found, line)
-        if kind in ("skip", "string"):
-            line += found.count("\n")
-    if at < len(text):
-        raise PtxSyntaxError(f"character {text[at]!r} begins no PTX token", f"line {line}")
-    yield Token("end", "the end of the text", line)
+        at = match.end()
+    at = len(text) - len(re.sub(_BETWEEN, "", text[at:], count=1, flags=re.DOTALL))
+    return PtxSyntaxError(f"character {text[at]!r} begins no PTX token", f"line {text.count(chr(10), 0, at) + 1}")
 
 
 class Cursor:
     """The tokens of a text, and where a parser stands among them."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = list(_tokens(text))
+        self.tokens = _tokens(text)
         self.at = 0
 
     @property
@@ -107,7 +125,7 @@ def float_bits(value: float, size: int) -> int:
     return int.from_bytes(struct.pack("<d" if size == 8 else "<f", value), "little")
 
 
-def written(tokens: list[str]) -> str:
+def written(tokens: Iterable[str]) -> str:
     """Tokens as a line for people."""
     text = " ".join(tokens)
     for mark in (",", ";", "]", ")", "}", "+", "|"):

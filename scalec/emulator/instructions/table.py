@@ -9,6 +9,7 @@ could be done there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -234,21 +235,7 @@ class Decoder:
 
     def constant(self, operand: Imm, kind: str) -> np.ndarray:
         """A constant as 32 lanes of a type (PTX ISA 4.5)."""
-        dtype = DTYPES[kind]
-        bits = max(8, TYPE_BITS[kind])
-        if operand.float_bits and dtype.kind not in "ub":
-            source = np.dtype("f8") if operand.float_bits == 64 else np.dtype("f4")
-            value = np.array(operand.value, f"u{operand.float_bits // 8}").view(source)
-            return np.full(32, value.astype(dtype))
-        if operand.float_bits == 64 and bits == 32:  # a double constant where 32 untyped bits are wanted
-            value = np.array(operand.value, "u8").view("f8").astype("f4").view("u4")
-            return np.full(32, value)
-        if kind == "pred":
-            return np.full(32, bool(operand.value))
-        raw = np.array(operand.value & ((1 << bits) - 1), f"u{bits // 8}")
-        if dtype.kind in "fV" and not operand.float_bits:
-            raise PtxSyntaxError(f"integer constant {operand.value} for an operand of type .{kind}")
-        return np.full(32, raw).view(dtype)
+        return _constant(operand.value, operand.float_bits, kind)
 
     def integer(self, operand: Operand | None) -> int:
         """The value of a constant operand.
@@ -364,6 +351,23 @@ class Decoder:
                 "illegal",
                 f"the instruction needs {' or '.join(families)}, the module is for {self.kernel.module.target}",
             )
+
+
+@lru_cache(maxsize=4096)  # a kernel has few of them, many times, and they are never changed in place
+def _constant(value: int, float_bits: int, kind: str) -> np.ndarray:
+    dtype = DTYPES[kind]
+    bits = max(8, TYPE_BITS[kind])
+    if float_bits and dtype.kind not in "ub":
+        source = np.dtype("f8") if float_bits == 64 else np.dtype("f4")
+        return np.full(32, np.array(value, f"u{float_bits // 8}").view(source).astype(dtype))
+    if float_bits == 64 and bits == 32:  # a double constant where 32 untyped bits are wanted
+        return np.full(32, np.array(value, "u8").view("f8").astype("f4").view("u4"))
+    if kind == "pred":
+        return np.full(32, bool(value))
+    raw = np.array(value & ((1 << bits) - 1), f"u{bits // 8}")
+    if dtype.kind in "fV" and not float_bits:
+        raise PtxSyntaxError(f"integer constant {value} for an operand of type .{kind}")
+    return np.full(32, raw).view(dtype)
 
 
 def uniform(warp: Warp, value: np.ndarray, what: str) -> int:

@@ -180,4 +180,4 @@ def _tensor(instruction: Instruction) -> bool:
     """Whether it is one of the instructions whose registers stay in use after it: these judge them by themselves.
 
     Those of tcgen05.ld do not, as true register dependencies are kept without a wait (9.7.16.6.4.5)."""
-    return instruction.opcode == "wgmma" and instruction.name.startswith("wgmma.mma_async")
+    return instruction.opcode == "wgmma" and instruction.modifiers[:1] == ("mma_async",)
