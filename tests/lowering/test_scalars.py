@@ -4,6 +4,7 @@ before."""
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
@@ -13,9 +14,14 @@ QUOTIENT = "D[m,n]:nvfp4 = A[m,k]:bf16 @ B[n,k]:bf16"
 PRODUCTS = {"sm_90a": "wgmma.mma_async", "sm_100a": "tcgen05.ld", "sm_120a": "mma.sync"}
 
 
+@cache
+def ptx_of(source: str, target: str, dims: tuple[tuple[str, int], ...]) -> str:
+    return compiler.compile_source(source, target, dict(dims), until="ptx").ptx
+
+
 def lines(source: str, target: str, *what: str, **dims: int) -> list[str]:
     """The first of `what` that each line of the PTX has, in order; of adjacent ones that are the same one."""
-    ptx = compiler.compile_source(source, target, dims, until="ptx").ptx
+    ptx = ptx_of(source, target, tuple(dims.items()))
     found = [next((w for w in what if w in line), "") for line in ptx.splitlines()]
     kept = [w for w in found if w]
     return [w for i, w in enumerate(kept) if i == 0 or kept[i - 1] != w]
