@@ -353,8 +353,14 @@ class Decoder:
             )
 
 
-@lru_cache(maxsize=4096)  # a kernel has few of them, many times, and they are never changed in place
+@lru_cache(maxsize=4096)  # a kernel has few of them, many times
 def _constant(value: int, float_bits: int, kind: str) -> np.ndarray:
+    lanes = _lanes(value, float_bits, kind)
+    lanes.flags.writeable = False
+    return lanes
+
+
+def _lanes(value: int, float_bits: int, kind: str) -> np.ndarray:
     dtype = DTYPES[kind]
     bits = max(8, TYPE_BITS[kind])
     if float_bits and dtype.kind not in "ub":

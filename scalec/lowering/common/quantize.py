@@ -17,7 +17,7 @@ from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WAVES
 
-_LARGEST = 0x7F7FFFFF  # the bits of the largest f32
+_LARGEST = (2 - 2**-23) * 2.0**127  # f32
 _WAVE = WAVES["warp"]
 _QUAD = 4  # lanes that hold the columns of a row (PTX ISA 9.7.14.5.8)
 _WORD = 4  # blocks of a row whose scales stand together in the layouts "blocked" and "packed"
@@ -351,9 +351,8 @@ def _scale(s: State, op: ir.OpView, largest: ir.Value) -> Found:
         return found
     reciprocal = b.fmul(found.reciprocal, inverse)
     if tile.str_of(op.scale) not in BOUNDED:
-        for nearer, bits in (("min", _LARGEST), ("max", _LARGEST | 1 << 31)):
-            limit = b.op("llvm.bitcast", [b.f32], [b.constant(bits)])
-            reciprocal = b.pure(f"{nearer}.NaN.f32 $0, $1, $2;", b.f32, reciprocal, limit)
+        for nearer, limit in (("min", _LARGEST), ("max", -_LARGEST)):
+            reciprocal = b.pure(f"{nearer}.NaN.f32 $0, $1, $2;", b.f32, reciprocal, b.constant(limit))
     return replace(found, reciprocal=reciprocal)
 
 
