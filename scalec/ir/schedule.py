@@ -120,7 +120,8 @@ class Schedule:
             memory. Needs K known. 0: every tile is one cluster's.
         stages: depth of the shared-memory ring, in K blocks.
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
-            are longer, along M or N, lies in panels that wide.
+            are longer, along M or N, lies in panels that wide. Of the result 0 where nothing is staged, or where rows
+            are an odd number of 16 bytes.
         warpgroups: consumer warpgroups.
         consumers: "cooperative": the consumer warpgroups share each tile; "pingpong": they take whole tiles by turns,
             so that one stores its results while another multiplies.

@@ -294,9 +294,14 @@ def _yields(op: ir.OpView) -> bool:
     return True
 
 
+LINE = 16
+"""Bytes whose multiples rows of a box are (CUDA driver API, cuTensorMapEncodeTiled: boxDim[0])."""
+
+
 class StoreOp(Tile.Operation, name="store"):
     """Rounds the accumulator to the element type and stores it at (m0, n0) through shared memory, by bulk copies.
 
+    A box is as wide as the swizzle, or where nothing is swizzled as a row of the accumulator, of whole LINE bytes.
     Where `staging` has fewer columns than the accumulator, they are the room of some of its boxes, one wave of each:
     the next take the place of those that copies have read.
 
@@ -321,8 +326,9 @@ class StoreOp(Tile.Operation, name="store"):
         if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
             return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
         wave = wave_rows(op.accumulator.type)
-        if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * swizzle:
-            return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {swizzle} bytes (the swizzle)")
+        row, which = (swizzle, "the swizzle") if swizzle else (columns * bits_of(element) // 8, "a whole row")
+        if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * row or row % LINE:
+            return fail(op, f"box {list(box)} of {element}, expected {wave} rows of {row} bytes ({which})")
         tall, wide = shape_of(staging)
         if tall % box[1] or columns % box[0] or wide % box[0] or (wide % columns and box[1] != wave):
             return fail(

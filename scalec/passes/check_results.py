@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from scalec.errors import ScheduleError
-from scalec.passes.choose_swizzle import no_bulk_epilogue, staged_row, widest
+from scalec.passes.choose_swizzle import no_bulk_epilogue, widest
 from scalec.passes.permute_columns import no_permuted_columns
 from scalec.passes.problem import Problem
-from scalec.passes.resources import units
+from scalec.passes.resources import staged_row, units
 from scalec.passes.results import no_loaded_result
 from scalec.passes.tiles import cuts_result
 
@@ -51,10 +51,11 @@ def staged_epilogue(problem: Problem, schedule: Any) -> None:
         )
     room_for_panels(problem, schedule)
     row = staged_row(problem, schedule)
-    if schedule.swizzle_c == 0 or row % schedule.swizzle_c:
+    able = widest(problem.target.swizzles, row)
+    if row % schedule.swizzle_c if schedule.swizzle_c else able:
         raise ScheduleError(
             f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
-            fix=f"swizzle_c={widest(problem.target.swizzles, row)}",
+            fix=f"swizzle_c={able}",
         )
 
 

@@ -6,7 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import MOST_PANELS, Schedule
 from scalec.passes.base import decide
 from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import converted_columns, copied_columns, path_of_scales, stages_that_fit, turns, units
+from scalec.passes.resources import copied_columns, path_of_scales, staged_row, stages_that_fit, turns
 from scalec.passes.results import no_loaded_result
 from scalec.targets import PADDED_ROW, Target
 
@@ -151,12 +151,6 @@ def no_panels(target: Target, operand: Operand, rows: int) -> str:
     return ""
 
 
-def staged_row(problem: Problem, schedule: Schedule) -> int:
-    """Bytes of a row of the result that one warpgroup, or warp, stages."""
-    assert schedule.tile is not None
-    return problem.result.element.bytes(converted_columns(problem, schedule) // units(problem, schedule)[1])
-
-
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.result, problem.n, problem.target
@@ -168,6 +162,6 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         row = result.element.bytes(n.size)
         return f"a row of {result.name} is {row} bytes ({n.name} = {n.size}), not a multiple of {target.tma_align}"
     row = staged_row(problem, schedule)
-    if not widest(target.swizzles, row):
-        return f"a row of the staged tile is {row} bytes: no swizzle divides it"
+    if row % target.tma_align:
+        return f"a row of the staged tile is {row} bytes, not a multiple of {target.tma_align}"
     return ""

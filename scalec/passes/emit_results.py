@@ -8,7 +8,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit import Source
 from scalec.passes.emit_frame import Handles
 from scalec.passes.emit_inputs import Inputs
-from scalec.passes.resources import box_rows, result_boxes
+from scalec.passes.resources import box_columns, box_rows, result_boxes
 from scalec.passes.results import RESULT_WARP
 
 
@@ -27,7 +27,7 @@ class Results(Inputs):
     def result_map(self) -> ir.Value:
         """The result as bulk copies write it, and read it."""
         s, result = self.schedule, self.problem.result
-        columns, rows = s.swizzle_c * 8 // self.result_bits, box_rows(self.problem, s)
+        columns, rows = box_columns(self.problem, s), box_rows(self.problem, s)
         stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, rows)
         source = Source("tensor_map", result.name, box=stored, swizzle=s.swizzle_c, align=16)
         element = ir.Type.parse(result.element.mlir)
@@ -55,7 +55,7 @@ class Results(Inputs):
         if not self.loads_results:
             return
         e, (boxes, slots) = self.e, result_boxes(self.problem, self.schedule)
-        target, wide = self.result_map(), self.schedule.swizzle_c * 8 // self.result_bits
+        target, wide = self.result_map(), box_columns(self.problem, self.schedule)
         size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide * self.result_bits // 8
         with e.region("tile.warp", index=RESULT_WARP, count=1, elected=1):
             loaded, added = self.result_cursor(), self.result_cursor()

@@ -233,8 +233,7 @@ def staged_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a tile that have room in shared memory at once: those that are converted together, or `panels`."""
     if not schedule.panels:
         return converted_columns(problem, schedule)
-    swizzle = schedule.swizzle_c or max(problem.target.swizzles)
-    return units(problem, schedule)[1] * schedule.panels * swizzle * 8 // problem.result.element.bits
+    return units(problem, schedule)[1] * schedule.panels * box_columns(problem, schedule)
 
 
 def converted_columns(problem: Problem, schedule: Schedule) -> int:
@@ -242,6 +241,19 @@ def converted_columns(problem: Problem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     by_parts, along_n = problem.family.sums_in == "tensor" and not schedule.promote, units(problem, schedule)[1]
     return along_n * taken_columns(problem, schedule.tile[1] // along_n, 0) if by_parts else schedule.tile[1]
+
+
+def staged_row(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of a row of the result that one warpgroup, or warp, stages."""
+    assert schedule.tile is not None
+    return problem.result.element.bytes(converted_columns(problem, schedule) // units(problem, schedule)[1])
+
+
+def box_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of a box of the result that one bulk copy writes: as wide as the swizzle, the widest where that is
+    undecided; a whole row where nothing is swizzled."""
+    swizzle = max(problem.target.swizzles) if schedule.swizzle_c is None else schedule.swizzle_c
+    return (swizzle or staged_row(problem, schedule)) * 8 // problem.result.element.bits
 
 
 def box_rows(problem: Problem, schedule: Schedule) -> int:
@@ -255,9 +267,8 @@ def box_rows(problem: Problem, schedule: Schedule) -> int:
 def result_boxes(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Boxes of the result that a warpgroup, or warp, has of a tile, and how many of them have room."""
     assert schedule.tile is not None
-    swizzle = schedule.swizzle_c or max(problem.target.swizzles)
     along_m, along_n = units(problem, schedule)
-    box = along_m * along_n * box_rows(problem, schedule) * (swizzle * 8 // problem.result.element.bits)
+    box = along_m * along_n * box_rows(problem, schedule) * box_columns(problem, schedule)
     room = staged_rows(problem, schedule) * staged_columns(problem, schedule)
     return schedule.tile[0] * schedule.tile[1] // box, room // box
 

@@ -143,7 +143,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "bulk of unknown N": (text(n="?"), {"epilogue": "bulk"}, "n is not known at compile time"),
     "bulk of unaligned N": (text(n=7172), {"epilogue": "bulk"}, r"a row of C is 14344 bytes \(n = 7172\), not a multi"),
-    "bulk of a narrow tile": (text(), {"tile": (64, 8, 128), "epilogue": "bulk"}, "tile is 16 bytes: no swizzle"),
     "swizzle of the result": (
         text(),
         {"tile": (64, 32, 128), "swizzle_c": 128},

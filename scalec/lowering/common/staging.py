@@ -39,6 +39,7 @@ class Staging:
         own, at: shared addresses of the unit's part, and of this lane's first elements in it.
         element: MLIR's name of their type.
         columns: of a wave.
+        swizzle: bytes, 0 for none.
         width, tall: columns and rows of a box; its rows are a wave, or several.
         rows: of a wave.
         waves, staged: the unit's, and how many of them are staged at once.
@@ -49,6 +50,7 @@ class Staging:
     at: ir.Value
     element: str
     columns: int
+    swizzle: int
     width: int
     tall: int
     rows: int
@@ -68,9 +70,10 @@ class Staging:
         own = b.add(staging.base, b.mul(s.unit_index, staged * rows * room * bits // 8))
         if s.geometry.turns > 1:
             own = b.add(own, b.mul(s.turn, tile.stage_bytes(op.staging.type)))
-        at = _of_lane(s, own, width * bits // 8, bits, by_matrix(s, bits))
+        swizzle = tile.swizzle_of(op.staging.type)
+        at = _of_lane(s, own, width * bits // 8, swizzle, bits, by_matrix(s, bits))
         panels = room // width if room < columns else 0
-        return cls(own, at, element, columns, width, tall, rows, waves, staged, panels)
+        return cls(own, at, element, columns, swizzle, width, tall, rows, waves, staged, panels)
 
     @property
     def bits(self) -> int:
@@ -79,7 +82,7 @@ class Staging:
 
     @property
     def pitch(self) -> int:
-        """Bytes of a box's row: its swizzle."""
+        """Bytes of a box's row: its swizzle, if there is one."""
         return self.width * self.bits // 8
 
     def loads(self) -> Iterator[Load]:
@@ -119,7 +122,8 @@ class Staging:
 
     def place(self, s: State, across: int, above: int) -> ir.Value:
         """Where this lane stages elements `across` bytes along a box's row and `above` bytes below its first."""
-        return s.b.add(s.b.xor(self.at, across), above)
+        moved = s.b.xor if self.swizzle else s.b.add
+        return s.b.add(moved(self.at, across), above)
 
     def first_column(self, s: State, op: ir.OpView) -> ir.Value:
         """Of the first box, as copies count columns: narrow elements in bytes."""
@@ -183,14 +187,14 @@ def by_matrix(s: State, bits: int) -> bool:
     return bits * s.geometry.adjacent == 32
 
 
-def _of_lane(s: State, own: ir.Value, pitch: int, bits: int, matrix: bool) -> ir.Value:
+def _of_lane(s: State, own: ir.Value, pitch: int, swizzle: int, bits: int, matrix: bool) -> ir.Value:
     """Where this lane stages its first elements: of `stmatrix`, a row of 16 bytes; of others, its own pair.
 
     The swizzle XORs the 16-byte chunk index with the row's position in its period of 128-byte lines.
     """
     b = s.b
     row = b.and_(s.lane, 15) if matrix else b.shr(s.lane, 2)
-    period = {128: b.and_(row, 7), 64: b.and_(b.shr(row, 1), 3), 32: b.and_(b.shr(row, 2), 1)}[pitch]
+    period = {128: b.and_(row, 7), 64: b.and_(b.shr(row, 1), 3), 32: b.and_(b.shr(row, 2), 1), 0: 0}[swizzle]
     # of the lane's first elements among those of its row: eight columns are two chunks of 32 bits, one of 16, or less
     chunk = period
     if matrix:
@@ -205,13 +209,15 @@ def _of_lane(s: State, own: ir.Value, pitch: int, bits: int, matrix: bool) -> ir
 
 
 def _stage(s: State, registers: list[Any], to: Staging, above: int) -> None:
-    """Rounds a wave and stores it in shared memory by 16 rows of 32 bytes, `above` bytes after this lane's first."""
+    """Rounds a wave and stores it in shared memory by 16 rows of 32 bytes, `above` bytes after this lane's first; of a
+    row of an odd number of 16 bytes the last 16, whose rows are those of the lower lanes."""
     b, each = s.b, 16 // to.bits  # groups of 8 columns in 16 bytes: what a thread has of a row there is a register
     for g in range(0, len(registers) // 4, 2 * each):
         box, column = divmod(8 * g, to.width)
+        chunks = [range(i, i + each) for i in range(g, min(g + 2 * each, len(registers) // 4), each)]
         packed = [
             rounding.word(s, to.element, [registers[4 * i + 2 * half + j].get() for i in groups for j in (0, 1)])
-            for groups in (range(g, g + each), range(g + each, g + 2 * each))
+            for groups in chunks
             for half in (0, 1)
         ]
         address = b.address(SHARED, to.place(s, column * to.bits // 8, above + box * to.tall * to.pitch))

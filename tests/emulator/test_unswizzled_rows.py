@@ -1,0 +1,91 @@
+"""Results whose rows in shared memory are an odd number of 16 bytes: not swizzled, all of a row in one box."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scalec.compiler import Compilation, compile_source
+from scalec.errors import DeviceError, ScheduleError
+from scalec.runtime.kernel import Kernel
+from tests.emulator.quantised import changed, run_quantised
+from tests.emulator.running import run_on
+
+BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
+BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
+
+QUANTISED = {
+    "three waves' warpgroups": ("sm_90a", BLOCKS, "nvfp4", (200, 288, 256), "tile=192x96x128"),
+    "80 bytes": ("sm_90a", BLOCKS, "mxfp4", (72, 320, 256), "tile=64x160x128"),
+    "112 bytes": ("sm_90a", BF16, "nvfp4", (72, 448, 128), "tile=64x224x64"),
+    "16 bytes, without stmatrix.x4": ("sm_90a", BLOCKS, "nvfp4", (72, 160, 256), "tile=64x32x128"),
+    "one wave of two at a time": (
+        "sm_90a",
+        BLOCKS,
+        "nvfp4",
+        (140, 224, 128),
+        "tile=128x96x128, warpgroups=1, staged=1, epilogue=bulk",
+    ),
+    "tiles by turns": ("sm_90a", BLOCKS, "mxfp4", (200, 224, 128), "tile=64x96x128, consumers=pingpong"),
+    "parts of K": ("sm_90a", BLOCKS, "nvfp4", (72, 96, 512), "tile=64x96x128, split=2, parts=cluster"),
+    "columns not permuted": ("sm_90a", BLOCKS, "nvfp4", (72, 224, 128), "tile=64x96x128, permute_n=0"),
+    "8 bits": ("sm_90a", BF16, "e4m3 scale(1x16)", (72, 112, 128), "tile=64x48x64"),
+    "sm_100a": ("sm_100a", BF16, "nvfp4", (140, 224, 128), "tile=128x96x64"),
+    "sm_100a, two parts": ("sm_100a", BLOCKS, "mxfp4", (140, 320, 128), "tile=128x160x128"),
+    "sm_100a, two warpgroups": ("sm_100a", BF16, "mxfp4", (140, 448, 128), "tile=128x192x64, warpgroups=2"),
+    "sm_120a": ("sm_120a", BLOCKS, "nvfp4", (140, 224, 128), "tile=128x96x128, warps=8x1"),
+    "sm_120a, 16 bytes of a warp": ("sm_120a", BLOCKS, "mxfp4", (72, 192, 128), "tile=64x64x128, warps=4x2"),
+}
+
+
+def bulk(kernel: Kernel | Compilation) -> None:
+    fields = dict(x.split("=") for x in str(kernel.spec.schedule).split(", "))
+    assert (fields["epilogue"], fields["swizzle_c"]) == ("bulk", "0")
+    assert "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group" in kernel.ptx
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_quantised(name: str) -> None:
+    target, program, result, (m, n, k), settings = QUANTISED[name]
+    bulk(run_quantised(program, result, {"m": m, "n": n, "k": k}, ("n", "k"), len(name), target, settings, times=1))
+
+
+@pytest.mark.parametrize("settings", ["tile=64x24x64", "tile=128x40x64, cluster=1x1", "tile=64x8x64"])
+def test_16_bits(settings: str) -> None:
+    source, dims = f"C[m,n] = silu(A[m,k]@B[n,k] + b[n]) with epilogue=bulk, {settings}", {"n": 136, "k": 192}
+    bulk(compile_source(source, "sm_90a", dims))
+    run_on(source, {"m": 150, **dims}, ("n", "k"), 3, 3e-3, target="sm_90a")
+
+
+def test_a_row_is_whole_lines_of_16_bytes() -> None:
+    with pytest.raises(ScheduleError, match="a row of the staged tile is 40 bytes, not a multiple of 16"):
+        compile_source(f"{BLOCKS.format(':nvfp4')} with tile=64x80x128, epilogue=bulk", "sm_90a", {"n": 160, "k": 128})
+    made = compile_source(f"{BLOCKS.format(':nvfp4')} with tile=64x80x128", "sm_90a", {"n": 160, "k": 128})
+    assert "epilogue=direct" in str(made.spec.schedule)
+
+
+@pytest.mark.parametrize(("swizzle", "fix"), [(32, 0), (64, 0)])
+def test_no_swizzle_divides_it(swizzle: int, fix: int) -> None:
+    text = f"swizzle_c = {swizzle} does not divide a row of the staged tile, 48 bytes\n.*swizzle_c={fix}"
+    with pytest.raises(ScheduleError, match=re.compile(text, re.DOTALL)):
+        compile_source(
+            f"{BLOCKS.format(':nvfp4')} with tile=64x96x128, swizzle_c={swizzle}, epilogue=bulk",
+            "sm_90a",
+            {"n": 192, "k": 128},
+        )
+
+
+FAULTS = [
+    ("another pitch", r"(mul\.lo\.s32 \t%r\d+, %r\d+,|mad\.lo\.s32 \t%r\d+, %r\d+,) 48([;,])", r"\1 32\2"),
+    ("the last 16 bytes of a row", r"stmatrix\.sync\.aligned\.m8n8\.x2[^;]*;", ""),
+]
+
+
+@pytest.mark.parametrize(("what", "old", "new"), FAULTS, ids=[f[0] for f in FAULTS])
+def test_fault(what: str, old: str, new: str) -> None:
+    with pytest.raises((AssertionError, DeviceError)):
+        run_quantised(
+            BLOCKS, "nvfp4", {"m": 72, "n": 192, "k": 256}, ("n", "k"), 1, "sm_90a", "tile=64x96x128",
+            changed(old, new), times=1,
+        )  # fmt: skip
