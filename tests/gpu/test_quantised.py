@@ -11,6 +11,7 @@ import scalec
 from scalec.formats import ELEMENT_TYPES
 from scalec.reference.packing import from_layout, unpack4
 from scalec.reference.quantize import quantize, quantize_given, scale_shape
+from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import codes, parsed, same
 
 pytestmark = pytest.mark.gpu
@@ -37,9 +38,32 @@ WHOLES = (0.2, 0.3, -0.7, 3e-5)  # no powers of two: reciprocals and products ar
 @pytest.mark.parametrize("result", RESULTS)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_bits(torch, guarded: Callable, program: str, result: str, dims: dict[str, int]) -> None:
+    depth = 128 if program == "f32" else 64
+    bits_are_the_references(torch, guarded, program, result, dims, f"tile=128x128x{depth}")
+
+
+@pytest.mark.parametrize(
+    ("result", "settings"),
+    [
+        ("nvfp4", "tile=192x96x128"),
+        ("mxfp4", "tile=128x160x128"),
+        ("nvfp4", "tile=64x32x128, permute_n=0"),
+        ("e4m3 scale(1x16)", "tile=128x112x128"),
+        ("nvfp4", "tile=64x96x128, consumers=pingpong"),
+        ("mxfp4", "tile=128x96x128, split=2, parts=cluster"),
+    ],
+)
+def test_rows_that_no_swizzle_divides(torch, guarded: Callable, result: str, settings: str) -> None:
+    kernel = bits_are_the_references(torch, guarded, "f32", result, {"m": 333, "n": 2112, "k": 1024}, settings)
+    assert "swizzle_c=0" in kernel.spec.schedule
+    assert "epilogue=bulk" in kernel.spec.schedule
+
+
+def bits_are_the_references(
+    torch, guarded: Callable, program: str, result: str, dims: dict[str, int], fields: str
+) -> Kernel:
     element, g, second = parsed(result)
-    fixed, text = {d: dims[d] for d in ("n", "k")}, PROGRAMS[program]
-    settings = " with tile=128x128x128" if program == "f32" else " with tile=128x128x64"
+    fixed, text, settings = {d: dims[d] for d in ("n", "k")}, PROGRAMS[program], f" with {fields}"
     plain = scalec.compile(text.format(":f32") + settings, dims=fixed)
     kernel = scalec.compile(text.format(f":{result}") + settings, dims=fixed)
     torch.manual_seed(dims["m"])
@@ -93,3 +117,4 @@ def test_bits(torch, guarded: Callable, program: str, result: str, dims: dict[st
     got = results[0][0]
     got = unpack4(got, n) if ELEMENT_TYPES[element].bits < 8 else got.view(wanted.values.dtype)
     same(codes(got), codes(wanted.values), result)
+    return kernel
