@@ -82,9 +82,10 @@ def room_for_panels(problem: Problem, schedule: Any) -> None:
         raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", expected="0")
     if schedule.staged != 1:
         raise ScheduleError(f"{what} are a wave's, and staged = {schedule.staged}", fix="staged=1, or panels=0")
-    if schedule.swizzle_c and schedule.panels * schedule.swizzle_c >= row:
+    wide = schedule.swizzle_c or row
+    if schedule.panels * wide >= row:
         raise ScheduleError(
-            f"{what} of {schedule.swizzle_c} bytes, and a row of a staged wave is {row} bytes",
+            f"{what} of {wide} bytes, and a row of a staged wave is {row} bytes",
             expected="fewer panels than make up the row, or 0 for all",
         )
 

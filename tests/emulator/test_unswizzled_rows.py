@@ -76,6 +76,16 @@ def test_no_swizzle_divides_it(swizzle: int, fix: int) -> None:
         )
 
 
+@pytest.mark.parametrize("panels", [1, 2])
+def test_a_row_is_one_panel(panels: int) -> None:
+    with pytest.raises(ScheduleError, match=f"panels = {panels} of 48 bytes, and a row of a staged wave is 48 bytes"):
+        compile_source(
+            f"C[m,n] = A[m,k]@B[n,k] with tile=64x24x64, epilogue=bulk, staged=1, panels={panels}",
+            "sm_90a",
+            {"n": 120, "k": 128},
+        )
+
+
 FAULTS = [
     ("another pitch", r"(mul\.lo\.s32 \t%r\d+, %r\d+,|mad\.lo\.s32 \t%r\d+, %r\d+,) 48([;,])", r"\1 32\2"),
     ("the last 16 bytes of a row", r"stmatrix\.sync\.aligned\.m8n8\.x2[^;]*;", ""),
