@@ -49,7 +49,6 @@ def staged_epilogue(problem: Problem, schedule: Any) -> None:
             f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
             expected="0 for all of them, or a divisor",
         )
-    room_for_panels(problem, schedule)
     row = staged_row(problem, schedule)
     able = widest(problem.target.swizzles, row)
     if row % schedule.swizzle_c if schedule.swizzle_c else able:
@@ -57,6 +56,7 @@ def staged_epilogue(problem: Problem, schedule: Any) -> None:
             f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
             fix=f"swizzle_c={able}",
         )
+    room_for_panels(problem, schedule)
 
 
 def adds(problem: Problem, schedule: Any) -> None:

@@ -31,11 +31,6 @@ QUANTISED = {
     "parts of K": ("sm_90a", BLOCKS, "nvfp4", (72, 96, 512), "tile=64x96x128, split=2, parts=cluster"),
     "columns not permuted": ("sm_90a", BLOCKS, "nvfp4", (72, 224, 128), "tile=64x96x128, permute_n=0"),
     "8 bits": ("sm_90a", BF16, "e4m3 scale(1x16)", (72, 112, 128), "tile=64x48x64"),
-    "sm_100a": ("sm_100a", BF16, "nvfp4", (140, 224, 128), "tile=128x96x64"),
-    "sm_100a, two parts": ("sm_100a", BLOCKS, "mxfp4", (140, 320, 128), "tile=128x160x128"),
-    "sm_100a, two warpgroups": ("sm_100a", BF16, "mxfp4", (140, 448, 128), "tile=128x192x64, warpgroups=2"),
-    "sm_120a": ("sm_120a", BLOCKS, "nvfp4", (140, 224, 128), "tile=128x96x128, warps=8x1"),
-    "sm_120a, 16 bytes of a warp": ("sm_120a", BLOCKS, "mxfp4", (72, 192, 128), "tile=64x64x128, warps=4x2"),
 }
 
 
@@ -74,6 +69,22 @@ def test_no_swizzle_divides_it(swizzle: int, fix: int) -> None:
             "sm_90a",
             {"n": 192, "k": 128},
         )
+
+
+def test_a_swizzle_that_is_given_divides_rows_or_nothing_is_staged() -> None:
+    dims = {"n": 192, "k": 256}
+    for text in (
+        f"{BLOCKS.format(':nvfp4')} with tile=64x96x128, swizzle_c=64",
+        f"{BF16.format('')} with tile=64x24x64",
+    ):
+        assert "epilogue=direct" in str(compile_source(text, "sm_90a", dims).spec.schedule)
+
+
+@pytest.mark.parametrize("tile", ["128x128x128", "128x96x128"])
+def test_other_targets_stage_what_a_swizzle_divides(tile: str) -> None:
+    """sm_120a: 16 bytes of a warp; staged, the first spilled."""
+    made = compile_source(f"{BLOCKS.format(':nvfp4')} with tile={tile}", "sm_120a", {"n": 3072, "k": 512})
+    assert "epilogue=direct" in str(made.spec.schedule)
 
 
 @pytest.mark.parametrize("panels", [1, 2])
