@@ -57,7 +57,7 @@ class ChooseSwizzle:
 
 
 def leaves_rows(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a swizzle that is decided leaves rows as they are, where no swizzle divides a staged row of the result."""
+    """Whether a swizzle divides a staged row of the result, or none is decided."""
     return not schedule.swizzle_c or bool(widest(problem.target.swizzles, staged_row(problem, schedule)))
 
 
