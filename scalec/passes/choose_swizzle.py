@@ -44,7 +44,7 @@ class ChooseSwizzle:
             most = stages_that_fit(problem, beside.with_fields(epilogue="direct"))
             fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
             worth = (fits and worth_staging(problem, plan)) or schedule.adds == "loaded"
-            able = worth and leaves_rows(problem, schedule) and not no_bulk_epilogue(problem, schedule)
+            able = worth and not no_bulk_epilogue(problem, schedule)
             epilogue = "bulk" if able else "direct"
         return schedule.with_fields(
             staged=plan.staged if epilogue == "bulk" else 0,
@@ -54,11 +54,6 @@ class ChooseSwizzle:
             swizzle_c=widest(problem.target.swizzles, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )
-
-
-def leaves_rows(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a swizzle divides a staged row of the result, or none is decided."""
-    return not schedule.swizzle_c or bool(widest(problem.target.swizzles, staged_row(problem, schedule)))
 
 
 STAGED_BITS = 16
@@ -72,14 +67,14 @@ PANELS = 1
 def worth_staging(problem: Problem, plan: Schedule) -> bool:
     """Whether results are known to reach memory sooner through shared memory, by bulk copies.
 
-    Narrow elements are, where no swizzle divides a row those of less than 16 bits; wide ones by panels where a
-    warpgroup stores them. H200, 2026-11-21, FP8 1x128 by 1x128 at five sizes: f32 results are added to what is there in
-    0.82 to 0.97 of the time that loads and stores take with a tile of the same extents. On the other targets nobody has
-    measured it.
+    Narrow elements are; where no swizzle divides a row those of less than 16 bits, unless a swizzle is decided. Wide
+    ones are by panels where a warpgroup stores them. H200, 2026-11-21, FP8 1x128 by 1x128 at five sizes: f32 results
+    are added to what is there in 0.82 to 0.97 of the time that loads and stores take with a tile of the same extents.
+    On the other targets nobody has measured it.
     """
     bits = problem.result.element.bits
     if not widest(problem.target.swizzles, staged_row(problem, plan)):
-        return bits < STAGED_BITS
+        return bits < STAGED_BITS and not plan.swizzle_c
     return bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
 
 
@@ -173,7 +168,7 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     row = staged_row(problem, schedule)
     if widest(target.swizzles, row):
         return ""
-    if problem.family.kernel != "shared":  # not measured; 4-bit results of sm_120a spilled (ptxas 13.0, 2026-11-23)
+    if problem.family.kernel != "shared":  # nobody has measured it; on sm_120a 4-bit results spilled (ptxas 13.0)
         return f"a row of the staged tile is {row} bytes: no swizzle divides it"
     if row % target.tma_align:
         return f"a row of the staged tile is {row} bytes, not a multiple of {target.tma_align}"

@@ -16,34 +16,41 @@ BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 
 QUANTISED = {
-    "three waves' warpgroups": ("sm_90a", BLOCKS, "nvfp4", (200, 288, 256), "tile=192x96x128"),
-    "80 bytes": ("sm_90a", BLOCKS, "mxfp4", (72, 320, 256), "tile=64x160x128"),
-    "112 bytes": ("sm_90a", BF16, "nvfp4", (72, 448, 128), "tile=64x224x64"),
-    "16 bytes, without stmatrix.x4": ("sm_90a", BLOCKS, "nvfp4", (72, 160, 256), "tile=64x32x128"),
+    "three warpgroups": (BLOCKS, "nvfp4", (200, 288, 256), "tile=192x96x128"),
+    "80 bytes": (BLOCKS, "mxfp4", (72, 320, 256), "tile=64x160x128"),
+    "112 bytes": (BF16, "nvfp4", (72, 448, 128), "tile=64x224x64"),
+    "16 bytes, without stmatrix.x4": (BLOCKS, "nvfp4", (72, 160, 256), "tile=64x32x128"),
     "one wave of two at a time": (
-        "sm_90a",
         BLOCKS,
         "nvfp4",
         (140, 224, 128),
         "tile=128x96x128, warpgroups=1, staged=1, epilogue=bulk",
     ),
-    "tiles by turns": ("sm_90a", BLOCKS, "mxfp4", (200, 224, 128), "tile=64x96x128, consumers=pingpong"),
-    "parts of K": ("sm_90a", BLOCKS, "nvfp4", (72, 96, 512), "tile=64x96x128, split=2, parts=cluster"),
-    "columns not permuted": ("sm_90a", BLOCKS, "nvfp4", (72, 224, 128), "tile=64x96x128, permute_n=0"),
-    "8 bits": ("sm_90a", BF16, "e4m3 scale(1x16)", (72, 112, 128), "tile=64x48x64"),
+    "tiles by turns": (BLOCKS, "mxfp4", (200, 224, 128), "tile=64x96x128, consumers=pingpong"),
+    "parts of K": (BLOCKS, "nvfp4", (72, 96, 512), "tile=64x96x128, split=2, parts=cluster"),
+    "columns not permuted": (BLOCKS, "nvfp4", (72, 224, 128), "tile=64x96x128, permute_n=0"),
+    "8 bits": (BF16, "e4m3 scale(1x16)", (72, 112, 128), "tile=64x48x64"),
 }
 
 
+def fields_of(kernel: Kernel | Compilation) -> dict[str, str]:
+    return dict(x.split("=") for x in str(kernel.spec.schedule).split(", "))
+
+
+def epilogue(source: str, dims: dict[str, int], target: str = "sm_90a") -> str:
+    return fields_of(compile_source(source, target, dims))["epilogue"]
+
+
 def bulk(kernel: Kernel | Compilation) -> None:
-    fields = dict(x.split("=") for x in str(kernel.spec.schedule).split(", "))
+    fields = fields_of(kernel)
     assert (fields["epilogue"], fields["swizzle_c"]) == ("bulk", "0")
     assert "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group" in kernel.ptx
 
 
 @pytest.mark.parametrize("name", QUANTISED)
 def test_quantised(name: str) -> None:
-    target, program, result, (m, n, k), settings = QUANTISED[name]
-    bulk(run_quantised(program, result, {"m": m, "n": n, "k": k}, ("n", "k"), len(name), target, settings, times=1))
+    program, result, (m, n, k), settings = QUANTISED[name]
+    bulk(run_quantised(program, result, {"m": m, "n": n, "k": k}, ("n", "k"), len(name), "sm_90a", settings, times=1))
 
 
 @pytest.mark.parametrize("settings", ["tile=64x24x64", "tile=128x40x64, cluster=1x1", "tile=64x8x64"])
@@ -56,35 +63,34 @@ def test_16_bits(settings: str) -> None:
 def test_a_row_is_whole_lines_of_16_bytes() -> None:
     with pytest.raises(ScheduleError, match="a row of the staged tile is 40 bytes, not a multiple of 16"):
         compile_source(f"{BLOCKS.format(':nvfp4')} with tile=64x80x128, epilogue=bulk", "sm_90a", {"n": 160, "k": 128})
-    made = compile_source(f"{BLOCKS.format(':nvfp4')} with tile=64x80x128", "sm_90a", {"n": 160, "k": 128})
-    assert "epilogue=direct" in str(made.spec.schedule)
+    assert epilogue(f"{BLOCKS.format(':nvfp4')} with tile=64x80x128", {"n": 160, "k": 128}) == "direct"
 
 
-@pytest.mark.parametrize(("swizzle", "fix"), [(32, 0), (64, 0)])
-def test_no_swizzle_divides_it(swizzle: int, fix: int) -> None:
-    text = f"swizzle_c = {swizzle} does not divide a row of the staged tile, 48 bytes\n.*swizzle_c={fix}"
+ODD = f"{BLOCKS.format(':nvfp4')} with tile=64x96x128"  # rows of 48 bytes
+
+
+@pytest.mark.parametrize("swizzle", [32, 64])
+def test_a_swizzle_that_is_given_must_divide_it(swizzle: int) -> None:
+    text = f"swizzle_c = {swizzle} does not divide a row of the staged tile, 48 bytes\n.*swizzle_c=0"
     with pytest.raises(ScheduleError, match=re.compile(text, re.DOTALL)):
-        compile_source(
-            f"{BLOCKS.format(':nvfp4')} with tile=64x96x128, swizzle_c={swizzle}, epilogue=bulk",
-            "sm_90a",
-            {"n": 192, "k": 128},
-        )
+        compile_source(f"{ODD}, swizzle_c={swizzle}, epilogue=bulk", "sm_90a", {"n": 192, "k": 128})
 
 
-def test_a_swizzle_that_is_given_divides_rows_or_nothing_is_staged() -> None:
-    dims = {"n": 192, "k": 256}
-    for text in (
-        f"{BLOCKS.format(':nvfp4')} with tile=64x96x128, swizzle_c=64",
-        f"{BF16.format('')} with tile=64x24x64",
-    ):
-        assert "epilogue=direct" in str(compile_source(text, "sm_90a", dims).spec.schedule)
+def test_beside_a_swizzle_that_is_given_nothing_is_staged() -> None:
+    assert epilogue(f"{ODD}, swizzle_c=64", {"n": 192, "k": 256}) == "direct"
+    assert epilogue(ODD, {"n": 192, "k": 256}) == "bulk"
+
+
+def test_16_bits_are_staged_so_only_where_that_is_asked() -> None:
+    assert epilogue(f"{BF16.format('')} with tile=64x24x64", {"n": 192, "k": 256}) == "direct"
 
 
 @pytest.mark.parametrize("tile", ["128x128x128", "128x96x128"])
 def test_other_targets_stage_what_a_swizzle_divides(tile: str) -> None:
     """sm_120a: 16 bytes of a warp; staged, the first spilled."""
-    made = compile_source(f"{BLOCKS.format(':nvfp4')} with tile={tile}", "sm_120a", {"n": 3072, "k": 512})
-    assert "epilogue=direct" in str(made.spec.schedule)
+    assert epilogue(f"{BLOCKS.format(':nvfp4')} with tile={tile}", {"n": 3072, "k": 512}, "sm_120a") == "direct"
+    with pytest.raises(ScheduleError, match="bytes: no swizzle divides it"):
+        epilogue(f"{BLOCKS.format(':nvfp4')} with tile={tile}, epilogue=bulk", {"n": 3072, "k": 512}, "sm_120a")
 
 
 @pytest.mark.parametrize("panels", [1, 2])

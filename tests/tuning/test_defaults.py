@@ -38,7 +38,7 @@ def test_a_default_is_what_the_compiler_takes(entry, monkeypatch, tmp_path):
     ]
     chosen, _ = compiler.decide(source, entry.target, dims)  # check-schedule has seen it
     assert {name: chosen.texts()[name] for name in entry.schedule} == entry.schedule
-    rest = [[e for e in source if e.identity != entry.identity] for source in database.entries()]
+    rest = [[e for e in entries if e.identity != entry.identity] for entries in database.entries()]
     monkeypatch.setattr(database, "entries", lambda: rest)
     without, _ = compiler.decide(source, entry.target, dims)  # the compiler's own, or what the bf16 result's entry says
     assert str(without) != str(chosen)
