@@ -148,6 +148,7 @@ def compile_source(
                 adds=attempt.adds or given.adds,
                 mma_n=attempt.mma_n or given.mma_n,
                 permute_n=given.permute_n if attempt.permute_n is None else attempt.permute_n,
+                epilogue=attempt.epilogue or given.epilogue,
             )
             schedules.write(function, tried)
             try:
@@ -182,14 +183,15 @@ def compile_source(
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, registers that a
-    tile must leave `spare`, and whether the tuning database is asked."""
+    """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
+    registers that a tile must leave `spare`, and whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None
     adds: str | None = None
     mma_n: int | None = None
     permute_n: int | None = None
+    epilogue: str | None = None
     spare: int = 0
     tuned: bool = True
 
@@ -206,6 +208,8 @@ class Attempt:
         alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
         if given.unroll is None and (spilled.unroll or 1) > 1 and (few or alone or given.tile is not None):
             return replace(self, unroll=1)
+        if given.epilogue is None and spilled.epilogue == "turned":  # seldom the cause: TURNED_SUMS
+            return replace(self, epilogue="direct")
         if given.adds is None and spilled.adds == "loaded":
             return replace(self, unroll=None, adds="memory")
         if given.tile is not None:
@@ -226,6 +230,7 @@ def _fewer_registers(made: Compilation) -> list[str]:
         *(["partials=1"] if (schedule.partials or 1) > 1 else []),
         *(["adds=memory"] if schedule.adds == "loaded" else []),
         *(["permute_n=0"] if schedule.permute_n else []),
+        *(["epilogue=direct"] if schedule.epilogue == "turned" else []),
     ]
 
 

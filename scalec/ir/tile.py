@@ -15,6 +15,7 @@ covers within the rows of one warpgroup or warp.
 from __future__ import annotations
 
 from scalec.ir.tile_compute import (
+    VECTOR,
     BlockFactorsOp,
     ClearOp,
     ColumnFactorsOp,
@@ -30,6 +31,7 @@ from scalec.ir.tile_compute import (
     RowFactorsOp,
     StoreDirectOp,
     StoreOp,
+    StoreTurnedOp,
     UniformFactorsOp,
     YieldOp,
 )
@@ -146,6 +148,7 @@ __all__ = [
     "RESPONSE_BYTES",
     "SHIFT",
     "STEP_BYTES",
+    "VECTOR",
     "WORD_ROWS",
     "AcquireOp",
     "AddLoadedOp",
@@ -229,6 +232,7 @@ __all__ = [
     "StorePartOp",
     "StoreResultOp",
     "StoreRowsOp",
+    "StoreTurnedOp",
     "SumInClusterOp",
     "SumPartsOp",
     "SumSharesOp",

@@ -362,5 +362,43 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
         return flag(op, "pair")
 
 
+VECTOR = 16
+"""Bytes that a thread stores at once."""
+
+
+class StoreTurnedOp(Tile.Operation, name="store_turned"):
+    """Rounds the accumulator, turns it in shared memory, and stores its columns as rows of the target, within (m, n).
+
+    Element (row, column) goes to target[column * stride + row], of packed elements in bytes. `staging` has a row for
+    each column of each wave, as long as the wave is high and VECTOR bytes, which stay free. `m` and rows of the target
+    are whole VECTORs.
+    """
+
+    accumulator: ext.Operand[FragmentType]
+    staging: ext.Operand[SharedType]
+    target: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    m0: ext.Operand[I32]
+    n0: ext.Operand[I32]
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not isinstance(op.target.type, ir.MemRefType):
+            return fail(op, f"stores into {op.target.type}, expected a memref")
+        staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)
+        if element != op.target.type.element_type or swizzle:
+            return fail(op, f"stages {element} with swizzle {swizzle}, stores {op.target.type.element_type}, 0")
+        wave, (rows, columns) = wave_rows(op.accumulator.type), shape_of(op.accumulator.type)
+        (tall, wide), wanted = shape_of(staging), wave + 8 * VECTOR // bits_of(element)
+        if wide != wanted or tall % (rows // wave * columns):
+            return fail(
+                op, f"stages [{rows}, {columns}] in waves of {wave} rows in [{tall}, {wide}] of {element}, expected "
+                f"rows of {wanted}, {rows // wave * columns} for each fragment"
+            )  # fmt: skip
+        return True
+
+
 class DrainOp(Tile.Operation, name="drain"):
     """Waits until this role's bulk stores have read shared memory, which is gone when the CTA exits."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from scalec.errors import ScheduleError
-from scalec.passes.choose_swizzle import no_bulk_epilogue, widest
+from scalec.passes.choose_swizzle import no_bulk_epilogue, no_turned_epilogue, widest
 from scalec.passes.permute_columns import no_permuted_columns
 from scalec.passes.problem import Problem
 from scalec.passes.resources import staged_row, units
 from scalec.passes.results import no_loaded_result
-from scalec.passes.tiles import cuts_result
+from scalec.passes.tiles import cuts_result, no_swap
 
 
 def result_blocks(problem: Problem, schedule: Any) -> None:
@@ -28,12 +28,27 @@ def result_blocks(problem: Problem, schedule: Any) -> None:
 
 
 def staged_epilogue(problem: Problem, schedule: Any) -> None:
+    if schedule.epilogue == "turned":
+        reason = no_turned_epilogue(problem)
+        if reason:
+            other = "direct" if no_bulk_epilogue(problem, schedule) else "bulk"
+            turn = not problem.swapped and not no_turned_epilogue(problem.transposed()) and not no_swap(problem)
+            fix = "swap=1, or " * turn + f"epilogue={other}"
+            raise ScheduleError("epilogue=turned is not possible", got=reason, fix=fix)
+        for name in ("staged", "panels"):
+            if getattr(schedule, name):
+                raise ScheduleError(
+                    f"{name} = {getattr(schedule, name)}, and epilogue=turned turns all of a tile at once",
+                    expected="0",
+                    fix=f"leave {name} out",
+                )
+        return
     if schedule.epilogue != "bulk":
         for name in ("staged", "panels"):
             if getattr(schedule, name):
                 reason = no_bulk_epilogue(problem, schedule)
                 raise ScheduleError(
-                    f"{name} = {getattr(schedule, name)}, and epilogue=direct takes no result through shared memory",
+                    f"{name} = {getattr(schedule, name)}, and no copy stores {problem.result.name} (epilogue=direct)",
                     got=reason,
                     expected="0",
                     fix=f"leave {name} out" if reason else f"epilogue=bulk, or leave {name} out",
@@ -41,7 +56,8 @@ def staged_epilogue(problem: Problem, schedule: Any) -> None:
         return
     reason = no_bulk_epilogue(problem, schedule)
     if reason:
-        raise ScheduleError("epilogue=bulk is not possible", got=reason, fix="epilogue=direct")
+        able = "direct" if no_turned_epilogue(problem) else "turned"
+        raise ScheduleError("epilogue=bulk is not possible", got=reason, fix=f"epilogue={able}")
     waves = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0])
     if schedule.staged and waves % schedule.staged:
         who = "warp" if problem.family.warps == 1 else "warpgroup"
@@ -67,7 +83,7 @@ def adds(problem: Problem, schedule: Any) -> None:
     if schedule.epilogue != "bulk" and not no_loaded_result(problem, schedule.with_fields(epilogue="bulk")):
         unable, unknown = no_bulk_epilogue(problem, schedule), problem.n.size is None
         if unable:
-            reason = f"{unable}, so results leave directly (epilogue=direct)"
+            reason = f"{unable}, so no copy stores {problem.result.name} (epilogue={schedule.epilogue})"
         expected = f"epilogue=bulk: copies load rows of {problem.result.name} as they store them"
         turned, known = ["swap=0"] * problem.swapped, [f"give {problem.n.name} in dims"] * unknown
         fixes = [*(turned or known if unable else ["epilogue=bulk"]), *fixes]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import MOST_PANELS, Schedule
+from scalec.ir.tile import LANES, VECTOR
 from scalec.passes.base import decide
-from scalec.passes.problem import Operand, Problem
-from scalec.passes.resources import copied_columns, path_of_scales, staged_row, stages_that_fit, turns
+from scalec.passes.problem import Dim, Operand, Problem
+from scalec.passes.resources import copied_columns, path_of_scales, staged_row, stages_that_fit, turns, units
 from scalec.passes.results import no_loaded_result
 from scalec.targets import PADDED_ROW, Target
 
@@ -19,8 +22,9 @@ class ChooseSwizzle:
 
     Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
     are staged in shared memory and leave by bulk copy where that is known to be worth it (`worth_staging`), the copy's
-    alignment is known to hold and three stages still fit; otherwise registers are stored directly and there is no
-    `swizzle_c` (0). What results are added to is loaded where K is short (LOADED_K), else copies add in memory.
+    alignment is known to hold and three stages still fit; transposed ones are turned there (`not_worth_turning`);
+    otherwise registers are stored directly. Only copies have a `swizzle_c` (else 0). What results are added to is
+    loaded where K is short (LOADED_K), else copies add in memory.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>}>
     -->
@@ -40,7 +44,10 @@ class ChooseSwizzle:
             schedule = schedule.with_fields(adds="loaded" if worth_loading(problem, schedule) else "memory")
         beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem, schedule))
         plan = staging(problem, beside.with_fields(epilogue="bulk"))
-        if epilogue is None:
+        if epilogue is None and problem.swapped:
+            able = not no_turned_epilogue(problem) and not not_worth_turning(problem, beside)
+            epilogue = "turned" if able else "direct"
+        elif epilogue is None:
             most = stages_that_fit(problem, beside.with_fields(epilogue="direct"))
             fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
             worth = (fits and worth_staging(problem, plan)) or schedule.adds == "loaded"
@@ -76,6 +83,32 @@ def worth_staging(problem: Problem, plan: Schedule) -> bool:
     if not widest(problem.target.swizzles, staged_row(problem, plan)):
         return bits < STAGED_BITS and not plan.swizzle_c
     return bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
+
+
+TURNED_COLUMNS = range(16, 65)
+"""Columns of a tile, rows of the result, that elements of up to STAGED_BITS are turned in shared memory with. H200,
+2026-11-23, FP8 1x128 by 128x128 at nine sizes of 16 to 32 rows, times as long as stores of registers: 0.97 to 1.00 with
+bf16 results, 0.97 to 1.00 with MXFP8, 0.94 to 1.00 with NVFP4 and MXFP4; with 8 columns 0.98 to 1.01, f32 1.00 to 1.02.
+"""
+
+TURNED_SUMS = 64
+"""Of a thread, up to which they are: of 126 kernels with more columns or sums ten spilled, with 88 sums the fewest,
+which did not with stores of registers (ptxas 13.0, 2026-11-23)."""
+
+
+def not_worth_turning(problem: Problem, schedule: Schedule) -> str:
+    """Why a transposed result, which could be turned, leaves from registers; "" where it is turned."""
+    assert schedule.tile is not None
+    (rows, columns, _), bits = schedule.tile, problem.result.element.bits
+    if bits > STAGED_BITS or columns not in TURNED_COLUMNS:
+        return f"{columns} columns of {bits} bits are not known to gain by being turned"
+    sums = rows * columns // (LANES * problem.family.warps * prod(units(problem, schedule)))
+    if sums > TURNED_SUMS:
+        return f"beside {sums} sums a thread may have no registers for turning them"
+    turned, direct = (stages_that_fit(problem, schedule.with_fields(epilogue=x)) for x in ("turned", "direct"))
+    if turned < (schedule.stages or min(direct, STAGES_BESIDE_STAGING)):
+        return "a turned tile would cost stages"
+    return ""
 
 
 LOADED_K = 1024
@@ -155,16 +188,33 @@ def no_panels(target: Target, operand: Operand, rows: int) -> str:
     return ""
 
 
+def _ragged_rows(problem: Problem, inner: Dim, align: int) -> str:
+    """Why rows of the result, which run along `inner`, may be no multiple of `align` bytes, "" where they are."""
+    result = problem.result
+    if inner.size is None:
+        return f"{inner.name} is not known at compile time: a row of {result.name} may be misaligned"
+    row = result.element.bytes(inner.size)
+    if row % align:
+        return f"a row of {result.name} is {row} bytes ({inner.name} = {inner.size}), not a multiple of {align}"
+    return ""
+
+
+def no_turned_epilogue(problem: Problem) -> str:
+    """Why results cannot be turned in shared memory, "" where they can."""
+    if not problem.swapped:
+        return f"swap=0 computes rows of {problem.result.name}"
+    if problem.family.kernel != "shared":  # nobody has measured it
+        return f"{problem.target.name} does not multiply from shared memory into registers"
+    return _ragged_rows(problem, problem.m, VECTOR)
+
+
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.result, problem.n, problem.target
     if problem.swapped:
         return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
-    if n.size is None:
-        return f"{n.name} is not known at compile time: a row of {result.name} may be misaligned"
-    if result.element.bytes(n.size) % target.tma_align:
-        row = result.element.bytes(n.size)
-        return f"a row of {result.name} is {row} bytes ({n.name} = {n.size}), not a multiple of {target.tma_align}"
+    if reason := _ragged_rows(problem, n, target.tma_align):
+        return reason
     row = staged_row(problem, schedule)
     if widest(target.swizzles, row):
         return ""

@@ -7,6 +7,7 @@ import math
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES
+from scalec.ir.tile import VECTOR
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit import Source
 from scalec.passes.emit_body import Body
@@ -63,15 +64,22 @@ class Epilogue(Body):
         elif s.epilogue == "bulk":
             adds = int(self.added is not None)
             e.op("tile.store", operands=[accumulator, h.tiles["C"], self.result_map(), m0, n0], adds=adds)
+        elif s.epilogue == "turned":
+            target, stride = self.result_memory(VECTOR)
+            e.op("tile.store_turned", operands=[accumulator, h.tiles["C"], target, stride, *place])
         else:
             pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
             size = max(1, self.result_bits // 8)
-            memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
-            source = Source("pointer", result.name, align=size * (1 + pair) if self.result_bits >= 8 else 1)
-            target = e.parameter(self.body, memory, source)
-            stride = e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", result.name, axis=0))
+            target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1)
             strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
             e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair)
+
+    def result_memory(self, align: int) -> tuple[ir.Value, ir.Value]:
+        """Where the result begins, a multiple of so many bytes as its rows are, and how far its rows lie apart."""
+        e, name = self.e, self.problem.result.name
+        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
+        target = e.parameter(self.body, memory, Source("pointer", name, align=align))
+        return target, e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", name, axis=0))
 
     def quantize(self, accumulator: ir.Value, scale: ResultScale, element: ir.Type, place: list[ir.Value]) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""

@@ -28,6 +28,7 @@ from scalec.passes.resources import (
     staged_columns,
     staged_rows,
     threaded,
+    turned_tile,
     turns,
     units,
 )
@@ -226,6 +227,9 @@ class Frame:
             if copy != "thread":
                 source = Source("tensor_map", scale.name, box=shape[::-1], swizzle=swizzle, align=16)
                 h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
+        if s.epilogue == "turned":
+            element = ir.Type.parse(self.problem.result.element.mlir)
+            h.tiles["C"] = self.shared("C", turned_tile(self.problem, s), element, 0, self.turns)
         if s.epilogue == "bulk":
             element = ir.Type.parse(self.problem.result.element.mlir)
             shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))

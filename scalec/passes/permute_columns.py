@@ -41,6 +41,8 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
     if PERMUTED.get(result.element.bits) != within:
         rows = " and ".join(f"{columns // LANES} of {bits} bits" for bits, columns in PERMUTED.items())
         return f"{result.name} has {result.element.bits}-bit elements, and a register holds {rows}"
+    if problem.swapped:
+        return f"swap=1: columns of a tile are rows of {result.name}"
     if schedule.epilogue != "bulk":
         return f"{result.name} does not go through shared memory (epilogue={schedule.epilogue})"
     if b.mn_major:

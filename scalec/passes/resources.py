@@ -10,7 +10,7 @@ from math import prod
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
+from scalec.ir.tile import RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.column_factors import factor_registers
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem, Scale
 from scalec.passes.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
@@ -152,6 +152,9 @@ class SharedPlan:
         if schedule.epilogue == "bulk":
             row = problem.result.element.bytes(staged_columns(problem, schedule))
             wanted.append(Buffer("C", staged_rows(problem, schedule) * row, turns(problem, schedule), TILE_ALIGN))
+        if schedule.epilogue == "turned":
+            rows, columns = turned_tile(problem, schedule)
+            wanted.append(Buffer("C", rows * problem.result.element.bytes(columns), turns(problem, schedule), VECTOR))
         if schedule.adds == "loaded":
             wanted.append(Buffer("C_barriers", BARRIER_BYTES, result_boxes(problem, schedule)[1], BARRIER_BYTES))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
@@ -234,6 +237,14 @@ def staged_columns(problem: Problem, schedule: Schedule) -> int:
     if not schedule.panels:
         return converted_columns(problem, schedule)
     return units(problem, schedule)[1] * schedule.panels * box_columns(problem, schedule)
+
+
+def turned_tile(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Rows and columns of the tile that a result computed by columns is turned in: a row for each column of each wave,
+    and VECTOR bytes behind it."""
+    assert schedule.tile is not None
+    wave = problem.family.wave
+    return schedule.tile[0] // wave * schedule.tile[1], wave + 8 * VECTOR // problem.result.element.bits
 
 
 def converted_columns(problem: Problem, schedule: Schedule) -> int:

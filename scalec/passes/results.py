@@ -30,7 +30,7 @@ def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
     if added_input(problem, schedule.with_fields(epilogue="bulk")) is None:
         return f"the last step of the program does not add f32 sums to {result}"
     if schedule.epilogue != "bulk":
-        return "epilogue=direct takes no result through shared memory"
+        return f"no copy stores {result} (epilogue={schedule.epilogue})"
     if (schedule.split or 1) > 1 or schedule.stream_k:
         field = "stream_k = 1" if schedule.stream_k else f"split = {schedule.split}"
         return f"{field}: which CTA adds a tile's sums to {result} shows when its products are done"

@@ -24,6 +24,7 @@ from scalec.runtime.tensors import CPU, TensorView
 from scalec.sizes import Range
 
 _MOST = 2**31 - 1  # dimensions travel as i32
+_WHOLE_ROWS = 16  # bytes that copies and vectors of a thread store at once: no other result asks for as much
 
 F32_MAX = 3.4028234663852886e38
 
@@ -345,11 +346,11 @@ def check_strides(t: TensorSpec, view: TensorView, free: frozenset[int], mapped:
                 fix=f"{t.name}.contiguous()",
             )
         if stride * item % t.align:
-            raise _unaligned_stride(t, view, axis, stride == gapless[axis])
+            raise _unaligned_stride(t, view, axis, stride == gapless[axis], output)
         reach += (extent - 1) * stride
 
 
-def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool) -> ArgumentError:
+def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool, output: bool) -> ArgumentError:
     inner, item = contiguous_axis(t), itemsize(t.dtype)
     stride, multiple = view.strides[axis], t.align // item
     expected = f"a stride along index {axis} ({t.shape[axis]}) that is a multiple of {multiple} elements"
@@ -368,15 +369,21 @@ def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool)
         f"not a multiple of {t.align} bytes",
         got=f"strides {view.strides}",
         expected=expected,
-        fix=f"a stride of {align_up(stride, multiple)} elements",
+        fix=f"a stride of {align_up(stride, multiple)} elements{_asks_for_less(t) if output else ''}",
     )
+
+
+def _asks_for_less(t: TensorSpec) -> str:
+    """What could be done for a result whose rows are stored by copies or whole vectors, "" for others."""
+    return ", or a kernel with epilogue=direct, which asks for less" if t.align == _WHOLE_ROWS else ""
 
 
 # ----------------------------------------------------------------------------------------------------------- addresses
 
 
-def check_address(t: TensorSpec, pointer: int) -> None:
-    """Refuses NULL and addresses that the kernel cannot use; the tensor has elements."""
+def check_address(t: TensorSpec, pointer: int, output: bool) -> None:
+    """Refuses NULL and addresses that the kernel cannot use, which writes what is an `output`; the tensor has
+    elements."""
     if not pointer:
         raise ArgumentError(f"{t.name} is NULL", got="address 0", expected="memory")
     if pointer % t.align:
@@ -384,7 +391,7 @@ def check_address(t: TensorSpec, pointer: int) -> None:
             f"{t.name} begins at address {pointer:#x}, not a multiple of {t.align} bytes",
             got=f"{pointer % t.align} bytes past one",
             expected=f"an address that is a multiple of {t.align}",
-            fix=f"{t.name}.clone()",
+            fix=f"another out={_asks_for_less(t)}" if output else f"{t.name}.clone()",
         )
 
 

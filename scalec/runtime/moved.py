@@ -52,6 +52,7 @@ class Moved:
         self._numbers = tuple((slot, n) for slot, n in zip(slots, numbers, strict=True) if n is not None)
         self._at = [-1] * len(self._forms)  # where each tensor of the parameters is, if it has been checked
         # results against all before them
+        self._operands = operands
         self._pairs = tuple((i, j) for i in range(operands, len(self._forms)) for j in range(i))
 
     def launch(self, addresses: Sequence[int], scalars: Any, workspace: Any, stream: int) -> None:
@@ -69,7 +70,7 @@ class Moved:
                 address = addresses[i]
                 if at[i] != address:
                     if span and (not address or address % align):
-                        checks.check_address(self._forms[i].spec, address)
+                        checks.check_address(self._forms[i].spec, address, i >= self._operands)
                     at[i] = -1  # until all have moved
                     for move in moves:
                         move(address)

@@ -378,9 +378,9 @@ class Plan:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
         """
         forms = (*self.operands, *self.results)
-        for form, address in zip(forms, addresses, strict=True):
+        for i, (form, address) in enumerate(zip(forms, addresses, strict=True)):
             if form.span:
-                checks.check_address(form.spec, address)
+                checks.check_address(form.spec, address, i >= len(self.operands))
         _check_overlap(forms, addresses, len(self.operands))
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
         values = dict(zip(self.signature.scalars, scalars, strict=True))

@@ -17,6 +17,7 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import LANES, Schedule
 from scalec.passes.choose_scheduler import choice
+from scalec.passes.choose_swizzle import no_turned_epilogue, not_worth_turning
 from scalec.passes.parts import cluster_ctas, no_meeting
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, part_owners, scale_copy, scale_warps, units
@@ -330,6 +331,11 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
             columns = chosen.permute_n // LANES
             told += f"; {problem.rhs.name}'s rows come permuted, for threads to have {columns} adjacent columns"
         return told
+    if chosen.epilogue == "turned":
+        return f"{problem.result.name} is turned in shared memory: threads store rows of it"
+    if problem.swapped:
+        reason = no_turned_epilogue(problem) or not_worth_turning(problem, chosen)
+        return f"{problem.result.name} leaves from registers{f': {reason}' if reason else ''}"
     return f"{problem.result.name} leaves from registers: a staged tile would cost stages, or has no tensor copy"
 
 

@@ -102,7 +102,7 @@ def test_wide_results_go_by_panels() -> None:
     [
         ("panels=2, staged=2", "panels = 2 are a wave's, and staged = 2"),
         ("panels=4, staged=1", "a row of a staged wave is 512 bytes"),
-        ("panels=1, epilogue=direct", "panels = 1, and epilogue=direct takes no result"),
+        ("panels=1, epilogue=direct", r"panels = 1, and no copy stores C \(epilogue=direct\)"),
     ],
 )
 def test_refused(fields: str, what: str) -> None:

@@ -60,7 +60,7 @@ def test_what_is_not_decided() -> None:
 @pytest.mark.parametrize(
     ("program", "fields", "reason"),
     [
-        (FINE, "epilogue=direct", "takes no result through shared memory"),
+        (FINE, "epilogue=direct", "no copy stores C (epilogue=direct)"),
         (FINE, "split=2", "split = 2: which CTA"),
         (FINE, "stream_k=1", "stream_k = 1: which CTA"),
         (FINE, "consumers=pingpong, tile=64x64x128", "consumers=pingpong: one warp"),
@@ -79,10 +79,10 @@ def test_refused(program: str, fields: str, reason: str) -> None:
     ("n", "fields", "found", "fix"),
     [
         (None, {}, "n is not known at compile time: a row of C may be misaligned, so", "give n in dims, or"),
-        (514, {}, "a row of C is 2056 bytes (n = 514), not a multiple of 16, so results leave directly", "adds=memory"),
+        (514, {}, "a row of C is 2056 bytes (n = 514), not a multiple of 16, so no copy stores C", "adds=memory"),
         (512, {"swap": "1"}, "swap=1 computes C by columns, and a bulk copy stores rows, so", "swap=0, or adds=memory"),
-        (512, {"epilogue": "direct"}, "epilogue=direct takes no result", "epilogue=bulk, or adds=memory"),
-        (None, {"epilogue": "direct", "split": "2"}, "epilogue=direct takes no result", "adds=memory"),
+        (512, {"epilogue": "direct"}, "no copy stores C (epilogue=direct)", "epilogue=bulk, or adds=memory"),
+        (None, {"epilogue": "direct", "split": "2"}, "no copy stores C (epilogue=direct)", "adds=memory"),
     ],
 )
 def test_a_refusal_says_why_results_leave_directly(n: int | None, fields: dict[str, str], found: str, fix: str) -> None:

@@ -59,6 +59,24 @@ def test_rows_that_no_swizzle_divides(torch, guarded: Callable, result: str, set
     assert "epilogue=bulk" in kernel.spec.schedule
 
 
+@pytest.mark.parametrize(
+    ("result", "settings"),
+    [
+        ("nvfp4", "tile=64x16x128"),
+        ("mxfp4", "tile=128x24x128, cluster=2x1"),
+        ("mxfp8", "tile=64x48x128"),
+        ("fp8_block", "tile=128x16x128, cluster=1x1"),
+        ("e4m3 scale(1x16)", "tile=256x16x128"),
+        ("mxfp8", "tile=64x16x128, split=2, parts=cluster"),
+        ("nvfp4", "tile=64x8x128"),
+    ],
+)
+def test_turned(torch, guarded: Callable, result: str, settings: str) -> None:
+    dims, fields = {"m": 45, "n": 2112, "k": 1024}, f"swap=1, epilogue=turned, {settings}"
+    kernel = bits_are_the_references(torch, guarded, "f32", result, dims, fields)
+    assert "epilogue=turned" in kernel.spec.schedule
+
+
 def bits_are_the_references(
     torch, guarded: Callable, program: str, result: str, dims: dict[str, int], fields: str
 ) -> Kernel:

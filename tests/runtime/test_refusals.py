@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scalec.errors import ArgumentError
@@ -135,6 +137,21 @@ def refusal(kernel, *operands, **named):
     with pytest.raises(ArgumentError) as caught:
         kernel(*operands, **named)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(("at", "stride", "text"), [
+    (4104, 512, "C begins at address 0x1008, not a multiple of 16 bytes\n  got: 8 bytes past one\n"
+                "  expected: an address that is a multiple of 16\n  fix: another out="),
+    (4096, 516, "C has a stride of 516 elements (1032 bytes) along index 0 (m), not a multiple of 16 bytes\n"
+                "  got: strides (516, 1)\n  expected: a stride along index 0 (m) that is a multiple of 8 elements\n"
+                "  fix: a stride of 520 elements"),
+])  # fmt: skip
+def test_rows_of_a_result_that_are_stored_whole(at: int, stride: int, text: str):
+    spec = gemm_spec()
+    spec = replace(spec, results=tuple(replace(t, align=16) for t in spec.results))
+    out = Tensor((256, 512), "<V2", strides=(stride, 1), at=at)
+    told = refusal(Kernel(spec, b"", device=FakeDevice()), *gemm_tensors().values(), out=out)
+    assert told == f"{text}, or a kernel with epilogue=direct, which asks for less"
 
 
 def test_counts_and_duplicates():

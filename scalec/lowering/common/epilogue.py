@@ -193,7 +193,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
                 v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)]))
 
 
-def _at(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:
+def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:
     """Address of an element; narrow ones, which are no types of LLVM's, lie in bytes."""
     b = s.b
     return b.op(
@@ -215,7 +215,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
         index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
-        return _at(s, s.get(op.target), index, element)
+        return address_of(s, s.get(op.target), index, element)
 
     for wave, registers in enumerate(fragment.waves):
         first: list[ir.Value] = []
@@ -240,19 +240,27 @@ def store_direct(s: State, op: ir.OpView) -> None:
                         _store_one(s, b.add(at, step), offset, element, values[i], inside[i])
 
 
+def both_of_a_column(s: State, values: list[ir.Value]) -> tuple[ir.Value, ir.Value, tuple[ir.Value, ir.Value]]:
+    """What lanes of two adjacent rows have of two columns, exchanged: which column this lane then has (an index, and
+    whether it is the second), and its elements of both rows, the even one's first."""
+    b = s.b
+    odd = b.and_(b.shr(s.lane, 2), 1)
+    second = b.compare("eq", odd, 1)
+    sent = b.select(second, values[0], values[1])
+    other = b.asm("shfl.sync.bfly.b32 $0, $1, 4, 31, -1;", [b.f32], [sent])[0]
+    return odd, second, (b.select(second, other, values[0]), b.select(second, values[1], other))
+
+
 def _store_rows(
     s: State, op: ir.OpView, element: str, row: ir.Value, place: Place, half: int, values: list[ir.Value]
 ) -> None:
     """Packed elements of which two rows share a byte: lanes of two adjacent rows exchange, so that the even row's has
     both elements of its first column, the odd one's both of its second."""
     b = s.b
-    odd = b.and_(b.shr(s.lane, 2), 1)
-    second = b.compare("eq", odd, 1)
-    sent = b.select(second, values[0], values[1])
-    other = b.asm("shfl.sync.bfly.b32 $0, $1, 4, 31, -1;", [b.f32], [sent])[0]
-    packed = rounding.pair(s, element, b.select(second, other, values[0]), b.select(second, values[1], other))
+    odd, second, both = both_of_a_column(s, values)
+    packed = rounding.pair(s, element, *both)
     at = b.mul(b.widen(b.add(place.column, odd)), s.get(op.column_stride))
-    address = _at(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
+    address = address_of(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
     inside = b.and_(place.row_inside[half], b.select(second, place.column_inside[1], place.column_inside[0]))
     b.asm("@$2 st.global.b8 [$0], $1;", [], [address, packed, inside])
 

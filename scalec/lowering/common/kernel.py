@@ -20,6 +20,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     scale_bytes,
     staging,
     stream,
+    turned,
     turns,
 )
 from scalec.lowering.common.state import Geometry, State

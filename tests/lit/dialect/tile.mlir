@@ -6,6 +6,7 @@
 !a = !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 !b = !tile.buffer<array<i64: 64, 128>, f8E5M2, 128 : i64, 4 : i64>
 !c = !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
+!turned = !tile.buffer<array<i64: 128, 72>, bf16, 0 : i64, 1 : i64>
 !slots = !tile.buffer<array<i64: 128, 8>, f32, 32 : i64, 2 : i64>
 !vector = !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
 !a_map = !tile.descriptor<array<i64: 128, 128>, f8E4M3FN, 128 : i64>
@@ -24,6 +25,7 @@
   %a = "tile.shared"() {offset = 0 : i64} : () -> !a
   %b = "tile.shared"() {offset = 65536 : i64} : () -> !b
   %c = "tile.shared"() {offset = 98304 : i64} : () -> !c
+  %turned = "tile.shared"() {offset = 98304 : i64} : () -> !turned
   %w = "tile.shared"() {offset = 114688 : i64} : () -> !slots
   // CHECK: -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
   %v = "tile.shared"() {offset = 122880 : i64} : () -> !vector
@@ -131,6 +133,8 @@
       "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64} : (!sums, !c, !c_map, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_direct"({{.*}}) {pair = 1 : i64}
       "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
+      // CHECK-NEXT: "tile.store_turned"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, !tile.buffer<array<i64: 128, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+      "tile.store_turned"(%sum, %turned, %D, %s, %m0, %n0, %m, %n) : (!sums, !turned, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
     // CHECK-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     // CHECK-NEXT: "tile.drain"() : () -> ()

@@ -551,3 +551,58 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {pair = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
   return
 }
+
+// -----
+
+// store_turned: target
+// EXPECT: stores into f32, expected a memref
+func.func @p(%C: f32, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>, f32, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_turned: element
+// EXPECT: stages f16 with swizzle 0, stores bf16, 0
+func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, f16, 0 : i64, 1 : i64>
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, f16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_turned: swizzle
+// EXPECT: stages bf16 with swizzle 128, stores bf16, 0
+func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, bf16, 128 : i64, 1 : i64>
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_turned: room of a column
+// EXPECT: stages [64, 64] in waves of 64 rows in [64, 64] of bf16, expected rows of 72, 64 for each fragment
+func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_turned: columns
+// EXPECT: stages [64, 64] in waves of 64 rows in [96, 72] of bf16, expected rows of 72, 64 for each fragment
+func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 96, 72>, bf16, 0 : i64, 1 : i64>
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 96, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}

@@ -372,6 +372,15 @@
 // QUANTISED-NEXT: "tile.copy"{{.*}} : (!tile.descriptor<array<i64: 64, 2, 4, 2, 8>, bf16, 128 : i64>
 // QUANTISED: {{.*}}box = array<i64: 64, 128>{{.*}}permuted = 0 : i64, swizzle = 128 : i64, tensor = "A"}, {{.*}}box = array<i64: 64, 2, 4, 2, 8>{{.*}}permuted = 16 : i64, swizzle = 128 : i64, tensor = "B"}
 
+// A result that is computed by columns and turned: a row of 64 + 8 for each column of each wave, no copy and no drain.
+// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]' --dim m=40,n=512,k=512 --schedule swap=1,tile=128x16x64,split=1 --emit tile | filecheck %s --check-prefix=TURNED
+// TURNED: %[[ROOM:.*]] = "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 32, 72>, bf16, 0 : i64, 1 : i64>
+// TURNED: %[[TSUM:.*]] = "tile.fragment"
+// TURNED: "tile.store_turned"(%[[TSUM]], %[[ROOM]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, memref<40x512xbf16>, i64, i32, i32, i32, i32) -> ()
+// TURNED-NEXT: }) {cluster
+// TURNED-NEXT: }) {label = "consumer"
+// TURNED-NOT: tile.drain
+
 // Scales in tiles of 128x4 come to the stages as they lie: the full barrier counts the copying thread alone, and no
 // thread brings scales. A tile of 192 columns may begin within a tile of scales, whose first two columns then go before.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=BLOCKED
