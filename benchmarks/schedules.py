@@ -32,7 +32,7 @@ PROGRAMS = {
 """Source, K of a tile, and K that is promoted at a time."""
 
 MODELS = ("DEEPSEEK", "LLAMA_8B", "LLAMA_70B", "QWEN2_7B", "QWEN3_8B", "QWEN3_32B", "QWEN3_235B")
-ROWS = (*(1 << i for i in range(14)), 24, 48, 80, 96, 160, 192, 320, 384, 768, 1536, 3072)
+ROWS = (*(1 << i for i in range(14)), 24, 40, 48, 56, 80, 96, 160, 192, 320, 384, 768, 1536, 3072)
 MOST = 1 << 41
 """Multiplications of the largest shape: more only take time, their schedules rank as those before."""
 

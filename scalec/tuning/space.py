@@ -36,11 +36,12 @@ FEWEST_COLUMNS = 8
 and 8 rows (H200, 2026-11-22; docs/decisions.md)."""
 
 BETWEEN = (24, 40, 56)
-"""Of tiles too, stored from registers, where the lowest tile covers M and M is more than half of it: N more often has
-as many tiles as there are SMs. At 64 rows 64x40 took 0.92 of the time of 64x80 in two parts (5120x8192), 64x24 0.94 of
-64x32, transposed (3072x4096), and 64x56 1.03 of 64x64 in clusters of four (7168x16384; H200, 2026-11-22). Rows of A
-beyond M, which copies fill with zeros, take three nanoseconds each a K block: at 16 rows such tiles took 1.3 to 2.8 of
-the time of transposed ones."""
+"""Of tiles too: where the lowest tile covers M and M is more than half of it, stored from registers, as N more often
+has as many tiles as there are SMs. At 64 rows 64x40 took 0.92 of the time of 64x80 in two parts (5120x8192), 64x24 0.94
+of 64x32, transposed (3072x4096), and 64x56 1.03 of 64x64 in clusters of four (7168x16384; H200, 2026-11-22). Of
+transposed results of up to 64 rows: 24 and 40 rows took 0.94 and 0.95 of the time of wider or narrower tiles whose
+results were stored from registers (77 programs, 2026-11-23). Rows of A beyond M, which copies fill with zeros, take
+three nanoseconds each a K block: at 16 rows such tiles took 1.3 to 2.8 of the time of transposed ones."""
 
 BY_GOES = ((128, 256),)
 """Tiles whose columns are multiplied in several goes (`mma_n`) where sums are promoted, as threads have no registers
@@ -89,7 +90,7 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
         columns = COLUMNS
         if swap and n <= FEWEST_COLUMNS:
             columns = (FEWEST_COLUMNS, *columns)
-        elif not swap and ROWS[0] // 2 < m <= ROWS[0]:
+        elif n <= ROWS[0] if swap else ROWS[0] // 2 < m <= ROWS[0]:
             columns = tuple(sorted((*columns, *BETWEEN)))
         for bm, bn in product(ROWS, columns):
             if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, columns)):
