@@ -143,7 +143,7 @@ def staging(problem: Problem, schedule: Schedule) -> Schedule:
     if panels is None:
         row = staged_row(problem, schedule)
         most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
-        by_panels = wide and not staged and problem.family.sums_in == "registers" and schedule.adds != "loaded"
+        by_panels = wide and staged is None and problem.family.sums_in == "registers" and schedule.adds != "loaded"
         panels = PANELS if by_panels and most > PANELS else 0
     if staged is not None:
         return schedule.with_fields(panels=panels)

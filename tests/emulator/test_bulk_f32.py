@@ -16,7 +16,7 @@ PROGRAMS = {
     "an expression, added": "C[m,n]:f32 += alpha * gelu(A[m,k]@B[n,k] + b[n]) * r[m]",
     "parts of K, added": "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128) with split=2",
 }
-SCHEDULES = ["", "tile=64x64x{k}", "swizzle_c=64", "staged=1", "tile=128x32x{k}, swizzle_c=32"]
+SCHEDULES = ["", "tile=64x64x{k}", "swizzle_c=64", "staged=0", "staged=1", "tile=128x32x{k}, swizzle_c=32"]
 PANELS = {
     "sm_90a": [
         "tile=256x128x{k}, panels=2",
@@ -49,6 +49,13 @@ def test_schedules(schedule: str, target: str) -> None:
     if target == "sm_100a" and schedule.startswith("tile=64"):
         schedule = schedule.replace("64x64", "128x64")
     run_on(text("added", schedule), {"m": 150, "n": 132, "k": 512}, ("n", "k"), 2, 1e-6, target=target)
+
+
+@pytest.mark.parametrize("path", ["bulk", "direct"])
+def test_all_waves_at_once_leave_no_panels(path: str) -> None:
+    given = {"staged": "0"} | ({"epilogue": path} if path == "bulk" else {})
+    made = compile_source(PROGRAMS["stored"], "sm_90a", {"n": 512, "k": 512}, given)
+    assert f"epilogue={path}, staged=0, panels=0" in str(made.schedule)
 
 
 @pytest.mark.parametrize("target", TARGETS)
