@@ -217,7 +217,7 @@ class Attempt:
             if given.mma_n is None and mma_n:
                 return replace(self, unroll=None, mma_n=mma_n)
             return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
-        return replace(self, unroll=None, spare=made.free + max(made.step, slow.spilled))
+        return replace(self, unroll=None, epilogue=None, spare=made.free + max(made.step, slow.spilled))
 
 
 def _fewer_registers(made: Compilation) -> list[str]:

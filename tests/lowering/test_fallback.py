@@ -85,6 +85,24 @@ def test_two_k_blocks_an_iteration_cost_one_warpgroup_no_tile(
     assert str(made.schedule) == asked[1]
 
 
+def test_a_turned_epilogue_costs_no_tile_and_another_tile_has_it_again(
+    slow: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCALEC_TUNING", "off")
+    dims = {"m": 32, "n": 4096, "k": 4096}
+    asked = slow("epilogue=turned")
+    made = compile_source(FP8, dims=dims)
+    once = asked[0].replace("unroll=2", "unroll=1")
+    assert asked == [asked[0], once, once.replace("epilogue=turned", "epilogue=direct")]
+    assert str(made.schedule) == asked[2]
+    asked = slow("tile=64x32")
+    made = compile_source(FP8, dims=dims)
+    assert [fields.split(", ")[1] for fields in asked[:3]] == ["tile=64x32x128"] * 3
+    assert "epilogue=direct" in asked[2]
+    assert "swap=1" in str(made.schedule)
+    assert "epilogue=turned" in str(made.schedule)
+
+
 def test_a_guess_of_the_scheduler_costs_no_tile(slow: Callable[..., list[str]]) -> None:
     asked = slow("scheduler=dynamic")
     dims = {"m": 16384, "n": 16384, "k": 2048}
