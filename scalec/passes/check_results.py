@@ -35,20 +35,13 @@ def staged_epilogue(problem: Problem, schedule: Any) -> None:
             turn = not problem.swapped and not no_turned_epilogue(problem.transposed()) and not no_swap(problem)
             fix = "swap=1, or " * turn + f"epilogue={other}"
             raise ScheduleError("epilogue=turned is not possible", got=reason, fix=fix)
-        for name in ("staged", "panels"):
-            if getattr(schedule, name):
-                raise ScheduleError(
-                    f"{name} = {getattr(schedule, name)}, and epilogue=turned turns all of a tile at once",
-                    expected="0",
-                    fix=f"leave {name} out",
-                )
-        return
     if schedule.epilogue != "bulk":
         for name in ("staged", "panels"):
             if getattr(schedule, name):
                 reason = no_bulk_epilogue(problem, schedule)
+                path = f"epilogue={schedule.epilogue}"
                 raise ScheduleError(
-                    f"{name} = {getattr(schedule, name)}, and no copy stores {problem.result.name} (epilogue=direct)",
+                    f"{name} = {getattr(schedule, name)}, and no copy stores {problem.result.name} ({path})",
                     got=reason,
                     expected="0",
                     fix=f"leave {name} out" if reason else f"epilogue=bulk, or leave {name} out",
