@@ -136,23 +136,35 @@ def compile_command(
 @click.argument("expr")
 @options.PROGRAM
 @click.option("--seed", default=0, show_default=True, help="Of the data.")
-def run(expr: str, target: str | None, dims: dict[str, Size], schedule: dict[str, str] | None, seed: int) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Print the schedule too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def run(
+    expr: str,
+    target: str | None,
+    dims: dict[str, Size],
+    schedule: dict[str, str] | None,
+    seed: int,
+    verbose: bool,
+    as_json: bool,
+) -> None:
     """Run EXPR on made-up data and check it against the reference.
 
     Runs on the GPU, or, where there is none (or with SCALEC_DEVICE=emulator), on the emulator, which is slow and
-    prints no time. The reference is numpy in float64. Every dimension needs a size. Prints the error and the time of
-    each result; exits with 1 if the error is too large. The error is diff = 1 - 2<x,y>/(|x|^2+|y|^2), with
-    max|x-y|/max|y| beside it.
+    prints no time. The reference is numpy in float64. A dimension without a size is dynamic, and 192 in the run, or
+    256 if it is summed over. Prints for each result its errors, the most that is accepted, the time, and PASS or FAIL;
+    exits with 1 if any failed. The errors are diff = 1 - 2<x,y>/(|x|^2+|y|^2) and max|x-y|/max|y|.
 
     \b
     Examples:
+      scalec run 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)'
       scalec run 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=200,n=7168,k=2048
-      scalec run gemm.scale --dim m=4096 --dim n=7168,k=2048 --schedule tile=128x128x128
+      scalec run gemm.scale --dim m=4096 --dim n=7168,k=2048 --schedule tile=128x128x128 --json
     """
     from scalec.commands.run import run_program
 
     sizes = program.fixed_sizes(dims, "run")
-    run_program(Request(program.read_source(expr), target, sizes, schedule or {}), seed)
+    request = Request(program.read_source(expr), target, sizes, schedule or {})
+    run_program(request, seed, verbose=verbose, as_json=as_json)
 
 
 @main.command()

@@ -116,8 +116,8 @@ class EmulatedDevice:
 
         return launch
 
-    def watch(self, progress: Callable[[int, int], None] | None) -> None:
-        """Calls `progress(CTAs done, CTAs in all)` during launches; None ends that."""
+    def watch(self, progress: Callable[[Stats], None] | None) -> None:
+        """Calls `progress` now and then during launches with what the launch has counted so far; None ends that."""
         self.options = replace(self.options, progress=progress)
 
     # -------------------------------------------------------------------------------------------------------- memory
