@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
+from tests import tiers
+
 os.environ["SCALEC_TUNING"] = "off"
 """What was measured here, or ships, is not to decide what a test expects; tests of the database name one."""
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Read when numpy is first imported. pytest-xdist has a process for each core; threads of the emulator's small products
 only spin beside those: a tenth of the CPU time of tests/emulator/test_turns.py on two cores, 2026-11-22."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tiers.mark(items)
 
 
 def pytest_collection_finish() -> None:

@@ -187,6 +187,7 @@ def test_objects_of_another_type_are_not_looked_into(there, monkeypatch):
             kernel(2, *given[:2], other, out=out)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("often", [1, 9])
 @pytest.mark.parametrize(
     "call", ["kernel(2, nested, *given[1:], out=out)", "kernel(2, *given, out=nested)", "kernel(2, *bad, stream=7)"]
