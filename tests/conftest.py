@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -21,6 +22,23 @@ only spin beside those: a tenth of the CPU time of tests/emulator/test_turns.py 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tiers.mark(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    return not_skipped((yield), needs_gpu=item.get_closest_marker("gpu") is not None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    return not_skipped((yield), needs_gpu=False)
+
+
+def not_skipped(report: Any, needs_gpu: bool) -> Any:
+    """In CI, which has all that tests may need but a GPU, what is skipped has failed."""
+    if report.skipped and not hasattr(report, "wasxfail") and not needs_gpu and "CI" in os.environ:
+        report.outcome, report.longrepr = "failed", f"skipped in CI: {report.longrepr}"
+    return report
 
 
 def pytest_collection_finish() -> None:

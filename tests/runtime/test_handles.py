@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from scalec.runtime import dlpack, handles, ready, torch_calls
 from scalec.runtime.handles import Handles
@@ -14,7 +15,6 @@ from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, simple_spec
 from tests.runtime.test_torch_calls import launched, operands, slots
 
-torch = pytest.importorskip("torch")
 NONE = Handles()
 
 
