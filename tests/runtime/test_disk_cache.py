@@ -150,7 +150,6 @@ def test_the_key(tmp_path, monkeypatch):
 
 
 def test_the_fingerprint_follows_the_toolchain_and_our_files():
-    pytest.importorskip("llvmlite")
     own, distributions, _, python = cache.fingerprint()
     assert len(own) == 64
     assert any(d.startswith("llvmlite-") for d in distributions)
