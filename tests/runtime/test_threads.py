@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -114,7 +116,7 @@ def test_a_cache_with_an_end():
     kept: dict[tuple[int, int], int] = {}
 
     def work(number: int) -> None:
-        for i in range(2000):
+        for i in range(150_000):  # of which one or two would meet another thread
             remember(kept, (number, i), i, 16)
 
     sys.setswitchinterval(1e-6)
@@ -134,3 +136,12 @@ def test_threads_on_one_stream_have_one_workspace():
     together(lambda _: found.add(workspaces.of(0, (64, 4))))
     assert len(found) == 1
     assert len(device.reserved) == 2
+
+
+@pytest.mark.parametrize("times", [24, pytest.param(1000, marks=pytest.mark.thorough)])
+def test_everything_at_the_same_time(tmp_path, times):
+    given = os.environ | {"SCALEC_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "tests.runtime.stress", str(tmp_path), str(times), "0"]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == f"{times} times in {THREADS} threads, 0 wrong\n"
