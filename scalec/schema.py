@@ -3,7 +3,7 @@
 One mechanism for all that scalec reads: kernel specs, cache entries and notes, manifests, tuning databases, journals.
 
     class Launch: threads: Annotated[int, within(1, 1024)]
-    read(Launch, parse(b'{"threads": 0}'))    FormatError: threads: 0, expected an integer from 1 to 1024
+    read(Launch, parse(b'{"threads": 0}'))    FormatError: threads: 0, expected 1 to 1024
 
 Types that a field may have: int, float, bool, str, None, Any, unions of these, dict with str as keys, tuple, NamedTuple
 (an array in JSON), dataclass, and Annotated with checks.
@@ -31,7 +31,7 @@ Check = Callable[[Any], str]
 @cache
 def within(low: int, high: int) -> Check:
     """A number from `low` to `high`."""
-    return lambda value: "" if low <= value <= high else f"an integer from {low} to {high}"
+    return lambda value: "" if low <= value <= high else f"{low} to {high}"
 
 
 def matching(pattern: str, what: str) -> Check:
