@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from scalec import env
@@ -81,10 +83,11 @@ def test_cache_of_one_kernel(invoke, monkeypatch):
     assert FP8 in listed.stdout
     assert "n=512,k=256" in listed.stdout
     assert "1 kernel," in listed.stderr
+    assert re.fullmatch(r"1 kernel, 0\.\d MB of at most 1024 MB \(SCALEC_CACHE_LIMIT\) in .*\n", invoke("cache").stdout)
     assert "removed 1 kernel from" in invoke("cache", "clear").stderr
     assert invoke("cache", "list").stdout == ""
 
 
-@pytest.mark.parametrize("arguments", [["cache"], ["cache", "nope"], ["targets", "nope"]])
+@pytest.mark.parametrize("arguments", [["cache", "nope"], ["targets", "nope"]])
 def test_misuse(invoke, arguments):
     assert invoke(*arguments).exit_code == 2
