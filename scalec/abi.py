@@ -59,6 +59,9 @@ Count = Annotated[int, within(0, MOST)]
 Positive = Annotated[int, within(1, MOST)]
 Bytes = Annotated[int, within(0, 1 << 62)]
 
+MOST_CTAS = 2**31 - 1
+"""CTAs of a grid (CUDA programming guide, technical specifications: x-dimension of a grid), and so the most tiles."""
+
 # PTX ISA 4.4: an identifier is a letter, or _ $ % and at least one more character; WARP_SZ is predefined
 _TAKEN = frozenset({"_", "WARP_SZ", SHARED})
 
@@ -217,6 +220,10 @@ class Launch:
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
         return self.split * math.prod(-(-dims[dim] // (tile * along)) for dim, tile, along in self.tiles)
+
+    def ctas(self, dims: Mapping[str, int]) -> int:
+        """CTAs that would have a tile, or a part of one, each; MOST_CTAS is what a kernel counts up to."""
+        return self.units(dims) * self.cluster
 
     def workspace(self, dims: Mapping[str, int], clusters: int) -> tuple[int, int]:
         """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions and how many clusters

@@ -241,6 +241,7 @@ class Plan:
             if t.name not in inputs and views[t.name].read_only:
                 raise ArgumentError(f"{t.name} is read-only", expected="memory that the kernel may write")
         dims = checks.bind_dims(spec, views)
+        checks.check_tiles(spec, dims)
         for t in signature.tensors:
             if signature.uses[t.name].padded:
                 checks.check_padded(t, dims)

@@ -139,5 +139,5 @@ def test_a_kernel_shows_its_range() -> None:
 def test_sizes_as_they_are_written() -> None:
     assert (parse_size("4096"), parse_size("1:64"), str(Range(1, 64))) == (4096, Range(1, 64), "1:64")
     for text in ("", "0", "a", "1:", ":4", "9:8", "1:2:3", "-1:4", "4294967296"):
-        with pytest.raises(ValueError, match=r"is not a positive integer|has no sizes"):
+        with pytest.raises(ValueError, match=r"is not a positive integer|has no sizes|is more than"):
             parse_size(text)
