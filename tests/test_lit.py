@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scalec.passes import pipeline
 from tests.lit import inprocess
 
 LIT = Path(__file__).parent / "lit"
@@ -23,6 +24,10 @@ BY_LIT = [
 @pytest.mark.parametrize("file", FILES)
 def test_file(file: str) -> None:
     inprocess.run(LIT / file)
+
+
+def test_each_pass_has_a_file_of_its_name() -> None:
+    assert [p.name for p in pipeline.PIPELINE if f"passes/{p.name}.mlir" not in FILES] == []
 
 
 def lit(*arguments: str) -> subprocess.CompletedProcess[str]:
