@@ -39,6 +39,7 @@ def test_lit_finds_the_same_files() -> None:
     assert re.findall(r"scalec :: (\S+)", lit("--show-tests", str(LIT)).stdout) == FILES
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("file", BY_LIT)
 def test_lit_runs_them_too(file: str) -> None:
     done = lit("-v", str(LIT / file))
