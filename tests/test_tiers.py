@@ -61,9 +61,12 @@ def test_a_usual_run_has_each_value_once(tmp_path: Path) -> None:
 
 
 def test_cases_that_add_most_come_first_and_others_are_spread() -> None:
-    assert covering([{"a"}, {"a", "b"}, {"b", "c"}]) == [1, 2]
-    assert covering([{i, ("seed", s)} for i in range(4) for s in range(2)]) == [0, 3, 4, 7]
-    assert covering([set(), set()]) == [0]
+    some = [{"a"}, {"a", "b"}, {"b", "c"}]
+    assert covering(some, some) == [1, 2]
+    pairs = [{i, ("seed", s)} for i in range(4) for s in range(2)]
+    assert covering(pairs, pairs) == [0, 3, 4, 7]
+    assert covering([pair - {0, 1, 2, 3} for pair in pairs], pairs) == [0, 3]
+    assert covering([set(), set()], [{1}, {2}]) == [0]
 
 
 def test_fields_of_schedules() -> None:
