@@ -86,6 +86,30 @@ def test_a_module_that_is_skipped_fails_in_ci(tmp_path: Path) -> None:
     assert "skipped in CI" in run(tmp_path, text, CI="1")
 
 
+ADDS = """
+from tests.emulator.harness import module, run_ptx
+
+def test_add(): run_ptx(module("add.u32 %r0, 1, 1;", ""), [])
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_usual_run_without_an_instruction_fails(processes: str, tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(ADDS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-n", processes]
+    environment = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "1 passed" in done.stdout
+    assert "no test ran mul.f32, a row" in done.stdout
+    assert "no test ran add.u32," not in done.stdout
+    command += ["-k", "add"]
+    assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False).returncode == 0
+
+
 def test_ci_runs_both_tiers() -> None:
     text = (ROOT / ".ci" / "run").read_text()
     assert "export CI=1" in text
