@@ -95,6 +95,7 @@ def main() -> None:
 )
 @click.option("--print-after-all", is_flag=True, help="Print the IR after every pass, on stderr.")
 @click.option("--time-passes", is_flag=True, help="Print the time of every stage and pass, on stderr.")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing; without it see `scalec cache`.")
 def compile_command(
     expr: str,
     target: str | None,
@@ -106,6 +107,7 @@ def compile_command(
     print_after: list[str],
     print_after_all: bool,
     time_passes: bool,
+    no_cache: bool,
 ) -> None:
     """Compile EXPR to one of its stages.
 
@@ -129,6 +131,7 @@ def compile_command(
         print_after=print_after,
         print_after_all=print_after_all,
         time_passes=time_passes,
+        cache=not no_cache,
     )
 
 
@@ -457,16 +460,22 @@ def env() -> None:
     print_env()
 
 
-@main.group()
-def cache() -> None:
-    """Look at or clear the cache of compiled kernels.
+@main.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> None:
+    """Say how many compiled kernels are kept and what they take, list or clear them.
 
     \b
     Examples:
+      scalec cache
       scalec cache list
       scalec cache path
       scalec cache clear
     """
+    if context.invoked_subcommand is None:
+        from scalec.commands.cache import print_summary
+
+        print_summary()
 
 
 @cache.command("list")

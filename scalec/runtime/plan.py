@@ -246,6 +246,7 @@ class Plan:
                     fix="another out=",
                 )
         dims = checks.bind_dims(spec, views)
+        checks.check_tiles(spec, dims)
         for t in signature.tensors:
             if signature.uses[t.name].padded:
                 checks.check_padded(t, dims)

@@ -15,6 +15,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import slots
 from tests.emulator.quantised import changed, codes, compile_, in_either_order, launch, run_quantised, same
+from tests.tiers import fields
 
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 ROWS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,1x128)"  # of B by bulk copies of windows
@@ -49,6 +50,7 @@ CASES = {
 }
 
 
+@pytest.mark.once(touches=lambda name: fields(CASES[name]))
 @pytest.mark.parametrize("name", CASES)
 def test_quantised(name: str) -> None:
     program, result, dims, settings = CASES[name]

@@ -1,0 +1,193 @@
+"""A case: a program as a structure, where it runs, how, at which sizes, and on what data.
+
+A structure prints as the language's text and travels as JSON. Nothing here asks what kind of program it is: an operand
+is its indices, its type and its levels of scales, a result likewise, and what is made of the sums is a tree.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
+
+Tree = tuple[Any, ...]
+"""What a result is made of: (op, operands or literals), see PRINTED; ("@",) is the contraction."""
+
+SUMS: Tree = ("@",)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of scales: a block's extents, one text an index ("128", or the index's name for all of it), or
+    ("tensor",) alone; the type and layout of the scales."""
+
+    block: tuple[str, ...]
+    type: str = "f32"
+    layout: str = "row"
+
+    def text(self) -> str:
+        return (
+            "x".join(self.block) + f":{self.type}" * (self.type != "f32") + f"@{self.layout}" * (self.layout != "row")
+        )
+
+    def granularity(self) -> Granularity:
+        if self.block == ("tensor",):
+            return Granularity((), self.type, self.layout, tensor=True)
+        block = tuple(int(b) if b.isdigit() else WHOLE for b in self.block)
+        return Granularity(block, self.type, self.layout)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor in a program: its indices as text, and a type or a format ("" is left out); of an operand of the
+    contraction or of a result also its levels of scales."""
+
+    name: str
+    index: tuple[str, ...]
+    type: str = ""
+    levels: tuple[Level, ...] = ()
+
+    def text(self) -> str:
+        return f"{self.name}[{','.join(self.index)}]" + f":{self.type}" * bool(self.type)
+
+    @property
+    def element(self) -> str:
+        if self.type in FORMATS:
+            return FORMATS[self.type].element
+        return self.type or ("e4m3" if self.levels else "bf16")
+
+    @property
+    def bits(self) -> int:
+        return ELEMENT_TYPES[self.element].bits
+
+    def granularities(self, side: str) -> list[Granularity]:
+        """Its scales' granularities, innermost first; `side` is lhs, rhs or result."""
+        if self.type in FORMATS:
+            return list(getattr(FORMATS[self.type], side))
+        return [level.granularity() for level in self.levels]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One draw.
+
+    Attributes:
+        target: a row of scalec.targets.
+        operands: of the contraction, left and right.
+        result: what is written.
+        value: what is written to it.
+        inputs: the elementwise tensors of `value`, by name.
+        adds: whether `+=` it is.
+        temporary: whether the sums have a name and a statement of their own.
+        schedule: fields as text.
+        known: dimensions whose sizes are given to the compiler.
+        ranges: dimensions of which a range of sizes is given.
+        launches: the sizes of each launch.
+        exact: whether operands begin as small integers, and scales as powers of two.
+        twists: (what is done to the data, a number that it draws from), see data.TWISTS.
+        pads: for each tensor, in the order of the call and results last, units of alignment added to its rows.
+        sms: CTAs that run at once.
+        seed: of the data and of the emulator.
+    """
+
+    target: str
+    operands: tuple[Operand, Operand]
+    result: Operand
+    value: Tree = SUMS
+    inputs: dict[str, Operand] = field(default_factory=dict)
+    adds: bool = False
+    temporary: bool = False
+    schedule: dict[str, str] = field(default_factory=dict)
+    known: tuple[str, ...] = ()
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    launches: tuple[dict[str, int], ...] = ()
+    exact: bool = True
+    twists: tuple[tuple[str, int], ...] = ()
+    pads: tuple[int, ...] = ()
+    sms: int = 4
+    seed: int = 0
+
+    def text(self) -> str:
+        """The program."""
+        clauses = [
+            "none" if not o.levels else "*".join(level.text() for level in o.levels)
+            for o in self.operands
+            if o.type not in FORMATS
+        ]
+        scaled = f" scale({', '.join(clauses)})" if any(o.levels for o in self.operands) else ""
+        sums = " @ ".join(o.text() for o in self.operands) + scaled
+        result = self.result.text() + "".join(f" scale({level.text()})" for level in self.result.levels)
+        value = self.value_text(self.value, "T" if self.temporary else sums)
+        head = f"T[{','.join(self.result.index)}] = {sums}; " if self.temporary else ""
+        return f"{head}{result} {'+=' if self.adds else '='} {value}"
+
+    def value_text(self, tree: Tree, sums: str) -> str:
+        op, *rest = tree
+        inner = [self.value_text(t, f"({sums})" if " " in sums and not sums.startswith("(") else sums) for t in rest
+                 if isinstance(t, tuple)]  # fmt: skip
+        if op == "@":
+            return sums
+        if op == "in":
+            return self.inputs[rest[0]].text()
+        if op in ("number", "scalar"):
+            return str(rest[0])
+        if op == "^":
+            return f"({inner[0]})^{rest[1]}"
+        if op in INFIX:
+            return f"({inner[0]} {op} {inner[1]})"
+        return f"{'-' if op == 'negative' else op}({', '.join(inner)})"
+
+    def leaves(self, tree: Tree | None = None) -> list[Tree]:
+        """The leaves of the value, left to right."""
+        tree = self.value if tree is None else tree
+        below = [t for t in tree[1:] if isinstance(t, tuple)]
+        return [x for t in below for x in self.leaves(t)] if below else [tree]
+
+    def used(self) -> dict[str, Operand]:
+        """The inputs that the value reads."""
+        names = {t[1] for t in self.leaves() if t[0] == "in"}
+        return {n: o for n, o in self.inputs.items() if n in names}
+
+    def but(self, **changes: Any) -> Case:
+        return replace(self, **changes)
+
+    def dims(self, sizes: dict[str, int]) -> dict[str, Any]:
+        """What the compiler is told of the sizes."""
+        from scalec.sizes import Range
+
+        return {d: sizes[d] for d in self.known} | {d: Range(*r) for d, r in self.ranges.items()}
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Case:
+        data = json.loads(text)
+        return Case(
+            **{
+                **data,
+                "operands": tuple(map(_operand, data["operands"])),
+                "result": _operand(data["result"]),
+                "value": _tree(data["value"]),
+                "inputs": {k: _operand(v) for k, v in data["inputs"].items()},
+                "known": tuple(data["known"]),
+                "ranges": {k: tuple(v) for k, v in data["ranges"].items()},
+                "launches": tuple(data["launches"]),
+                "twists": tuple((str(name), int(n)) for name, n in data["twists"]),
+                "pads": tuple(data["pads"]),
+            }
+        )
+
+
+INFIX = ("+", "-", "*", "/")
+
+
+def _operand(data: dict[str, Any]) -> Operand:
+    levels = tuple(Level(tuple(x["block"]), x["type"], x["layout"]) for x in data["levels"])
+    return Operand(data["name"], tuple(data["index"]), data["type"], levels)
+
+
+def _tree(data: Any) -> Any:
+    return tuple(map(_tree, data)) if isinstance(data, list) else data

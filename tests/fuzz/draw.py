@@ -1,0 +1,405 @@
+"""Draws a case from a seed: rows of tables, each with its weight. What is drawn here is documented in docs/language.md;
+what is not for a target is refused, and counted."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from scalec.formats import ELEMENT_TYPES, FORMATS
+from scalec.ir.schedule import FIELDS
+from scalec.targets import TARGETS
+from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
+from tests.fuzz.data import TWISTS
+
+Weighted = dict[Any, int]
+
+TARGET: Weighted = {"sm_90a": 4, "sm_100a": 4, "sm_103a": 1, "sm_120a": 4}
+
+PAIRS: dict[str, Weighted] = {
+    "sm_90a": {("8", "8"): 6, ("bf16", "bf16"): 3, ("f16", "f16"): 1},
+    "blackwell": {
+        ("8", "8"): 5,
+        ("8", "narrow"): 1,
+        ("narrow", "8"): 1,
+        ("narrow", "narrow"): 2,
+        ("e2m1", "e2m1"): 2,
+        ("bf16", "bf16"): 2,
+        ("f16", "f16"): 1,
+        ("tf32", "tf32"): 1,
+    },
+}
+"""Kinds of elements of the two operands."""
+
+KINDS: dict[str, Weighted] = {
+    "8": {"e4m3": 3, "e5m2": 1},
+    "narrow": {"e2m1": 3, "e3m2": 1, "e2m3": 1},
+    "e2m1": {"e2m1": 1},
+    "bf16": {"bf16": 1},
+    "f16": {"f16": 1},
+    "tf32": {"tf32": 1},
+}
+
+ROWS: Weighted = {"1": 5, "128": 3, "64": 2, "all": 1, "8": 1, "24": 1, "256": 1, "16": 1, "32": 1, "40": 1, "3": 1}
+"""Rows that share a scale."""
+
+ROW_STEPS: dict[str, tuple[int, int]] = {"sm_90a": (64, 8), "sm_120a": (16, 8), "blackwell": (128, 8)}
+"""Multiples of which they are on the left and on the right, where scales in f32 vary along K."""
+
+F32_K: Weighted = {"128": 5, "256": 1, "384": 1}
+"""Elements along K that do, of scales that are promoted."""
+
+BLOCK_K: Weighted = {"32": 4, "64": 1, "128": 2, "96": 1}
+"""Likewise of scales that the tensor core applies, in ue8m0; of ue4m3 16 and multiples."""
+
+LAYOUT: dict[str, Weighted] = {
+    "f32": {"row": 3, "col": 1},
+    "ue8m0": {"row": 2, "col": 1, "packed": 1, "blocked": 2},
+    "ue4m3": {"row": 2, "col": 1, "blocked": 2},
+}
+
+RESULT_TYPE: Weighted = {"": 4, "f32": 5, "f16": 1, "bf16": 1, "e4m3": 2, "e5m2": 1, "e2m1": 1}
+
+RESULT_FORMAT: Weighted = {"mxfp8": 3, "mxfp8_e5m2": 1, "mxfp4": 2, "nvfp4": 2, "fp8_block": 2}
+
+RESULT_BLOCK: Weighted = {"8": 1, "16": 2, "24": 1, "32": 3, "64": 1, "128": 2, "40": 1}
+
+SIZE: Weighted = {
+    "few": 3,  # 1 to 8
+    "odd": 4,  # 1 to 100, whatever
+    "edge": 4,  # a multiple of 8, 16, 32 or 64, and one more or less
+    "two": 2,  # up to 300
+    "none": 0,
+}
+
+FIELD_VALUES: dict[str, Weighted] = {
+    "swap": {"0": 1, "1": 3},
+    "cluster": {"1x1": 2, "1x2": 2, "2x1": 2, "2x2": 1, "4x1": 1, "1x4": 1},
+    "cta_group": {"1": 1, "2": 2},
+    "split": {"1": 1, "2": 4, "3": 2, "4": 2, "5": 1, "8": 1},
+    "parts": {"memory": 1, "cluster": 2},
+    "stream_k": {"1": 1},
+    "stages": {"2": 3, "3": 2, "4": 1, "5": 1, "6": 1, "7": 1},
+    "swizzle_a": {"0": 1, "32": 1, "64": 1, "128": 1},
+    "swizzle_b": {"0": 1, "32": 1, "64": 1, "128": 1},
+    "swizzle_c": {"0": 1, "32": 1, "64": 1, "128": 1},
+    "warpgroups": {"1": 2, "2": 2, "3": 1},
+    "consumers": {"cooperative": 1, "pingpong": 3},
+    "warps": {"4x1": 1, "2x2": 1, "1x4": 1, "2x4": 1, "4x2": 1, "8x1": 1, "1x8": 1, "12x1": 1},
+    "registers": {"40x232": 1, "56x224": 1, "24x240": 1, "32x160": 1},
+    "scale_path": {"bulk": 1, "thread": 1},
+    "scale_copier": {"0": 1, "1": 1},
+    "permute_n": {"0": 1, "16": 1, "32": 1},
+    "promote": {"0": 1, "128": 2, "64": 1, "256": 1, "32": 1},
+    "partials": {"1": 1, "2": 3},
+    "mma_n": {"0": 1, "8": 1, "16": 1, "32": 1, "40": 1, "64": 1},
+    "early_wait": {"0": 1, "1": 1},
+    "unroll": {"1": 2, "2": 2, "3": 1, "4": 1, "5": 1, "8": 1},
+    "epilogue": {"bulk": 1, "turned": 1, "direct": 1},
+    "staged": {"0": 1, "1": 2, "2": 1, "3": 1},
+    "panels": {"0": 1, "1": 2, "2": 2, "3": 1},
+    "adds": {"memory": 1, "loaded": 2},
+    "scheduler": {"static": 1, "dynamic": 2},
+    "dependent": {"0": 1, "8": 1},
+    "order": {"m": 1, "n": 1},
+    "group": {"1": 1, "2": 1, "3": 1, "8": 1},
+    "invariant": {"1": 1},
+}
+"""What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""
+
+assert {*FIELD_VALUES, "tile"} == set(FIELDS)
+
+FUNCTIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "abs")
+PLAIN = ("relu", "abs")
+"""Those that are exact."""
+
+TWIST_OF: dict[str, tuple[str, ...]] = {
+    "exact": ("integers", "zeros", "same", "specials", "integers", "outer"),
+    "rounded": tuple(TWISTS),
+}
+
+
+def pick(random: Random, weights: Weighted) -> Any:
+    return random.choices(list(weights), list(weights.values()))[0]
+
+
+def draw(seed: int) -> Case:
+    """The case of a seed: always the same one."""
+    random = Random(f"scalec {seed}")
+    target = pick(random, TARGET)
+    exact = random.random() < 0.5
+    operands = _operands(random, target)
+    result, adds = _result(random, target)
+    transposed = [x.index[-1] != "k" for x in operands]
+    scaled = any(o.levels or o.type in FORMATS for o in operands)
+    inputs: dict[str, Operand] = {}
+    value = _value(random, inputs, exact)
+    case = Case(
+        target,
+        operands,
+        result,
+        value,
+        inputs,
+        adds=adds,
+        temporary=_uses(value) > 1 or random.random() < 0.1,
+        exact=exact,
+        sms=random.choice((1, 2, 4, 4, 8)),
+        seed=seed,
+    )
+    case = case.but(inputs=case.used(), pads=tuple(random.choice((0, 0, 1, 2)) for _ in range(12)))
+    case = _sizes(random, case, transposed, scaled)
+    wanted = TWIST_OF["exact" if exact else "rounded"]
+    count = random.choice((0, 1, 1, 2))
+    case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
+    if exact and random.random() < 0.5:
+        case = case.but(twists=(("integers", random.randrange(1, 7)), *case.twists))
+    return case.but(schedule=_schedule(random, case) if random.random() < 0.5 else {})
+
+
+# ------------------------------------------------------------------------------------------------------------ operands
+
+
+def _operands(random: Random, target: str) -> tuple[Operand, Operand]:
+    """Both operands: their elements, orders of indices, formats and scales."""
+    pairs = PAIRS.get(target, PAIRS["blackwell"])
+    elements = [pick(random, KINDS[kind]) for kind in pick(random, pairs)]
+    style = pick(random, SCALES[_width(elements)] if target != "sm_90a" else SCALES_90[_width(elements)])
+    core = "ue4m3" if elements == ["e2m1", "e2m1"] and random.random() < 0.5 else "ue8m0"
+    made = []
+    for side, (name, rows, element) in enumerate(zip("AB", "mn", elements, strict=True)):
+        able = target != "sm_90a" and style != "format" and (ELEMENT_TYPES[element].bits >= 8 or target == "sm_120a")
+        turned = able and random.random() < 0.2
+        index = ("k", rows) if turned else (rows, "k")
+        levels = _levels(random, target, style, side, rows, core)
+        ordered = tuple(_ordered(level, turned) for level in levels)
+        format_ = _format_of(random, element, core) if style == "format" else None
+        if format_:
+            made.append(Operand(name, index, format_))
+            continue
+        unsaid = "e4m3" if levels else "bf16"
+        made.append(Operand(name, index, "" if element == unsaid and random.random() < 0.7 else element, ordered))
+    return made[0], made[1]
+
+
+SCALES: dict[str, Weighted] = {
+    "8": {"none": 3, "f32": 3, "constant": 2, "core": 4, "mixed": 2, "format": 4, "two": 2},
+    "4": {"none": 2, "constant": 1, "core": 3, "format": 5},
+    "16": {"none": 3, "constant": 1},
+}
+SCALES_90: dict[str, Weighted] = {
+    "8": {"none": 2, "f32": 5, "constant": 2, "two": 2, "one": 1},
+    "16": {"none": 3, "constant": 1},
+}
+"""Kinds of scales, by the narrower operand's bits: none; in f32 along K; in f32, constant along K; applied by the
+tensor core; one side by it, and the other in f32; a named format; two levels; one side alone."""
+
+
+def _width(elements: list[str]) -> str:
+    bits = min(ELEMENT_TYPES[e].bits for e in elements)
+    return "16" if bits >= 16 else "8" if bits == 8 else "4"
+
+
+def _format_of(random: Random, element: str, core: str) -> str | None:
+    """A format of an element, with scales in f32 or of the one type that the tensor core is to apply."""
+    names = [n for n, f in FORMATS.items() if f.element == element and f.lhs[0].type in ("f32", core)]
+    return random.choice(names) if names else None
+
+
+def _levels(random: Random, target: str, style: str, side: int, rows: str, core: str) -> tuple[Level, ...]:
+    """The levels of one operand, blocks as (rows, K)."""
+    if style in ("none", "format") or (style == "one" and random.random() < 0.5):
+        return ()
+    if style == "constant":
+        return (_constant(random, rows),)
+    if style in ("f32", "one"):
+        return (_promoted(random, target, side, rows),) if random.random() < 0.85 else (_constant(random, rows),)
+    if style == "two":
+        return (
+            (_promoted(random, target, side, rows), _constant(random, rows))
+            if random.random() < 0.5
+            else (_promoted(random, target, side, rows),)
+        )
+    if style == "mixed" and (random.random() < 0.4 or side):
+        return (_promoted(random, target, side, rows),) if random.random() < 0.7 else ()
+    return (_core(random, rows, core),)
+
+
+def _promoted(random: Random, target: str, side: int, rows: str) -> Level:
+    step = ROW_STEPS.get(target, ROW_STEPS["blackwell"])[side]
+    able = {b: w for b, w in ROWS.items() if b in ("1", "all") or int(b) % step == 0}
+    block = (_all(pick(random, able), rows), pick(random, F32_K))
+    return Level(block, "f32", pick(random, LAYOUT["f32"]))
+
+
+def _constant(random: Random, rows: str) -> Level:
+    if random.random() < 0.3:
+        return Level(("tensor",))
+    return Level((_all(pick(random, ROWS), rows), "k"), "f32", pick(random, {"row": 3, "col": 1}))
+
+
+def _core(random: Random, rows: str, kind: str) -> Level:
+    k = pick(random, {"16": 4, "32": 1, "64": 1}) if kind == "ue4m3" else pick(random, BLOCK_K)
+    return Level((_all(pick(random, {"1": 6, **ROWS}), rows), k), kind, pick(random, LAYOUT[kind]))
+
+
+def _all(block: str, name: str) -> str:
+    return name if block == "all" else block
+
+
+def _ordered(level: Level, turned: bool) -> Level:
+    return Level(level.block[::-1], level.type, level.layout) if turned else level
+
+
+# -------------------------------------------------------------------------------------------------------------- results
+
+
+def _result(random: Random, target: str) -> tuple[Operand, bool]:
+    """The result, and whether it is added to."""
+    style = pick(random, {"plain": 6, "adds": 2, "format": 2, "blocks": 2})
+    if style == "format":
+        return Operand("C", ("m", "n"), pick(random, RESULT_FORMAT)), False
+    if style == "blocks":
+        element = pick(random, {"e4m3": 3, "e5m2": 1, "e2m1": 2})
+        kind = pick(random, {"f32": 3, "ue8m0": 3, "ue4m3": 2})
+        level = Level(("1", pick(random, RESULT_BLOCK)), kind, pick(random, LAYOUT[kind]))
+        return Operand("C", ("m", "n"), element, (level,)), False
+    if style == "adds":
+        return Operand("C", ("m", "n"), pick(random, {"f32": 6, "": 1, "f16": 1})), True
+    return Operand("C", ("m", "n"), pick(random, RESULT_TYPE)), False
+
+
+# ------------------------------------------------------------------------------------------------------------ epilogues
+
+
+def _value(random: Random, inputs: dict[str, Operand], exact: bool) -> Tree:
+    """What is written: the sums alone, or a tree of up to a few steps."""
+    tree: Tree = SUMS
+    for _ in range(pick(random, {0: 5, 1: 3, 2: 2, 3: 1})):
+        tree = _step(random, tree, inputs, exact)
+    return tree
+
+
+def _step(random: Random, tree: Tree, inputs: dict[str, Operand], exact: bool) -> Tree:
+    kind = pick(
+        random, {"infix": 5, "function": 2 if exact else 4, "power": 1, "largest": 1, "negative": 1, "twice": 1}
+    )
+    if kind == "infix":
+        op = pick(random, {"+": 3, "*": 3, "-": 1, "/": 0 if exact else 1})
+        other = _leaf(random, inputs)
+        return (op, tree, other) if random.random() < 0.6 else (op, other, tree)
+    if kind == "function":
+        return (random.choice(PLAIN if exact and random.random() < 0.8 else FUNCTIONS), tree)
+    if kind == "power":
+        return ("^", tree, random.choice((1, 2, 2, 3, 5)))
+    if kind == "largest":
+        return (random.choice(("max", "min")), tree, *(_leaf(random, inputs) for _ in range(random.choice((1, 1, 2)))))
+    if kind == "twice":
+        return ("*", tree, (random.choice(PLAIN if exact else FUNCTIONS), tree))
+    return ("negative", tree)
+
+
+INDEX: Weighted = {
+    ("n",): 4,
+    ("m",): 3,
+    ("m", "n"): 4,
+    ("m/128", "n"): 1,
+    ("m", "n/128"): 1,
+    ("m/3", "n"): 1,
+    ("m", "0"): 1,
+    ("0", "n"): 1,
+    ("n/16",): 1,
+    ("m/32",): 1,
+    ("0",): 1,
+}
+"""Of an elementwise input."""
+
+
+def _leaf(random: Random, inputs: dict[str, Operand]) -> Tree:
+    kind = pick(random, {"in": 5, "number": 2, "scalar": 1})
+    if kind == "number":
+        return ("number", random.choice(("0", "1", "2", "0.5", "0.1", "3", "448", "inf")))
+    if kind == "scalar":
+        return ("scalar", random.choice(("alpha", "beta")))
+    name = f"x{len(inputs)}"
+    inputs[name] = Operand(name, pick(random, INDEX), pick(random, {"": 3, "f32": 3, "f16": 1}))
+    return ("in", name)
+
+
+def _uses(tree: Tree) -> int:
+    below = [_uses(t) for t in tree[1:] if isinstance(t, tuple)]
+    return sum(below) if below else int(tree == SUMS)
+
+
+# ---------------------------------------------------------------------------------------------------------------- sizes
+
+
+def _size(random: Random) -> int:
+    kind = pick(random, SIZE)
+    if kind == "few":
+        return random.randint(1, 8)
+    if kind == "odd":
+        return random.randint(1, 100)
+    if kind == "edge":
+        step = random.choice((8, 16, 32, 64))
+        return max(1, step * random.randint(1, max(1, 128 // step)) + random.choice((-1, 0, 0, 0, 1)))
+    return random.randint(100, 300)
+
+
+def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> Case:
+    """Sizes of one to three launches, and which of them the compiler knows."""
+    steps = _steps(case)
+    first = {d: _multiple(_size(random), steps[d]) for d in "mnk"}
+    if scaled and random.random() < 0.5:  # several blocks along K
+        first["k"] = _multiple(random.randint(129, 400), steps["k"])
+    known = tuple(d for d in "mnk" if random.random() < 0.4)
+    if random.random() < 0.03:
+        first[random.choice("mnk")] = 0
+        known = tuple(d for d in known if first[d])
+    launches = [first]
+    free = [d for d in "mnk" if d not in known]
+    if free:
+        for _ in range(random.choice((0, 1, 2))):
+            launches.append({**first, **{d: _multiple(_size(random), steps[d]) for d in free if random.random() < 0.7}})
+    ranges = {}
+    if free and random.random() < 0.15:
+        d = random.choice(free)
+        sizes = [s[d] for s in launches if s[d]]
+        if sizes:
+            ranges[d] = (max(1, min(sizes) - random.choice((0, 5))), max(sizes) + random.choice((0, 0, 100, 5000)))
+    return case.but(known=known, ranges=ranges, launches=tuple(launches))
+
+
+def _multiple(size: int, step: int) -> int:
+    return max(step, size // step * step) if size else 0
+
+
+def _steps(case: Case) -> dict[str, int]:
+    """What sizes are multiples of, as the documents have it: rows that copies pad, mostly."""
+    steps = dict.fromkeys("mnk", 1)
+    bits = [x.bits for x in case.operands]
+    turned = [x.index[-1] != "k" for x in case.operands]
+    for x, other in zip(case.operands, reversed(case.operands), strict=True):
+        mixed = x.bits < 8 and (other.bits != x.bits or x.bits == 6)
+        if mixed or (x.bits < 8 and x.index[-1] != "k") or (x.bits < 8 and any(turned)) or (x.bits < 8 and 6 in bits):
+            steps[x.index[-1]] = 128
+    return steps
+
+
+# ------------------------------------------------------------------------------------------------------------- schedule
+
+
+def _schedule(random: Random, case: Case) -> dict[str, str]:
+    """Some fields, of which those that cannot be are left out when they are refused."""
+    drawn = {}
+    if random.random() < 0.5:
+        drawn["tile"] = _tile(random, case)
+    for name in random.sample(sorted(FIELD_VALUES), random.choice((1, 1, 2, 3, 4))):
+        drawn[name] = pick(random, FIELD_VALUES[name])
+    return drawn
+
+
+def _tile(random: Random, case: Case) -> str:
+    rows = random.choice((1, 1, 2, 2, 3, 4)) * max(32, TARGETS[case.target].mma[-1].m)
+    columns = random.choice((8, 16, 16, 24, 32, 32, 48, 64, 64, 80, 96, 128, 176, 192, 256))
+    k = random.choice((32, 64, 128, 128, 256))
+    return f"{rows}x{columns}x{k}"

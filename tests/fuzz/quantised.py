@@ -1,0 +1,68 @@
+"""Judges a quantised result: its scales by the largest magnitudes that a block may have, its values by its scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scalec.formats import ELEMENT_TYPES
+from scalec.reference import decode, e8m0_scale, from_layout, round_to
+from scalec.reference.quantize import LARGEST_INVERSE, SMALLEST, block_amax, block_shape, scale_shape, spread
+from tests.fuzz import bounds
+from tests.fuzz.bounds import Bounded
+from tests.fuzz.case import Case
+
+F32 = np.float32
+
+
+def compare(
+    case: Case, values: dict[str, Any], shape: tuple[int, ...], numbers: np.ndarray, scales: np.ndarray, x: Bounded
+) -> int:
+    """Raises Failed where the values or the scales are wrong; how many of the values had to be equal bit for bit."""
+    from tests.fuzz.running import report
+
+    g = case.result.granularities("result")[0]
+    element, name = case.result.element, case.result.name
+    block = block_shape(g, shape)
+    blocks = scale_shape(block, shape)
+    raw = scales if g.layout == "packed" else decode(scales, g.type)
+    each = from_layout(raw, g.layout, blocks, g.type).astype(np.float64)
+    outer = values[name + "_scale2"].item() if name + "_scale2" in values else None
+    with np.errstate(all="ignore"):
+        inverse = F32(1) if outer is None else np.clip(F32(1) / F32(outer), -LARGEST_INVERSE, LARGEST_INVERSE)
+        loose = np.isinf(x.error)
+        any_loose = block_amax(loose.astype(np.float64), block) > 0
+        error = np.where(loose, 0, x.error)
+        magnitudes = np.abs(x.value)
+        ends = []
+        for far in (np.maximum(magnitudes - error, 0), magnitudes + error):
+            amax = block_amax(far.astype(F32), block)
+            if outer is not None:
+                amax = (amax.astype(F32) * np.abs(inverse)).astype(np.float64)
+            ends.append((amax, _scale(amax, element, g.type)))
+        (least, low), (most, high) = ends
+        # a block that may be of zeros has the scale of one: 1 in f32
+        any_loose |= (least == 0) & (most > 0)
+        report(case, shape, name + "_scale", each, low, high, bounds.inside(each, low, high, any_loose))
+        given = spread(each, block, shape)
+        reciprocal = np.where(given == 0, 0.0, 1 / given).astype(F32)
+        if outer is not None:
+            top = np.finfo(F32).max
+            reciprocal = np.clip(reciprocal * inverse, -top, top)
+        made = []
+        for sign in (-1, 1):
+            near = (x.value + sign * error).astype(F32)
+            made.append(np.where(near == 0, near * np.sign(inverse), near * reciprocal).astype(np.float64))
+        low, high = (round_to(f(*made), element) for f in (np.minimum, np.maximum))
+    wide = spread(any_loose, block, shape) | loose | np.isnan(given)  # NaN times anything is NaN
+    report(case, shape, name, numbers, low, high, bounds.inside(numbers, low, high, wide))
+    return int((x.error == 0).sum())
+
+
+def _scale(amax: np.ndarray, element: str, kind: str) -> np.ndarray:
+    """The scale of a block, by docs/language.md, "Quantised results"."""
+    if kind == "ue8m0":
+        return e8m0_scale(amax, element)
+    scale = round_to(amax / ELEMENT_TYPES[element].max, kind)
+    return np.where(amax == 0, 1.0, np.maximum(scale, SMALLEST)) if kind == "f32" else scale

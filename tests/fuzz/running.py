@@ -1,0 +1,362 @@
+"""Runs a case: compiles it for the emulator, launches it, and judges what it wrote."""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from scalec import compiler, reference
+from scalec.abi import KernelSpec, TensorSpec
+from scalec.emulator.findings import Finding
+from scalec.errors import ArgumentError, DeviceError, ScalecError, ScheduleError
+from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.lowering import ptxas
+from scalec.runtime import emulated
+from scalec.runtime.array import DeviceArray
+from scalec.runtime.kernel import Kernel
+from scalec.runtime.stored import align_up, itemsize, memory_order, stored_shape
+from tests.fuzz import bounds, data
+from tests.fuzz.case import Case
+
+MOST = 300_000
+"""Instructions of a warp, beyond which it is taken for endless: kernels of these sizes execute a hundredth."""
+
+
+HARMLESS = ("ok", "refused", "found", "escape")
+"""Kinds of outcomes that are no failures; "found" and "escape" are what became of a fault put into a kernel."""
+
+
+@dataclass
+class Outcome:
+    """What became of a seed.
+
+    Attributes:
+        kind: "ok", "refused" (an error of ours), or a failure: "default" (the compiler's own schedule was refused),
+            "finding", "wrong", "reference" (it contradicts `bounds`), "unwritten", "gap", "changed", "unequal" (two
+            runs differ), "rows" (not invariant), "exception", "timeout", "crash".
+        message: of the error, or what is wrong and where.
+        case: as it ran, where it did: fields that were refused are gone.
+        refusals: messages of what was refused on the way.
+        seconds: CPU time by stage.
+        exact: how many of the results' elements had to be equal bit for bit; `checked` of how many.
+    """
+
+    kind: str
+    message: str = ""
+    case: Case | None = None
+    refusals: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    exact: int = 0
+    loose: int = 0
+    checked: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.kind not in HARMLESS
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        start = time.process_time()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.process_time() - start
+
+
+class Failed(Exception):
+    """A failure, by its kind."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind, self.message = kind, message
+        super().__init__(message)
+
+
+@contextmanager
+def without_ptxas() -> Iterator[None]:
+    """Ends compilations at the PTX: the emulator needs no more, and ptxas takes longer than all else."""
+    none = ptxas.Assembled(b"", "", 0)
+    with mock.patch.object(ptxas, "assemble", return_value=none):
+        yield
+
+
+def check(case: Case, change: Callable[[str], str] = str, most: int = MOST) -> Outcome:
+    """Compiles, launches and judges; whatever happens is an outcome. A field of the schedule that is refused is left
+    out, and the rest tried again. `change` puts a fault into the PTX; `most` instructions end a warp."""
+    found = Outcome("ok", case=case)
+    try:
+        with without_ptxas():
+            _check(case, found, change, most)
+    except Failed as error:
+        found.kind, found.message = error.kind, error.message
+    except ScalecError as error:
+        found.kind, found.message = "refused", short(error)
+        found.refusals.append(found.message)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{last.filename.rpartition('scalec/')[2]}:{last.lineno}"
+        found.kind, found.message = "exception", f"{type(error).__name__} at {place}: {error}"
+    return found
+
+
+def short(error: ScalecError) -> str:
+    """An error in one line, without its place."""
+    notes = "; ".join(x for x in (error.got, error.expected) if x)
+    return f"{type(error).__name__}: {error.message}" + f" ({notes})" * bool(notes)
+
+
+def general(message: str) -> str:
+    """A message without its numbers: what refusals are counted by."""
+    return re.sub(r"\d+(\.\d+)?", "#", message)
+
+
+def compiled(case: Case, found: Outcome, sizes: dict[str, int]) -> compiler.Compilation:
+    schedule = dict(case.schedule)
+    rng = np.random.default_rng(case.seed)
+    while True:
+        try:
+            with found.timed("compile"):
+                made = compiler.compile_source(case.text(), case.target, case.dims(sizes), schedule, tuned=False)
+            found.case = case.but(schedule=schedule)
+            return made
+        except ScheduleError as error:
+            if not schedule:
+                raise Failed("default", short(error)) from error
+            found.refusals.append(short(error))
+            del schedule[str(rng.choice(sorted(schedule)))]
+
+
+def _check(case: Case, found: Outcome, change: Callable[[str], str], most: int) -> None:
+    made = compiled(case, found, case.launches[0])
+    assert made.spec is not None
+    device = emulated.EmulatedDevice(case.target)
+    device.sms = case.sms
+    device.options = replace(device.options, sms=case.sms, max_instructions=most)
+    kernel = Kernel(made.spec, b"", ptx=change(made.ptx), device=device)
+    with found.timed("load"):
+        try:
+            kernel.load(device)
+        except DeviceError as error:
+            raise Failed("finding", f"load: {error.__cause__ or error}") from error
+    for launch, sizes in enumerate(case.launches):
+        with found.timed("reference"), context.context():
+            module = build(case.text(), {d: n for d, n in sizes.items() if n})
+            values = data.make(case, module, launch)
+            expected = reference.run(module, values, dims=sizes, exact=True)
+        with found.timed("bounds"):
+            bounded = bounds.evaluate(case, sizes, values)
+        runs = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else 2)]
+        with found.timed("compare"):
+            _compare(case, made.spec, sizes, values, runs[0], bounded, expected, found)
+        for again in runs[1:]:
+            if any(again[name].tobytes() != runs[0][name].tobytes() for name in again):
+                raise Failed("unequal", f"{sizes}: two runs differ")
+    if "invariant" in (found.case or case).schedule:
+        _rows(case, kernel, device, found)
+
+
+# ------------------------------------------------------------------------------------------------------------- a launch
+
+
+def _run(
+    kernel: Kernel,
+    device: emulated.EmulatedDevice,
+    case: Case,
+    values: dict[str, Any],
+    sizes: dict[str, int],
+    found: Outcome,
+    again: int,
+) -> dict[str, np.ndarray]:
+    """The results of one launch, by name, as `values_of` has them."""
+    device.options = replace(device.options, seed=case.seed + 77 * again)
+    spec = kernel.spec
+    pads = dict(zip([t.name for t in (*spec.operands, *spec.results)], (*case.pads, *[0] * 99), strict=False))
+    given: list[Any] = []
+    for t in spec.operands:
+        given.append(float(values[t.name]) if t.scalar else placed(device, t, _raw(t, values, sizes), pads[t.name]))
+    outs = [
+        placed(device, r, _raw(r, values, sizes), pads[r.name]) if r.inout
+        else placed(device, r, np.full(stored_shape(r, sizes), 0xFF, np.uint8), pads[r.name], unset=True)
+        for r in spec.results
+    ]  # fmt: skip
+    tensors = [a for a in given if isinstance(a, DeviceArray)]
+    before = [_segment(device, a).data.copy() for a in (*tensors, *outs)]
+    try:
+        with found.timed("emulate"):
+            kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
+    except DeviceError as error:
+        cause = error.__cause__
+        kind = f"finding {cause.kind}" if isinstance(cause, Finding) else "finding"
+        raise Failed(kind, f"{sizes}: {cause or error}") from error
+    for a, was in zip(tensors, before, strict=False):
+        if not np.array_equal(_segment(device, a).data, was):
+            raise Failed("changed", f"{sizes}: an argument of {a.dtype} has changed")
+    for r, out, was in zip(spec.results, outs, before[len(tensors) :], strict=True):
+        segment, wanted = _segment(device, out), _wanted(r, out, sizes)
+        if not r.inout and not segment.written[wanted].all():
+            missing = int((~segment.written[wanted]).sum())
+            raise Failed("unwritten", f"{sizes}: {missing} of {int(wanted.sum())} bytes of {r.name} are not written")
+        if not np.array_equal(segment.data[~wanted], was[~wanted]) or (not r.inout and segment.written[~wanted].any()):
+            raise Failed("gap", f"{sizes}: bytes between the rows of {r.name} were written")
+    return {r.name: out.numpy() for r, out in zip(spec.results, outs, strict=True)}
+
+
+def _segment(device: emulated.EmulatedDevice, array: DeviceArray) -> Any:
+    segment = device.memory.find(array.pointer)
+    assert segment is not None
+    return segment
+
+
+def _raw(t: TensorSpec, values: dict[str, Any], sizes: dict[str, int]) -> np.ndarray:
+    """A tensor's bytes as the runtime takes them; NaN in what pads words and tiles of scales, which may be anything."""
+    raw = reference.storage(values[t.name])
+    if t.layout not in ("packed", "blocked"):
+        return raw
+    shape = tuple(e.value(sizes) for e in t.shape)
+    if t.layout == "blocked":
+        real = reference.to_blocked(np.ones(shape, np.uint8)) != 0
+        return np.where(real.reshape(raw.shape), raw, 0xFF).astype(np.uint8)
+    return raw
+
+
+def placed(
+    device: emulated.EmulatedDevice, t: TensorSpec, data: np.ndarray, pad: int, *, unset: bool = False
+) -> DeviceArray:
+    """`data`, as stored, on the device in the layout of `t`: rows begin at multiples of its alignment, `pad` of these
+    units further apart than they must; what is between them is 0xFF. `unset`: nothing is written yet."""
+    item, rank = itemsize(t.dtype), data.ndim
+    order = list(range(rank)) if t.layout == "blocked" else list(reversed(memory_order(t)))
+    extents = [data.shape[axis] for axis in order]
+    if rank > 1 and t.layout != "blocked":
+        extents[-1] = align_up(extents[-1], max(t.align // item, 1)) + pad * max(t.align // item, 1)
+    stored = np.full([*extents, item], 0xFF, np.uint8)
+    if not unset:
+        raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
+        filled = stored[..., : data.shape[order[-1]], :] if rank else stored
+        filled[...] = raw.reshape(filled.shape)
+    steps = [int(np.prod(extents[i + 1 :], dtype=np.int64)) for i in range(rank)]
+    made = DeviceArray(device, data.shape, t.dtype, tuple(steps[order.index(axis)] for axis in range(rank)))
+    segment = _segment(device, made)
+    span = min(segment.size, stored.size)
+    segment.data[:span] = stored.reshape(-1)[:span]
+    segment.written[:] = not unset
+    return made
+
+
+def _wanted(r: TensorSpec, out: DeviceArray, sizes: dict[str, int]) -> np.ndarray:
+    """The bytes of a result's allocation that are to be written."""
+    wanted = np.zeros(_size(out), bool)
+    if 0 in out.shape:
+        return wanted
+    if r.layout == "blocked":  # rows that pad a tile are not
+        rows, columns = (e.value(sizes) for e in r.shape)
+        wanted[: out.shape[0] * out.shape[1]] = (
+            reference.to_blocked(np.ones((rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
+        )
+        return wanted
+    at = np.zeros((), np.int64)
+    for extent, stride in zip(out.shape, out.strides, strict=True):
+        at = at[..., None] + np.arange(extent) * stride
+    item = itemsize(r.dtype)
+    wanted[(at.reshape(-1, 1) * item + np.arange(item)).reshape(-1)] = True
+    return wanted
+
+
+def _size(out: DeviceArray) -> int:
+    return _segment(out.device, out).size  # pyright: ignore[reportArgumentType]
+
+
+# -------------------------------------------------------------------------------------------------------------- results
+
+
+def _compare(
+    case: Case,
+    spec: KernelSpec,
+    sizes: dict[str, int],
+    values: dict[str, Any],
+    got: dict[str, np.ndarray],
+    bounded: bounds.Bounded,
+    expected: reference.Results,
+    found: Outcome,
+) -> None:
+    """Each result beside what it may be, and that beside the reference."""
+    element = case.result.element
+    shape = tuple(sizes[i] for i in case.result.index)
+    name = case.result.name
+    raw = got[name]
+    numbers = reference.decode(raw, element) if ELEMENT_TYPES[element].bits < 8 else raw
+    numbers = numbers[tuple(slice(n) for n in shape)].astype(np.float64)
+    loose = np.isinf(bounded.error)
+    found.checked += loose.size
+    found.loose += int(loose.sum())
+    if case.result.granularities("result"):
+        from tests.fuzz.quantised import compare
+
+        exact = compare(case, values, shape, numbers, got[name + "_scale"], bounded)
+        found.exact += exact
+        return
+    _agree(case, sizes, bounded, expected[name])
+    found.exact += int((bounded.error == 0).sum())
+    low, high = bounds.accepted(bounded, element)
+    report(case, sizes, name, numbers, low, high, bounds.inside(numbers, low, high, loose))
+
+
+def report(case: Case, sizes: Any, name: str, got: Any, low: Any, high: Any, right: Any) -> None:
+    """Raises where a result is not what it may be, with the first such element."""
+    if right.all():
+        return
+    at = tuple(int(i) for i in np.argwhere(~right)[0])
+    raise Failed(
+        "wrong",
+        f"{sizes}: {int((~right).sum())} of {right.size} of {name}, first {list(at)}: {got[at]!r} is not in"
+        f" [{low[at]!r}, {high[at]!r}]",
+    )
+
+
+def _agree(case: Case, sizes: dict[str, int], bounded: bounds.Bounded, expected: np.ndarray) -> None:
+    """Raises where the reference is not what `bounds` makes of the program in float64."""
+    with np.errstate(all="ignore"):
+        near = np.abs(expected - bounded.value) <= 1e-9 * np.abs(bounded.value) + 1e-3 * bounded.error + 1e-13
+    same = near | (expected == bounded.value) | (np.isnan(expected) & np.isnan(bounded.value)) | np.isinf(bounded.error)
+    if not same.all():
+        at = tuple(int(i) for i in np.argwhere(~same)[0])
+        raise Failed("reference", f"{sizes}: {list(at)} is {expected[at]!r}, and by bounds.py {bounded.value[at]!r}")
+
+
+def _rows(case: Case, kernel: Kernel, device: emulated.EmulatedDevice, found: Outcome) -> None:
+    """Raises where the first rows of a result depend on how many there are: with half of them, by a kernel of its own
+    where their number is known."""
+    sizes = dict(case.launches[0])
+    few = {**sizes, case.result.index[0]: sizes[case.result.index[0]] // 2}
+    lhs = case.operands[0]
+    of_rows = [x for x in case.used().values() if any(i.startswith(case.result.index[0]) for i in x.index)]
+    levels = lhs.granularities("lhs")
+    if not few[case.result.index[0]] or lhs.index[0] != case.result.index[0] or of_rows or case.adds:
+        return
+    if case.result.granularities("result") or any(g.tensor or g.block[0] != 1 or g.layout != "row" for g in levels):
+        return
+    own = case.but(launches=(few,), schedule={"invariant": "1"})
+    made = compiled(own, Outcome("ok"), few)
+    assert made.spec is not None
+    other = Kernel(made.spec, b"", ptx=made.ptx, device=device)
+    other.load(device)
+    with context.context():
+        values = data.make(case, build(case.text(), sizes), 0)
+    own_rows = [lhs.name + suffix for suffix in ("", "_scale", "_scale2")[: 1 + len(levels)]]
+    cut = {**values, **{name: values[name][: few[case.result.index[0]]] for name in own_rows}}
+    whole = _run(kernel, device, case, values, sizes, found, 0)[case.result.name]
+    part = _run(other, device, own, cut, few, found, 0)[case.result.name]
+    if part.tobytes() != whole[: len(part)].tobytes():
+        raise Failed("rows", f"{sizes}: the first {len(part)} rows are others where there are no more")
+
+
+__all__ = ["ArgumentError", "Failed", "Outcome", "check", "general"]

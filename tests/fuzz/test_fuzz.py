@@ -1,0 +1,91 @@
+"""Seeds of every kind: a few always, more with -m thorough. `python -m tests.fuzz --seed N` repeats one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tests.fuzz import bounds
+from tests.fuzz.case import Case, Operand
+from tests.fuzz.draw import draw
+from tests.fuzz.kinds import KINDS
+from tests.fuzz.running import check
+
+CHUNK = 20
+
+
+def run(kind: str, seeds: range) -> Counter[str]:
+    """What became of the seeds; none fails."""
+    found = {seed: KINDS[kind](seed) for seed in seeds}
+    failed = [f"{seed}: {o.kind}: {o.message}" for seed, o in found.items() if o.failed]
+    assert not failed, "\n".join(failed)
+    return Counter(o.kind for o in found.values())
+
+
+@pytest.mark.parametrize("first", range(0, 12, 3))
+def test_programs(first: int) -> None:
+    run("programs", range(first, first + 3))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("first", range(12, 300, CHUNK))
+def test_more_programs(first: int) -> None:
+    found = run("programs", range(first, min(first + CHUNK, 300)))
+    assert found["ok"] > found["refused"]
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "programs"])
+def test_other_kinds(kind: str) -> None:
+    run(kind, range(3))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "programs"])
+def test_more_of_other_kinds(kind: str) -> None:
+    run(kind, range(3, 60))
+
+
+def test_a_seed_is_a_case_that_travels() -> None:
+    for seed in range(200):
+        case = draw(seed)
+        assert draw(seed) == case
+        assert Case.from_json(case.to_json()) == case
+
+
+def test_half_of_the_seeds_are_exact_and_half_have_no_schedule() -> None:
+    cases = [draw(seed) for seed in range(400)]
+    assert 0.4 < np.mean([c.exact for c in cases]) < 0.6
+    assert 0.4 < np.mean([not c.schedule for c in cases]) < 0.6
+
+
+PLAIN = Case(
+    "sm_120a", (Operand("A", ("m", "k")), Operand("B", ("n", "k"))), Operand("C", ("m", "n"), "f32"),
+    launches=({"m": 9, "n": 11, "k": 400},),
+)  # fmt: skip
+
+FAULTS = {
+    "wrong": (r"(st\.global\.f32 \[%rd15 \+ 0\], )%\w+", r"\g<1>0f00000000"),
+    "unwritten": (r"@%p\d+ st\.global[^\n]*\n", ""),
+    "finding deadlock": (r"@%p\d+ mbarrier\.arrive\.shared::cta[^\n]*\n", ""),
+}
+"""The kind of a failure, and what in the kernel makes it."""
+
+
+def test_without_a_fault_there_is_no_failure() -> None:
+    found = check(PLAIN)
+    assert (found.kind, found.exact, found.checked) == ("ok", 99, 99)
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_is_a_failure(kind: str) -> None:
+    assert check(PLAIN, lambda text: re.sub(*FAULTS[kind], text), 20_000).kind == kind
+
+
+def test_errors_are_0_where_steps_are_exact() -> None:
+    x = bounds.Bounded(np.array([3.0, 1e8, 0.1]))
+    made = bounds.INFIX["+"](x, bounds.Bounded(np.array([4.0, 1.0, 0.0])))
+    assert made.error[0] == 0
+    assert (made.error[1:] > 0).all()
