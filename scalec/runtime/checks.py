@@ -99,12 +99,18 @@ def number(name: str, value: Any) -> float:
         return value
     if value is None:
         raise ArgumentError(f"{name} is None", expected="a number")
-    tensor = any(hasattr(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))
-    if not tensor and hasattr(value, "__float__") and not isinstance(value, bool):
+    tensor = any(_has(value, a) for a in ("__dlpack__", "__cuda_array_interface__"))
+    if not tensor and _has(value, "__float__") and not isinstance(value, bool):
         try:
             found = float(value)
         except OverflowError:
             found = math.inf
+        except Exception as error:  # whatever an object of a library's raises
+            raise ArgumentError(
+                f"{name} is not a number",
+                got=f"{type(value).__qualname__}, of which float() raises {type(error).__name__}: {error}",
+                expected="a Python number",
+            ) from error
         if abs(found) <= F32_MAX or (isinstance(value, float) and not math.isfinite(value)) or found != found:
             return found
         raise ArgumentError(f"{name} is too large for f32", got=str(value)[:40], expected=f"at most {F32_MAX:.7e}")
@@ -114,6 +120,13 @@ def number(name: str, value: Any) -> float:
         expected="a Python number",
         fix=f"{name}=float({name})" if tensor else "",
     )
+
+
+def _has(value: Any, attribute: str) -> bool:
+    try:
+        return hasattr(value, attribute)
+    except Exception:  # whatever an object of a library's raises
+        return True
 
 
 # -------------------------------------------------------------------------------------------------------------- shapes

@@ -66,7 +66,7 @@ class Ladder:
         try:
             size = operands[self.operand].shape[self.axis]
             step = bisect_left(self.tops, size)
-        except (AttributeError, IndexError, TypeError):
+        except Exception:  # whatever an object of a library's raises: it is refused by name later
             return None
         return self.kernels[step] if step < len(self.tops) and (size >= self.low or size == 0) else None
 
@@ -159,7 +159,7 @@ class Program:
         try:
             key = (*[t.get_device() for t in tensors], *[t.shape for t in tensors])
             found = self._chosen.get(key)
-        except (AttributeError, TypeError):  # not torch's tensors, or their sizes symbols
+        except Exception:  # not torch's tensors, or their sizes symbols
             return self._fitting(operands, out, named)
         if self._targets > 1 and key[0] < 0:  # the current GPU decides
             return self._fitting(operands, out, named)
@@ -208,10 +208,10 @@ def _dims(spec: KernelSpec) -> str:
 
 
 def _shape(name: str, value: Any) -> tuple[int, ...]:
-    shape = getattr(value, "shape", None)
-    if shape is None:
-        shape = adopt(name, value, -1, lambda _: ("cuda", -1)).shape
-    return tuple(int(e) for e in shape)
+    try:
+        return tuple([int(e) for e in value.shape])
+    except Exception:  # whatever an object of a library's raises
+        return adopt(name, value, -1, lambda _: ("cuda", -1)).shape
 
 
 def _packed(t: TensorSpec, axis: int) -> bool:

@@ -10,6 +10,7 @@ import ctypes
 from typing import Any, NamedTuple
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
+MOST_DIMENSIONS = 64  # as numpy and torch have
 READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 SUBBYTE_PADDED = 4  # DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED: a byte an element; packed otherwise
 
@@ -106,8 +107,8 @@ def parse(capsule: Any) -> Parsed:
     """Reads a capsule without consuming it: its owner frees the tensor when the capsule goes.
 
     Raises:
-        ValueError: not a DLPack capsule that is still unconsumed, of a major version we do not know, or of packed
-            elements whose rows do not begin at whole bytes.
+        ValueError: not a DLPack capsule that is still unconsumed, of a major version we do not know, with a shape that
+            is none, or of packed elements whose rows do not begin at whole bytes.
     """
     if _is_valid(capsule, _VERSIONED):
         managed = ctypes.cast(_get_pointer(capsule, _VERSIONED), ctypes.POINTER(DLManagedTensorVersioned)).contents
@@ -162,7 +163,11 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _parsed(t: DLTensor, flags: int) -> Parsed:
+    if not 0 <= t.ndim <= MOST_DIMENSIONS or (t.ndim and not t.shape):
+        raise ValueError(f"{t.ndim} dimensions{'' if t.shape else ' and no shape'}")
     shape = tuple(t.shape[i] for i in range(t.ndim))
+    if any(e < 0 for e in shape):
+        raise ValueError(f"shape {shape} has a negative extent")
     strides = tuple(t.strides[i] for i in range(t.ndim)) if t.strides else dense_strides(shape)
     code, bits, lanes = t.dtype.code, t.dtype.bits, t.dtype.lanes
     name = _NAMES.get((code, bits), "")

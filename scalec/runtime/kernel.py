@@ -18,7 +18,15 @@ from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device, Place
 from scalec.runtime.plan import Form, Plan, Signature, packed, remember
 from scalec.runtime.ready import Ready
-from scalec.runtime.tensors import TensorView, adopt, is_torch, stream_handle, torch_stream
+from scalec.runtime.tensors import (
+    TensorView,
+    adopt,
+    array_interface,
+    dlpack_device,
+    is_torch,
+    stream_handle,
+    torch_stream,
+)
 from scalec.runtime.workspace import Workspaces
 from scalec.sizes import Range
 from scalec.targets import TARGETS
@@ -278,7 +286,7 @@ class Kernel:
             yield last
         try:
             found = self._ready.get((form, *[tensors[i].size(axis) for i, axis in self._sizes]))
-        except (AttributeError, TypeError, IndexError):  # not torch's tensors, of another rank, or their sizes symbols
+        except Exception:  # not torch's tensors, of another rank, or their sizes symbols
             return
         if found is not None and found is not last:
             yield found
@@ -345,7 +353,8 @@ class Kernel:
             return self._loaded.get(ours.place) or self.load(ours)
         ordinal = torch_at.get_device() if torch_at is not None and torch_at.is_cuda else None
         if ordinal is None:
-            ordinal = next((i for i in map(_ordinal, tensors) if i is not None), None)
+            every = (_ordinal(t.name, value) for t, value in zip(self.signature.tensors, tensors, strict=False))
+            ordinal = next((i for i in every if i is not None), None)
         if ordinal is not None and (found := self._loaded.get(("cuda", ordinal))) is not None:
             return found
         return self.load(devices.default(self.spec.target, ordinal))
@@ -447,17 +456,16 @@ def _adopted(
     return tuple(key), addresses, views
 
 
-def _ordinal(value: Any) -> int | None:
+def _ordinal(name: str, value: Any) -> int | None:
     """The GPU of a tensor that is not torch's, if it says."""
-    if hasattr(value, "__cuda_array_interface__"):
+    if (facts := array_interface(name, value)) is not None:
         from scalec.runtime import driver
 
-        pointer = value.__cuda_array_interface__["data"][0]
-        kind, ordinal = driver.locate(int(pointer)) if pointer else ("", 0)
+        pointer, _ = facts["data"]
+        kind, ordinal = driver.locate(pointer) if pointer else ("", 0)
         return ordinal if kind == "cuda" else None
-    if hasattr(value, "__dlpack_device__"):
-        kind, ordinal = value.__dlpack_device__()
-        return int(ordinal) if int(kind) in (dlpack.CUDA, dlpack.CUDA_MANAGED) else None
+    if (device := dlpack_device(name, value)) is not None:
+        return device[1] if device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) else None
     return None
 
 

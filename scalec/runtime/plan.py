@@ -239,7 +239,12 @@ class Plan:
             checks.check_place(t, views[t.name], device, first)
             checks.check_type(t, views[t.name])
             if t.name not in inputs and views[t.name].read_only:
-                raise ArgumentError(f"{t.name} is read-only", expected="memory that the kernel may write")
+                raise ArgumentError(
+                    f"{t.name} is read-only",
+                    got=f"memory that forbids writing ({views[t.name].kind})",
+                    expected="memory that the kernel may write",
+                    fix="another out=",
+                )
         dims = checks.bind_dims(spec, views)
         checks.check_tiles(spec, dims)
         for t in signature.tensors:

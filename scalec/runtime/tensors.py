@@ -5,8 +5,10 @@ Nothing is copied and no library is imported: torch and numpy are asked only if 
 
 from __future__ import annotations
 
+import operator
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scalec.errors import ArgumentError
@@ -81,6 +83,12 @@ def torch_dtype(dtype: Any) -> str:
     return name
 
 
+def is_numpy(value: Any) -> bool:
+    """Whether it is a numpy array."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
 def is_torch(value: Any) -> bool:
     """Whether it is a torch tensor."""
     torch = sys.modules.get("torch")
@@ -95,16 +103,17 @@ def adopt(name: str, value: Any, stream: int, locate: Callable[[int], Place]) ->
         locate: says where an address is, for interfaces that do not.
 
     Raises:
-        ArgumentError: not a tensor of any kind we know.
+        ArgumentError: not a tensor of any kind we know, or one whose memory does not hold its elements as the kernel
+            reads them: another byte order, records, strides between elements; or what a protocol does not allow.
     """
     if is_torch(value):
         return _from_torch(name, value)
-    if hasattr(value, "__cuda_array_interface__"):
-        return _from_array_interface(name, value, locate)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray):
-        return _from_numpy(value)
-    if hasattr(value, "__dlpack__"):
+    facts = array_interface(name, value)
+    if facts is not None:
+        return _from_array_interface(name, value, facts, locate)
+    if is_numpy(value):
+        return _from_numpy(name, value)
+    if _asked(name, value, "__dlpack__") is not None:
         return _from_dlpack(name, value, stream)
     if value is None:
         raise ArgumentError(f"{name} is None", expected="a tensor")
@@ -113,6 +122,22 @@ def adopt(name: str, value: Any, stream: int, locate: Callable[[int], Place]) ->
         got=f"{type(value).__module__}.{type(value).__qualname__}",
         expected="a torch tensor, or an object with __dlpack__ or __cuda_array_interface__",
     )
+
+
+def _asked(name: str, value: Any, attribute: str) -> Any:
+    """An attribute of argument `name`; None where there is none.
+
+    Raises:
+        ArgumentError: it raises something else than AttributeError.
+    """
+    try:
+        return getattr(value, attribute, None)
+    except Exception as error:
+        raise ArgumentError(f"{name} cannot be read", got=f"{attribute} raises {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _from_torch(name: str, value: Any) -> TensorView:
@@ -131,47 +156,166 @@ def _from_torch(name: str, value: Any) -> TensorView:
     return TensorView(value.data_ptr(), shape, strides, torch_dtype(value.dtype), place, "torch", keep=value)
 
 
-def _from_numpy(value: Any) -> TensorView:
-    size = value.dtype.itemsize
-    strides = tuple(s // size for s in value.strides)
-    named: str = value.dtype.name
-    dtype = LIBRARY_NAMES.get(named, named)
+def _from_numpy(name: str, value: Any) -> TensorView:
+    dtype = value.dtype
+    if dtype.names is not None:
+        raise ArgumentError(
+            f"{name} is an array of records",
+            got=f"dtype {dtype}",
+            expected="an array of numbers",
+            fix=f"numpy.ascontiguousarray({name}[{dtype.names[0]!r}])" if dtype.names else "",
+        )
+    if hasattr(value, "mask"):
+        fix = f"{name}.filled(0)"
+        raise ArgumentError(f"{name} is a masked array", got="a mask, which no kernel reads", fix=fix)
+    if not dtype.isnative:
+        raise _foreign_order(name, f"dtype {dtype.str!r}", f"{name}.astype({dtype.name!r})")
     pointer, read_only = value.__array_interface__["data"]
-    return TensorView(pointer, value.shape, strides, dtype, CPU, "numpy", read_only, keep=value)
+    strides = _in_elements(name, value.shape, value.strides, dtype.itemsize)
+    named: str = dtype.name
+    return TensorView(
+        pointer, value.shape, strides, LIBRARY_NAMES.get(named, named), CPU, "numpy", read_only, keep=value
+    )
 
 
-def _from_array_interface(name: str, value: Any, locate: Callable[[int], Place]) -> TensorView:
-    facts = value.__cuda_array_interface__
+def _foreign_order(name: str, got: str, fix: str = "") -> ArgumentError:
+    return ArgumentError(
+        f"{name} has the other byte order", got=got, expected=f"{sys.byteorder}-endian numbers", fix=fix
+    )
+
+
+def _in_elements(name: str, shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int, ...]:
+    """Strides in bytes as strides in elements of `size` bytes; those of single elements mean nothing."""
+    walked = [s for e, s in zip(shape, strides, strict=True) if e > 1] if 0 not in shape else []
+    if size == 0 or any(s % size for s in walked):
+        raise ArgumentError(
+            f"{name} has strides that are no multiple of its {size}-byte elements",
+            got=f"strides of {tuple(strides)} bytes",
+            expected="elements side by side, as in an array of their own",
+            fix=f"a copy of {name} without gaps",
+        )
+    return tuple(s // size for s in strides)
+
+
+_TYPESTR = re.compile(r"([<>|=])([a-zA-Z])(\d+)")
+_VERSIONS = range(4)  # of the CUDA array interface
+
+
+def array_interface(name: str, value: Any) -> dict[str, Any] | None:
+    """What `__cuda_array_interface__` of argument `name` says, None where there is none: "typestr", "shape", "strides"
+    (None, or bytes), "data" (address, whether it is read-only), "stream"; others are left out.
+
+    Raises:
+        ArgumentError: what the CUDA array interface does not allow, or a mask.
+    """
+    facts = _asked(name, value, "__cuda_array_interface__")
+    if facts is None:
+        return None
+
+    def refuse(key: str, expected: str) -> ArgumentError:
+        has = isinstance(facts, Mapping) and key in facts
+        return ArgumentError(
+            f"{name} has a __cuda_array_interface__ that is not one",
+            got=f"{key} = {facts[key]!r:.80}" if has else f"no {key!r} in {facts!r:.80}",
+            expected=f"{key}: {expected}",
+        )
+
+    def get(key: str, expected: str, read: Callable[[Any], Any], *default: Any) -> Any:
+        try:
+            return read(facts.get(key, *default) if default else facts[key])
+        except Exception as error:
+            raise refuse(key, expected) from error
+
+    version = get("version", f"{_VERSIONS[0]} to {_VERSIONS[-1]}", operator.index)
+    shape = get("shape", "a tuple of sizes", _sizes)
+    strides = get("strides", "None, or a tuple of bytes, one for each index", _optional(_integers), None)
+    data = get("data", "(an address, whether it is read-only)", _address)
+    stream = get("stream", "None, or a stream's handle", _optional(operator.index), None)
+    typestr = get("typestr", "a byte order, a kind and a size, as '<f4'", _typestr)
+    if version not in _VERSIONS:
+        raise refuse("version", f"{_VERSIONS[0]} to {_VERSIONS[-1]}")
+    if strides is not None and len(strides) != len(shape):
+        raise refuse("strides", f"{len(shape)} of them, as shape has {len(shape)}")
+    if facts.get("mask") is not None:
+        raise refuse("mask", "None: no kernel reads a mask")
+    return {"typestr": typestr, "shape": shape, "strides": strides, "data": data, "stream": stream}
+
+
+def _integers(values: Any) -> tuple[int, ...]:
+    return tuple([operator.index(v) for v in values])
+
+
+def _sizes(values: Any) -> tuple[int, ...]:
+    found = _integers(values)
+    if len(found) > dlpack.MOST_DIMENSIONS or any(not 0 <= e < 2**63 for e in found):
+        raise ValueError(found)
+    return found
+
+
+def _typestr(text: str) -> str:
+    if _TYPESTR.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+def _address(data: Any) -> tuple[int, bool]:
+    pointer, read_only = data
+    found = 0 if pointer is None else operator.index(pointer)
+    if not 0 <= found < 2**64:
+        raise ValueError(found)
+    return found, bool(read_only)
+
+
+def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+def _from_array_interface(name: str, value: Any, facts: dict[str, Any], locate: Callable[[int], Place]) -> TensorView:
     text: str = facts["typestr"]
-    dtype: str = _TYPESTRS.get(text[1:], text) if text[:1] in ("<", "|", "=") else text
+    shape, (pointer, read_only) = facts["shape"], facts["data"]
     size = int(text[2:])
-    shape = tuple(int(e) for e in facts["shape"])
-    given = facts.get("strides")
-    if given is None:
-        strides = dlpack.dense_strides(shape)
-    else:
-        strides = tuple(int(s) // size for s in given)
-        if any(int(s) % size for s in given):
-            raise ArgumentError(f"{name} has strides that are no multiple of its {size}-byte elements", got=str(given))
-    pointer, read_only = facts["data"]
-    pointer = int(pointer or 0)
+    if text[0] == ">" and size > 1:
+        raise _foreign_order(name, f"typestr {text!r}")
+    dtype: str = _TYPESTRS.get(text[1:], text)
+    given = facts["strides"]
+    strides = dlpack.dense_strides(shape) if given is None else _in_elements(name, shape, given, size)
     place = locate(pointer) if pointer else ("cuda", -1)
-    ready = facts.get("stream")
-    kind = "cuda array interface"
-    return TensorView(pointer, shape, strides, dtype, place, kind, bool(read_only), _stream(ready), keep=(value, facts))
+    ready = _stream(facts["stream"])
+    return TensorView(
+        pointer, shape, strides, dtype, place, "cuda array interface", read_only, ready, keep=(value, facts)
+    )
 
 
 def _stream(ready: int | None) -> int:
     # CUDA array interface: None is nothing to wait for, 1 the legacy and 2 the per-thread default stream
     if ready is None:
         return -1
-    return 0 if ready == 1 else int(ready)
+    return 0 if ready == 1 else ready
+
+
+def dlpack_device(name: str, value: Any) -> tuple[int, int] | None:
+    """(DLDeviceType, ordinal) that `__dlpack_device__` of argument `name` gives; None where there is none.
+
+    Raises:
+        ArgumentError: it gives something else.
+    """
+    device = _asked(name, value, "__dlpack_device__")
+    if device is None:
+        return None
+    try:
+        kind, ordinal = device()
+        return operator.index(kind), operator.index(ordinal)
+    except Exception as error:
+        raise ArgumentError(
+            f"{name} does not say where it is",
+            got=f"__dlpack_device__: {_said(error)}",
+            expected="(a DLDeviceType, the device's number)",
+        ) from error
 
 
 def _from_dlpack(name: str, value: Any, stream: int) -> TensorView:
-    on_gpu = True
-    if hasattr(value, "__dlpack_device__"):
-        on_gpu = int(value.__dlpack_device__()[0]) in (dlpack.CUDA, dlpack.CUDA_MANAGED)
+    device = dlpack_device(name, value)
+    on_gpu = device is None or device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     # DLPack: 1 is the legacy default stream, whose handle is 0; a host tensor has no stream
     arguments = {"stream": stream or 1} if on_gpu else {}
     try:
@@ -180,8 +324,8 @@ def _from_dlpack(name: str, value: Any, stream: int) -> TensorView:
         except TypeError:
             capsule = value.__dlpack__(**arguments)
         parsed = dlpack.parse(capsule)
-    except (BufferError, ValueError, TypeError) as error:
-        raise ArgumentError(f"{name} cannot be read through DLPack: {error}") from error
+    except Exception as error:  # whatever a library raises
+        raise ArgumentError(f"{name} cannot be read through DLPack: {error or type(error).__name__}") from error
     on_gpu = parsed.device_type in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     on_host = parsed.device_type in (dlpack.CPU, dlpack.CUDA_HOST)
     place = ("cuda", parsed.device_id) if on_gpu else CPU if on_host else (f"dlpack:{parsed.device_type}", 0)
@@ -199,21 +343,25 @@ def stream_handle(stream: Any) -> int:
     """
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
-    protocol: Any = getattr(stream, "__cuda_stream__", None)
-    if protocol is not None:
-        pair: Any = protocol() if callable(protocol) else protocol
-        return int(pair[1])
-    for attribute in ("cuda_stream", "ptr"):
-        handle = getattr(stream, attribute, None)
-        if isinstance(handle, int):
-            return handle
-    if hasattr(stream, "__int__"):
-        return int(stream)
+    try:
+        protocol: Any = getattr(stream, "__cuda_stream__", None)
+        if protocol is not None:
+            pair: Any = protocol() if callable(protocol) else protocol
+            return int(pair[1])
+        for attribute in ("cuda_stream", "ptr"):
+            handle = getattr(stream, attribute, None)
+            if isinstance(handle, int):
+                return handle
+        if hasattr(stream, "__int__"):
+            return int(stream)
+        error = None
+    except Exception as raised:  # whatever a library raises
+        error = raised
     raise ArgumentError(
         "stream is not a CUDA stream",
-        got=f"{type(stream).__module__}.{type(stream).__qualname__}",
+        got=f"{type(stream).__module__}.{type(stream).__qualname__}" + (f", {_said(error)}" if error else ""),
         expected="a CUstream handle as a number, a torch.cuda.Stream, or an object with __cuda_stream__",
-    )
+    ) from error
 
 
 def torch_stream(ordinal: int) -> int:

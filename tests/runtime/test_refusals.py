@@ -94,7 +94,8 @@ REFUSED = {
     "read-only": (
         {},
         {"out": Tensor((256, 512), "<V2", at=4096, read_only=True)},
-        "C is read-only\n  expected: memory that the kernel may write",
+        "C is read-only\n  got: memory that forbids writing (cuda array interface)\n"
+        "  expected: memory that the kernel may write\n  fix: another out=",
     ),
     "not a tensor": (
         {"A": [1, 2]},
@@ -117,7 +118,8 @@ REFUSED = {
         {"A_scale": type("Odd", (), {"__cuda_array_interface__": {
             "shape": (256, 8), "typestr": "<f4", "strides": (33, 4), "data": (GB, False), "version": 3}})()},
         {},
-        "A_scale has strides that are no multiple of its 4-byte elements\n  got: (33, 4)",
+        "A_scale has strides that are no multiple of its 4-byte elements\n  got: strides of (33, 4) bytes\n"
+        "  expected: elements side by side, as in an array of their own\n  fix: a copy of A_scale without gaps",
     ),
 }  # fmt: skip
 
