@@ -120,7 +120,9 @@ def read(path: str | os.PathLike[str]) -> list[Entry]:
         return [Entry.from_json(e) for e in document["entries"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ScalecError(
-            f"{path} is no tuning database", got=repr(error), fix="remove it, or set SCALEC_TUNING=off"
+            f"{path} is no tuning database",
+            got=repr(error),
+            fix="set SCALEC_TUNING=off, or to a file that `scalec tune` wrote",
         ) from None
 
 
