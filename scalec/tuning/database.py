@@ -111,7 +111,7 @@ def read(path: str | os.PathLike[str]) -> list[Entry]:
         raise ScalecError(
             f"{path} is no tuning database",
             got=str(fault),
-            fix="name another file in SCALEC_TUNING, or set SCALEC_TUNING=off",
+            fix="set SCALEC_TUNING=off, or to a file that `scalec tune` wrote",
         ) from None
 
 
