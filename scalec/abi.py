@@ -9,7 +9,14 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Annotated, Any, NamedTuple
+
+from scalec import schema
+from scalec.errors import FormatError
+from scalec.formats import ELEMENT_TYPES
+from scalec.schema import matching, one_of, within
+from scalec.sizes import MOST
 
 SHARED = "scalec_shared"
 """The symbol of a kernel's shared memory."""
@@ -34,6 +41,27 @@ TILE_WORDS = 64
 COUNTER_BYTES = 4
 """Of the counter of a tile whose K is split."""
 
+PARAMETERS: dict[str, int] = {
+    "tensor_map": 128,
+    "pointer": 8,
+    "dim": 4,
+    "stride": 8,
+    "scalar": 4,
+    "parts": 8,
+    "counters": 8,
+    "whole": 4,
+    "share": 4,
+    "longer": 4,
+}
+"""Kinds of parameters (see Argument), and bytes of each."""
+
+Count = Annotated[int, within(0, MOST)]
+Positive = Annotated[int, within(1, MOST)]
+Bytes = Annotated[int, within(0, 1 << 62)]
+
+MOST_CTAS = 2**31 - 1
+"""CTAs of a grid (CUDA programming guide, technical specifications: x-dimension of a grid), and so the most tiles."""
+
 # PTX ISA 4.4: an identifier is a letter, or _ $ % and at least one more character; WARP_SZ is predefined
 _TAKEN = frozenset({"_", "WARP_SZ", SHARED})
 
@@ -48,8 +76,8 @@ class Extent:
     """One extent of a tensor: `ceil(dim / divisor)`, or the number `size` where `dim` is empty."""
 
     dim: str = ""
-    divisor: int = 1
-    size: int = 0
+    divisor: Positive = 1
+    size: Count = 0
 
     def value(self, dims: Mapping[str, int]) -> int:
         """The extent, given the sizes of the program's dimensions."""
@@ -79,10 +107,10 @@ class TensorSpec:
     """
 
     name: str
-    dtype: str
+    dtype: Annotated[str, one_of(ELEMENT_TYPES)]
     shape: tuple[Extent, ...]
     layout: str = "row"
-    align: int = 16
+    align: Positive = 16
     scalar: bool = False
     inout: bool = False
 
@@ -121,15 +149,15 @@ class Argument:
     A pointer's tensor must have no gap along an outer axis that no "stride" argument speaks of.
     """
 
-    kind: str
+    kind: Annotated[str, one_of(PARAMETERS)]
     tensor: str = ""
     dim: str = ""
-    axis: int = 0
-    box: tuple[int, ...] = ()
-    swizzle: int = 0
-    atom: int = 16
+    axis: Count = 0
+    box: tuple[Positive, ...] = ()
+    swizzle: Count = 0
+    atom: Positive = 16
     element: str = ""
-    permuted: int = 0
+    permuted: Count = 0
 
 
 class Shares(NamedTuple):
@@ -178,20 +206,24 @@ class Launch:
         dynamic: whether a cluster of its own is launched for each tile or part, which running clusters take over.
     """
 
-    threads: int
-    shared_bytes: int
-    cluster: int
-    tiles: tuple[tuple[str, int, int], ...]
-    split: int = 1
-    part_bytes: int = 0
+    threads: Annotated[int, within(1, 1024)]
+    shared_bytes: Count
+    cluster: Annotated[int, within(1, 16)]
+    tiles: tuple[tuple[str, Positive, Positive], ...]
+    split: Positive = 1
+    part_bytes: Count = 0
     dynamic: bool = False
-    dependent: int = 0
-    k_units: int = 0
-    shares: int = 1
+    dependent: Bytes = 0
+    k_units: Count = 0
+    shares: Positive = 1
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
         return self.split * math.prod(-(-dims[dim] // (tile * along)) for dim, tile, along in self.tiles)
+
+    def ctas(self, dims: Mapping[str, int]) -> int:
+        """CTAs that would have a tile, or a part of one, each; MOST_CTAS is what a kernel counts up to."""
+        return self.units(dims) * self.cluster
 
     def workspace(self, dims: Mapping[str, int], clusters: int) -> tuple[int, int]:
         """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions and how many clusters
@@ -250,9 +282,9 @@ class KernelSpec:
     """
 
     source: str
-    target: str
-    entry: str
-    dims: dict[str, int | None]
+    target: Annotated[str, matching(r"sm_[0-9]{2,4}[a-z]?", "an architecture of ptxas, as sm_90a")]
+    entry: Annotated[str, matching(r"[a-zA-Z][a-zA-Z0-9_$]*|[_$%][a-zA-Z0-9_$]+", "an identifier of PTX")]
+    dims: dict[str, Positive | None]
     operands: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
     arguments: tuple[Argument, ...]
@@ -260,7 +292,7 @@ class KernelSpec:
     schedule: str = ""
     flops: tuple[str, ...] = field(default=())
     dropped: tuple[Dropped, ...] = ()
-    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    ranges: dict[str, tuple[Positive, Positive]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""
@@ -271,32 +303,56 @@ class KernelSpec:
         """Reads what `to_json` wrote.
 
         Raises:
-            ValueError: another version, or not a kernel spec.
+            FormatError (a ValueError): another version, or not a kernel spec.
         """
+        return KernelSpec.of(schema.parse(text))
+
+    @staticmethod
+    def of(data: Any) -> KernelSpec:
+        """The spec of what a JSON document says; raises what `from_json` does."""
+        if type(data) is not dict or data.get("version") != VERSION:
+            raise FormatError(f"not a scalec kernel spec of version {VERSION}")
         try:
-            data: dict[str, Any] = json.loads(text)
-            if data.pop("version") != VERSION:
-                raise ValueError(f"not a scalec kernel spec of version {VERSION}")
-            launch = data["launch"]
-            launch["tiles"] = tuple((str(d), int(t), int(c)) for d, t, c in launch["tiles"])
-            return KernelSpec(
-                **{
-                    **data,
-                    "operands": tuple(map(_tensor, data["operands"])),
-                    "results": tuple(map(_tensor, data["results"])),
-                    "arguments": tuple(Argument(**{**a, "box": tuple(a["box"])}) for a in data["arguments"]),
-                    "launch": Launch(**launch),
-                    "flops": tuple(data["flops"]),
-                    "dropped": tuple(Dropped(**d) for d in data.get("dropped", ())),
-                    "ranges": {name: (int(low), int(high)) for name, (low, high) in data.get("ranges", {}).items()},
-                }
+            spec = schema.read(KernelSpec, {name: value for name, value in data.items() if name != "version"})
+            _check(spec)
+        except FormatError as fault:
+            raise FormatError(f"not a scalec kernel spec: {fault}") from None
+        return spec
+
+
+def _check(spec: KernelSpec) -> None:
+    """Refuses a spec that speaks of what it does not have.
+
+    Raises:
+        FormatError: a name that is not there, or is there twice; an axis beyond a tensor's; a range without sizes.
+    """
+    tensors = {t.name: t for t in (*spec.operands, *spec.results)}
+    if len(tensors) != len(spec.operands) + len(spec.results):
+        raise FormatError("two tensors of one name")
+    used = chain(
+        (e.dim for t in tensors.values() for e in t.shape if e.dim),
+        (a.dim for a in spec.arguments if a.kind == "dim"),
+        (dim for dim, _, _ in spec.launch.tiles),
+        spec.flops,
+        spec.ranges,
+    )
+    for dim in used:
+        if dim not in spec.dims:
+            raise FormatError(f"no dimension {dim!r}", wanted=", ".join(spec.dims))
+    for dim, (low, high) in spec.ranges.items():
+        if low > high or spec.dims[dim] is not None:
+            raise FormatError(
+                f"a range {low}:{high} of {dim}", wanted="one with sizes, of a dimension that is not fixed"
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a scalec kernel spec: {error!r}") from None
-
-
-def _tensor(fields: dict[str, Any]) -> TensorSpec:
-    return TensorSpec(**{**fields, "shape": tuple(Extent(**e) for e in fields["shape"])})
+    for a in spec.arguments:
+        if a.kind in ("tensor_map", "pointer", "stride", "scalar"):
+            t = tensors.get(a.tensor)
+            if t is None or t.scalar != (a.kind == "scalar"):
+                raise FormatError(
+                    f"a parameter of kind {a.kind} for {a.tensor!r}", wanted=f"one of {', '.join(tensors)}"
+                )
+            if a.kind == "stride" and a.axis >= len(t.shape):
+                raise FormatError(f"axis {a.axis} of {a.tensor}, which has {len(t.shape)}")
 
 
 VERSION = 4

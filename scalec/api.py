@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from scalec import env
+from scalec.abi import Dropped
 from scalec.errors import ArgumentError, ToolchainError
 from scalec.runtime import cache as disk
 from scalec.runtime.bundle import Bundle
@@ -79,35 +80,86 @@ def compile(
     sizes = {dim: _given(dim, size) for dim, size in _items("dims", dims, "{'k': 2048}")}
     decisions = {field: _text(value) for field, value in _items("schedule", schedule, "{'stages': 5}")}
 
-    within = ranges(sizes)
-    known = database.digest(name, fixed(sizes).values()) if tuning else "off"
-    cached = cache and env.CACHE.get()
-
     def one(dims: Mapping[str, Size]) -> Kernel:
-        def compile_it() -> disk.Compiled:
-            from scalec import compiler
-
-            made = compiler.compile_source(source, name, dims, decisions, tuned=tuning)
-            if made.spec is None or made.cubin is None:
-                raise ToolchainError("the compiler made no machine code", got=f"stages {', '.join(made.texts)}")
-            return disk.Compiled(made.spec, made.cubin, made.ptx)
-
-        key = disk.key_of(source, name, dims, decisions, known)
-        made = disk.get_or_compile(key, compile_it) if cached else compile_it()
+        made = compiled(source, name, dims, decisions, cache=cache, tuning=tuning)
         return Kernel(made.spec, made.cubin, ptx=made.ptx)
 
-    if not within:
+    if not ranges(sizes):
         return one(sizes)
+    dim, _ = next(iter(ranges(sizes).items()))
+    found = rungs(source, name, sizes, decisions, cache=cache, tuning=tuning)
+    kernels = [one({**sizes, dim: part}) for part in found]
+    return Program(kernels[0].name, kernels)
 
-    def rungs() -> list[Range]:
+
+def compiled(
+    source: str,
+    target: str,
+    dims: Mapping[str, Size],
+    schedule: Mapping[str, str],
+    *,
+    cache: bool = True,
+    tuning: bool = True,
+    on_drop: Callable[[Dropped], None] = lambda dropped: None,
+) -> disk.Compiled:
+    """One kernel, from the disk cache or compiled; arguments are those of scalec.compiler.compile_source.
+
+    Args:
+        cache: whether the disk cache is read and written (SCALEC_CACHE=0 turns it off for all).
+        on_drop: called with each schedule that is dropped, or was when the kernel was compiled.
+
+    Raises:
+        ScalecError: what `compile` does.
+    """
+    anew = False
+
+    def compile_it() -> disk.Compiled:
+        from scalec import compiler
+
+        nonlocal anew
+        anew = True
+        made = compiler.compile_source(source, target, dims, schedule, tuned=tuning, on_drop=on_drop)
+        if made.spec is None or made.cubin is None:
+            raise ToolchainError("the compiler made no machine code", got=f"stages {', '.join(made.texts)}")
+        return disk.Compiled(made.spec, made.cubin, made.ptx, made.tuned.told if made.tuned else "")
+
+    if not (cache and env.CACHE.get()):
+        return compile_it()
+    made = disk.get_or_compile(_key(source, target, dims, schedule, tuning), compile_it)
+    for dropped in () if anew else made.spec.dropped:
+        on_drop(dropped)
+    return made
+
+
+def rungs(
+    source: str,
+    target: str,
+    dims: Mapping[str, Size],
+    schedule: Mapping[str, str],
+    *,
+    cache: bool = True,
+    tuning: bool = True,
+) -> tuple[Range, ...]:
+    """The parts that the range in `dims` falls into, noted in the disk cache; see scalec.ladder.rungs."""
+
+    def find() -> tuple[Range, ...]:
         from scalec import ladder
 
-        return ladder.rungs(source, name, sizes, decisions, tuned=tuning)
+        return tuple(ladder.rungs(source, target, dims, schedule, tuned=tuning))
 
-    found = disk.remember(disk.key_of(source, name, sizes, decisions, known, "rungs"), rungs) if cached else rungs()
-    dim = next(iter(within))
-    kernels = [one({**sizes, dim: Range(*part)}) for part in found]
-    return Program(kernels[0].name, kernels)
+    if not (cache and env.CACHE.get()):
+        return find()
+    found = disk.remember(_key(source, target, dims, schedule, tuning, "rungs"), tuple[Range, ...], find)
+    (whole,) = ranges(dims).values()
+    joined = [whole.low, *(r.high + 1 for r in found)] == [*(r.low for r in found), whole.high + 1]
+    return found if joined else find()
+
+
+def _key(
+    source: str, target: str, dims: Mapping[str, Size], schedule: Mapping[str, str], tuning: bool, kind: str = ""
+) -> str:
+    known = database.digest(target, fixed(dims).values()) if tuning else "off"
+    return disk.key_of(source, target, dims, schedule, known, kind)
 
 
 def default_target() -> str:

@@ -95,6 +95,7 @@ def main() -> None:
 )
 @click.option("--print-after-all", is_flag=True, help="Print the IR after every pass, on stderr.")
 @click.option("--time-passes", is_flag=True, help="Print the time of every stage and pass, on stderr.")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing; without it see `scalec cache`.")
 def compile_command(
     expr: str,
     target: str | None,
@@ -106,6 +107,7 @@ def compile_command(
     print_after: list[str],
     print_after_all: bool,
     time_passes: bool,
+    no_cache: bool,
 ) -> None:
     """Compile EXPR to one of its stages.
 
@@ -129,6 +131,7 @@ def compile_command(
         print_after=print_after,
         print_after_all=print_after_all,
         time_passes=time_passes,
+        cache=not no_cache,
     )
 
 
@@ -136,23 +139,35 @@ def compile_command(
 @click.argument("expr")
 @options.PROGRAM
 @click.option("--seed", default=0, show_default=True, help="Of the data.")
-def run(expr: str, target: str | None, dims: dict[str, Size], schedule: dict[str, str] | None, seed: int) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Print the schedule too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def run(
+    expr: str,
+    target: str | None,
+    dims: dict[str, Size],
+    schedule: dict[str, str] | None,
+    seed: int,
+    verbose: bool,
+    as_json: bool,
+) -> None:
     """Run EXPR on made-up data and check it against the reference.
 
     Runs on the GPU, or, where there is none (or with SCALEC_DEVICE=emulator), on the emulator, which is slow and
-    prints no time. The reference is numpy in float64. Every dimension needs a size. Prints the error and the time of
-    each result; exits with 1 if the error is too large. The error is diff = 1 - 2<x,y>/(|x|^2+|y|^2), with
-    max|x-y|/max|y| beside it.
+    prints no time. The reference is numpy in float64. A dimension without a size is dynamic, and 192 in the run, or
+    256 if it is summed over. Prints for each result its errors, the most that is accepted, the time, and PASS or FAIL;
+    exits with 1 if any failed. The errors are diff = 1 - 2<x,y>/(|x|^2+|y|^2) and max|x-y|/max|y|.
 
     \b
     Examples:
+      scalec run 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)'
       scalec run 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=200,n=7168,k=2048
-      scalec run gemm.scale --dim m=4096 --dim n=7168,k=2048 --schedule tile=128x128x128
+      scalec run gemm.scale --dim m=4096 --dim n=7168,k=2048 --schedule tile=128x128x128 --json
     """
     from scalec.commands.run import run_program
 
     sizes = program.fixed_sizes(dims, "run")
-    run_program(Request(program.read_source(expr), target, sizes, schedule or {}), seed)
+    request = Request(program.read_source(expr), target, sizes, schedule or {})
+    run_program(request, seed, verbose=verbose, as_json=as_json)
 
 
 @main.command()
@@ -445,16 +460,22 @@ def env() -> None:
     print_env()
 
 
-@main.group()
-def cache() -> None:
-    """Look at or clear the cache of compiled kernels.
+@main.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> None:
+    """Say how many compiled kernels are kept and what they take, list or clear them.
 
     \b
     Examples:
+      scalec cache
       scalec cache list
       scalec cache path
       scalec cache clear
     """
+    if context.invoked_subcommand is None:
+        from scalec.commands.cache import print_summary
+
+        print_summary()
 
 
 @cache.command("list")

@@ -74,10 +74,22 @@ def _device(text: str) -> str:
     return text
 
 
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def _bytes(text: str) -> int:
+    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "")
+    if not text:
+        return _UNITS["G"]
+    if not (number.isascii() and number.isdigit() and len(number) < 16 and unit.upper() in _UNITS):
+        raise ValueError(text)
+    return int(number) * _UNITS[unit.upper()]
+
+
 CACHE_DIR = Variable(
     "SCALEC_CACHE_DIR",
     default="the user's cache directory of the platform, /scalec",
-    expected="a directory; it is created when the first kernel is stored",
+    expected="a directory that nobody else can write; it is created when the first kernel is stored",
     doc="where compiled kernels are kept between processes",
     parse=str,
 )
@@ -87,6 +99,13 @@ CACHE = Variable(
     expected="0 or 1",
     doc="0 compiles every kernel anew and stores none",
     parse=_flag,
+)
+CACHE_LIMIT = Variable(
+    "SCALEC_CACHE_LIMIT",
+    default="1G",
+    expected="bytes, or K, M, G or T of them, e.g. 500M",
+    doc="what the kernels that are kept may take; those that were not used for longest go",
+    parse=_bytes,
 )
 TARGET = Variable(
     "SCALEC_TARGET",
@@ -118,7 +137,7 @@ TUNING = Variable(
     parse=str,
 )
 
-FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, TARGET, DEVICE, PTXAS, TUNING)
+FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, CACHE_LIMIT, TARGET, DEVICE, PTXAS, TUNING)
 
 
 def describe() -> list[Setting]:

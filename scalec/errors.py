@@ -80,3 +80,22 @@ class ArgumentError(ScalecError):
 
 class DeviceError(ScalecError):
     """No usable GPU, or the CUDA driver returned an error."""
+
+
+class FormatError(ScalecError, ValueError):
+    """A file, or a document, that is not what scalec writes.
+
+    Args:
+        what: what is wrong, or the value that is.
+        wanted: what it should have been.
+        path: where in the document.
+    """
+
+    def __init__(self, what: str, *, wanted: str = "", path: str = "") -> None:
+        self.what, self.wanted, self.path = what, wanted, path
+        place = f"{path.removeprefix('.')}: " if path else ""
+        super().__init__(place + what + (f", expected {wanted}" if wanted else ""))
+
+    def under(self, step: str) -> FormatError:
+        """The same fault, its path from one level further up."""
+        return FormatError(self.what, wanted=self.wanted, path=step + self.path)

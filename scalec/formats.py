@@ -65,6 +65,7 @@ def element_spelled(mlir: str) -> ElementType | None:
 
 
 WHOLE = -1  # a granularity block entry that spans the whole dimension
+ALL = 1 << 31  # elements of a block that spans any dimension (scalec.sizes.MOST), where a kernel divides by them
 
 
 @dataclass(frozen=True)

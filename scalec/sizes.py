@@ -27,21 +27,28 @@ Size = int | Range
 """A size that is fixed, or that may differ from call to call within a range."""
 
 
+def natural(text: str) -> int:
+    """The number that `text` writes in plain digits, at most 18 of them; -1 where it writes none."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
+
+
 def parse_size(text: str) -> Size:
     """Reads "4096" or "1:4096".
 
     Raises:
         ValueError: with a sentence for the user.
     """
-    low, colon, high = (part.strip() for part in text.partition(":"))
-    parts = (low, high) if colon else (low,)
-    if not all(p.isascii() and p.isdigit() and 1 <= int(p) <= MOST for p in parts):
-        raise ValueError(f"{text!r} is not a positive integer, nor a range such as 1:4096")
-    if not colon:
-        return int(low)
-    if int(low) > int(high):
+    written, colon, end = text.partition(":")
+    parts = [written, end] if colon else [written]
+    if not all(part.strip().isascii() and part.strip().isdigit() and part.strip("0 ") for part in parts):
+        raise ValueError(f"{text!r:.80} is not a positive integer, nor a range such as 1:4096")
+    low, high = natural(parts[0]), natural(parts[-1])
+    if not (0 < low <= MOST and 0 < high <= MOST):
+        raise ValueError(f"{text:.80} is more than {MOST}, the largest size: kernels count in 32 bits")
+    if low > high:
         raise ValueError(f"the range {text} has no sizes: {low} is more than {high}")
-    return Range(int(low), int(high))
+    return Range(low, high) if colon else low
 
 
 def fixed(dims: Mapping[str, Size]) -> dict[str, int]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
 from typing import Any
 
 import pytest
+
+from tests import tiers
 
 os.environ["SCALEC_TUNING"] = "off"
 """What was measured here, or ships, is not to decide what a test expects; tests of the database name one."""
@@ -14,6 +17,28 @@ os.environ["SCALEC_TUNING"] = "off"
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Read when numpy is first imported. pytest-xdist has a process for each core; threads of the emulator's small products
 only spin beside those: a tenth of the CPU time of tests/emulator/test_turns.py on two cores, 2026-11-22."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tiers.mark(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    return not_skipped((yield), needs_gpu=item.get_closest_marker("gpu") is not None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    return not_skipped((yield), needs_gpu=False)
+
+
+def not_skipped(report: Any, needs_gpu: bool) -> Any:
+    """In CI, which has all that tests may need but a GPU, what is skipped has failed."""
+    if report.skipped and not hasattr(report, "wasxfail") and not needs_gpu and "CI" in os.environ:
+        report.outcome, report.longrepr = "failed", f"skipped in CI: {report.longrepr}"
+    return report
 
 
 def pytest_collection_finish() -> None:

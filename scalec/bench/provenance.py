@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import scalec
+from scalec import files, schema
+from scalec.errors import FormatError, ScalecError
 
 FILE = "provenance.json"
 """Beside a bundle's manifest: what compiled it."""
@@ -34,13 +36,22 @@ def _commit() -> str:
 
 def write(directory: str | Path) -> None:
     """Notes in a bundle what compiled it."""
-    Path(directory, FILE).write_text(json.dumps(of_compiler(), indent=1) + "\n")
+    files.replace(Path(directory, FILE), json.dumps(of_compiler(), indent=1).encode() + b"\n")
 
 
 def read(directory: str | Path) -> dict[str, str]:
-    """What compiled a bundle, as `write` noted it; that of this scalec where it did not."""
+    """What compiled a bundle, as `write` noted it; that of this scalec where it did not.
+
+    Raises:
+        ScalecError: what is there is no such note.
+    """
     path = Path(directory, FILE)
-    return json.loads(path.read_text()) if path.exists() else of_compiler()
+    try:
+        return schema.read(dict[str, str], schema.parse(files.read(path)))
+    except FileNotFoundError:
+        return of_compiler()
+    except (OSError, FormatError) as error:
+        raise ScalecError(f"{path} does not say what compiled the bundle", got=str(error), fix="remove it") from None
 
 
 def of_machine() -> dict[str, str]:

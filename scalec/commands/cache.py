@@ -19,8 +19,22 @@ def print_entries() -> None:
         table.add_row(e.key[:12], written, f"{e.size / 1024:.0f}", e.target, sizes, " ".join(e.source.split()))
     if entries:
         print_table(table)
-    plural = "" if len(entries) == 1 else "s"
-    note(f"{len(entries)} kernel{plural}, {cache.size() / 1024:.0f} KB in {cache.directory()}")
+    note(_summary())
+
+
+def print_summary() -> None:
+    """How many kernels there are, what they take, what they may take, and where, on stdout."""
+    print(_summary())
+
+
+def _summary() -> str:
+    from scalec import env
+    from scalec.runtime import cache
+
+    kernels, size = cache.usage()
+    plural = "" if kernels == 1 else "s"
+    bound = f"of at most {env.CACHE_LIMIT.get() / 2**20:.0f} MB ({env.CACHE_LIMIT.name})"
+    return f"{kernels} kernel{plural}, {size / 2**20:.1f} MB {bound} in {cache.directory()}"
 
 
 def print_path() -> None:

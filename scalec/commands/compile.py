@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scalec.bench import provenance
 from scalec.commands.output import note, note_dropped, plain_table, print_table, write_result
 from scalec.errors import ScalecError
+from scalec.runtime.cache import Compiled
 from scalec.sizes import Size, ranges
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ SUFFIXES: dict[str, str] = {
     "sass": ".sass",
 }
 """Stages that `--emit` knows, in the order of compilation, and the suffix of each one's file."""
+
+_KEPT = frozenset({"ptx", "cubin", "sass"})
+"""Stages that the disk cache has, or that are made of what it has."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +49,23 @@ class Request:
     dims: Mapping[str, Size] = field(default_factory=dict)
     schedule: Mapping[str, str] = field(default_factory=dict)
 
-    def rungs(self) -> list[Request]:
+    def rungs(self, cache: bool = True) -> list[Request]:
         """A request for each kernel: one, or those that the range of a dimension falls into (scalec.ladder)."""
         if not ranges(self.dims):
             return [self]
-        from scalec import ladder
-        from scalec.api import default_target
+        from scalec import api
 
-        target = self.target or default_target()
-        dim, _ = ladder.only(self.dims)
-        found = ladder.rungs(self.source, target, self.dims, self.schedule)
+        target = self.target or api.default_target()
+        found = api.rungs(self.source, target, self.dims, self.schedule, cache=cache)
+        dim = next(iter(ranges(self.dims)))
         return [replace(self, target=target, dims={**self.dims, dim: part}) for part in found]
+
+    def kernel(self, on_drop: Callable[[Dropped], None]) -> Compiled:
+        """The kernel, which the disk cache may have; the argument is that of scalec.api.compiled."""
+        from scalec import api
+
+        target = self.target or api.default_target()
+        return api.compiled(self.source, target, dict(self.dims), dict(self.schedule), on_drop=on_drop)
 
     def compile(
         self,
@@ -96,8 +106,9 @@ def compile_program(
     print_after: Sequence[str] = (),
     print_after_all: bool = False,
     time_passes: bool = False,
+    cache: bool = True,
 ) -> None:
-    """Compiles and writes each stage in `emit`.
+    """Compiles and writes each stage in `emit`; takes what the disk cache has of them.
 
     One stage goes to the file `output` or to stdout; several, or one where `output` is a folder, go to files of that
     folder named after the kernel. With `bundle` the kernel is also written there; if `emit` is empty, only there. A
@@ -119,7 +130,9 @@ def compile_program(
         if print_after_all or name in shown:
             note(f"// ----- after {name}\n{text().rstrip()}")
 
-    rungs = request.rungs() if set(stages) != {"scale"} else [request]
+    wanted = {*stages, *(["cubin"] if bundle else [])}
+    cache = cache and wanted <= _KEPT and not (print_after or print_after_all or time_passes)
+    rungs = request.rungs(cache) if wanted != {"scale"} else [request]
     if len(rungs) > 1 and stages and not _is_folder(output):
         raise ScalecError(
             f"{len(rungs)} kernels need a folder",
@@ -128,14 +141,19 @@ def compile_program(
         )
     every = []
     for rung in rungs:
-        made = rung.compile(_until([*stages, "cubin"] if bundle else stages), on_pass, note_dropped)
+        if cache:
+            made = rung.kernel(note_dropped)
+            tuned, dropped, schedule = made.tuned, made.spec.dropped, made.spec.schedule
+        else:
+            made = rung.compile(_until(wanted), on_pass, note_dropped)
+            tuned, dropped, schedule = made.tuned.told if made.tuned else "", made.dropped, made.schedule
+            if time_passes:
+                _print_times(made)
         every.append(made)
-        if made.tuned is not None:
-            note(f"note: a measured schedule ({made.tuned.told}); SCALEC_TUNING=off has the compiler choose")
-        if made.dropped:
-            note(f"note: the kernel has schedule {made.schedule}")
-        if time_passes:
-            _print_times(made)
+        if tuned:
+            note(f"note: a measured schedule ({tuned}); SCALEC_TUNING=off has the compiler choose")
+        if dropped:
+            note(f"note: the kernel has schedule {schedule}")
         part = "".join(f"-{name}{r.low}-{r.high}" for name, r in ranges(rung.dims).items()) if len(rungs) > 1 else ""
         for stage in stages:
             data = _stage(made, stage)
@@ -153,18 +171,18 @@ def _is_folder(path: str | None) -> bool:
     return path not in (None, "-") and (str(path).endswith("/") or Path(str(path)).is_dir())
 
 
-def _stem(made: Compilation) -> str:
+def _stem(made: Compilation | Compiled) -> str:
     return made.spec.entry if made.spec else "program"
 
 
-def _until(stages: Sequence[str]) -> str:
+def _until(stages: Collection[str]) -> str:
     """What compile_source must be asked for, so that all of `stages` are there."""
     if set(stages) == {"scale"}:
         return "scale"
     return "nvvm" if "nvvm" in stages else "cubin"
 
 
-def _stage(made: Compilation, stage: str) -> str | bytes:
+def _stage(made: Compilation | Compiled, stage: str) -> str | bytes:
     if stage in ("cubin", "sass"):
         if made.cubin is None:
             raise ScalecError("the compiler made no cubin")
@@ -173,7 +191,7 @@ def _stage(made: Compilation, stage: str) -> str | bytes:
         from scalec.commands.sass import disassemble
 
         return disassemble(made.cubin)
-    return made.texts[stage]
+    return made.ptx if isinstance(made, Compiled) else made.texts[stage]
 
 
 def _print_times(made: Compilation) -> None:
@@ -185,7 +203,7 @@ def _print_times(made: Compilation) -> None:
     print_table(table, stderr=True)
 
 
-def _write_bundle(every: Sequence[Compilation], directory: str) -> None:
+def _write_bundle(every: Sequence[Compilation | Compiled], directory: str) -> None:
     """Adds kernels to a bundle; those there of the same program, sizes and target are replaced."""
     from scalec.runtime import bundle
 

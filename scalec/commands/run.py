@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec, TensorSpec
@@ -30,6 +31,16 @@ MAX_ERROR = 0.02
 
 MAX_DIFF = 1e-5
 """Largest diff of a result whose own rounding is smaller; rounding to bf16 alone gives (2^-9)^2 / 3, about 1.3e-6."""
+
+DEFAULT_SIZE, DEFAULT_K = 192, 256
+"""Of a dimension that was given no size, in a result or summed over: seconds in the emulator, with a tail of a tile of
+128 in each result, and whole blocks and rows that the copies of every type can take."""
+
+EMULATED_RATE = 5e7
+"""Multiply-adds of tensor instructions that the emulator does in a second, about."""
+
+WORTH_SAYING = 20
+"""Seconds of emulation that are announced before they begin."""
 
 
 @dataclass(frozen=True)
@@ -56,48 +67,75 @@ class Checked:
         return self.diff <= self.limit and self.max_error <= self.error_limit
 
 
-def run_program(request: Request, seed: int) -> None:
-    """Compiles, runs, checks, times; prints a line for each result.
+def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: bool = False) -> None:
+    """Compiles, runs, checks, times; prints a line for each result, or one JSON object.
+
+    A dimension without a size stays dynamic in the kernel, and has DEFAULT_SIZE or DEFAULT_K in the run.
 
     Raises:
-        ScalecError: a refusal of the compiler, a size that is missing, a wrong result.
+        ScalecError: a refusal of the compiler, a wrong result.
         DeviceError: a GPU of another kind than the target, or a mistake that the emulator found in the kernel.
     """
     import scalec
 
-    dims = fixed(request.dims)
-    kernel = scalec.compile(request.source, target=request.target, dims=dims, schedule=dict(request.schedule) or None)
+    given = fixed(request.dims)
+    kernel = scalec.compile(request.source, target=request.target, dims=given, schedule=dict(request.schedule) or None)
     spec = kernel.spec
     for dropped in spec.dropped:
         note_dropped(dropped)
-    missing = [name for name in spec.dims if name not in dims]
-    if missing:
-        raise ScalecError(
-            f"no size for {', '.join(missing)}", fix=f"give --dim {','.join(f'{name}=...' for name in missing)}"
-        )
+    kept = {extent.dim for result in spec.results for extent in result.shape}
+    dims = {name: given.get(name, DEFAULT_SIZE if name in kept else DEFAULT_K) for name in spec.dims}
+    request = replace(request, dims=dims)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the next line says where the kernel runs
         device = kernel.load().device
-    note(f"{spec.entry} on {device.name}: {spec.schedule}")
+    timed = hasattr(device, "elapsed")
+    note(f"{spec.entry} on {device.name}, {', '.join(f'{name} = {size}' for name, size in dims.items())}")
+    if verbose:
+        note(f"schedule: {spec.schedule}")
+    if not timed and (estimate := emulation_seconds(spec, dims)) >= WORTH_SAYING:
+        note(f"the emulator will take about {_duration(estimate)}; smaller sizes take less, e.g. --dim m=200")
     values, expected = made_up(request, seed)
     arguments, outputs = upload(device, spec, values, dims)
     out = outputs[0] if len(outputs) == 1 else tuple(outputs)
-    timed = hasattr(device, "elapsed")
     if timed:
         kernel(*arguments, out=out)
     else:
-        with progress_bar(device, spec.entry):
+        with progress_bar(device, spec, dims):
             kernel(*arguments, out=out)
     checks = compare({r.name: values_of(r, o) for r, o in zip(spec.results, outputs, strict=True)}, expected)
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
-    report(spec, dims, checks, seconds, moved_bytes(spec, arguments, outputs))
+    measured = Measured(seconds, 2 * prod(dims[d] for d in spec.flops), moved_bytes(spec, arguments, outputs))
+    if as_json:
+        print(json.dumps(document(spec, device.name, dims, seed, checks, measured), indent=1))
+    else:
+        report(checks, measured)
     wrong = [c for c in checks if not c.ok]
     if wrong:
         raise ScalecError(
             f"wrong result: {', '.join(c.name for c in wrong)}",
             got=", ".join(f"diff {c.diff:.2e} and max error {c.max_error:.2e}" for c in wrong),
-            expected=f"at most {wrong[0].limit:.0e} and {wrong[0].error_limit:.0e}",
+            expected=f"at most {wrong[0].limit:.1e} and {wrong[0].error_limit:.1e}",
         )
+
+
+def tensor_operations(spec: KernelSpec, dims: Mapping[str, int]) -> int:
+    """Multiply-adds of a launch's tensor instructions: of whole tiles along M and N, and of K as it is."""
+    extents = {dim: -(-dims[dim] // tile) * tile for dim, tile, _ in spec.launch.tiles}
+    return prod(extents.get(dim, dims[dim]) for dim in spec.flops)
+
+
+def emulation_seconds(spec: KernelSpec, dims: Mapping[str, int]) -> float:
+    """About how long the emulator takes for a launch."""
+    return tensor_operations(spec, dims) / EMULATED_RATE
+
+
+def _duration(seconds: float) -> str:
+    """For people: "40 s", "5 min", "3 h"."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Results]:
@@ -114,18 +152,17 @@ def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Results]:
 
 
 @contextmanager
-def progress_bar(device: Any, what: str) -> Iterator[None]:
-    """Shows on stderr, where that is a terminal, how many CTAs the emulator has done."""
+def progress_bar(device: Any, spec: KernelSpec, dims: Mapping[str, int]) -> Iterator[None]:
+    """Shows on stderr, where that is a terminal, what part of the tensor instructions' work the emulator has done."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("CTAs"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(what, total=None)
-        device.watch(lambda done, total: bar.update(task, completed=done, total=total))
+    total = tensor_operations(spec, dims)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(spec.entry, total=total)
+        device.watch(lambda stats: bar.update(task, completed=min(stats.counts["tensor operations"], total)))
         try:
             yield
         finally:
@@ -250,16 +287,63 @@ def moved_bytes(spec: KernelSpec, arguments: list[Any], outputs: list[DeviceArra
     return sum(t.nbytes for t in [*arguments, *read, *outputs] if hasattr(t, "nbytes"))
 
 
-def report(spec: KernelSpec, dims: Mapping[str, int], checks: list[Checked], seconds: float | None, moved: int) -> None:
-    """A line for each result, on stdout; the time is that of the kernel, None where it says nothing (emulated)."""
-    time: tuple[str, ...] = ()
-    numbers = ("diff", "max error")
-    if seconds is not None:
-        numbers += ("us", "TFLOP/s", "GB/s")
-        flops = 2 * prod(dims[d] for d in spec.flops)
-        time = (f"{seconds * 1e6:.1f}", f"{flops / seconds / 1e12:.0f}", f"{moved / seconds / 1e9:.0f}")
+@dataclass(frozen=True)
+class Measured:
+    """What one launch did: seconds (None where time says nothing, as on the emulator), FLOP, bytes moved."""
+
+    seconds: float | None
+    flop: int
+    moved: int
+
+    def rates(self) -> dict[str, float]:
+        """Time and rates by name, in the units that the name says; nothing where there is no time."""
+        if self.seconds is None:
+            return {}
+        return {
+            "us": self.seconds * 1e6,
+            "TFLOP/s": self.flop / self.seconds / 1e12,
+            "GB/s": self.moved / self.seconds / 1e9,
+        }
+
+
+def report(checks: list[Checked], measured: Measured) -> None:
+    """A line for each result, on stdout: both errors, each with the most that is accepted, the rates, the verdict."""
+    rates = measured.rates()
+    numbers = ("diff", "at most", "max error", "at most", *rates)
     table = plain_table("result", *numbers, "", right=numbers)
     for i, c in enumerate(checks):
-        verdict = "" if c.ok else "WRONG"
-        table.add_row(c.name, f"{c.diff:.2e}", f"{c.max_error:.2e}", *(("",) * len(time) if i else time), verdict)
+        errors = (f"{c.diff:.2e}", f"{c.limit:.1e}", f"{c.max_error:.2e}", f"{c.error_limit:.1e}")
+        times = [f"{value:.{1 if name == 'us' else 0}f}" if i == 0 else "" for name, value in rates.items()]
+        table.add_row(c.name, *errors, *times, "PASS" if c.ok else "FAIL")
     print_table(table)
+
+
+def document(
+    spec: KernelSpec, device: str, dims: Mapping[str, int], seed: int, checks: list[Checked], measured: Measured
+) -> dict[str, Any]:
+    """What `--json` prints. Errors that are not finite are null, as JSON has no such numbers."""
+
+    def number(value: float) -> float | None:
+        return value if isfinite(value) else None
+
+    return {
+        "program": spec.source,
+        "target": spec.target,
+        "device": device,
+        "dims": dict(dims),
+        "seed": seed,
+        "schedule": spec.schedule,
+        "results": [
+            {
+                "name": c.name,
+                "diff": number(c.diff),
+                "diff_at_most": c.limit,
+                "max_error": number(c.max_error),
+                "max_error_at_most": c.error_limit,
+                "pass": c.ok,
+            }
+            for c in checks
+        ],
+        **measured.rates(),
+        "pass": all(c.ok for c in checks),
+    }

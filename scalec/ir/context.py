@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,9 @@ class IRError(ScalecError):
 _USES = 16
 """How often a context is used: making one takes as long as a fifth of a compilation, and it keeps all attributes."""
 _idle: list[tuple[ir.Context, int]] = []  # contexts that nobody is in, and how often they have been used
+_making = threading.Lock()
+"""Held while dialects load: `load` keeps its module in the class, and of two at a time one would load the module of the
+other's context, which ends the process. What is done in a context needs no lock: nobody else is in it."""
 
 
 @contextmanager
@@ -36,7 +40,7 @@ def context() -> Iterator[ir.Context]:
 
 
 def _made() -> ir.Context:
-    with ir.Context() as ctx, ir.Location.unknown():
+    with _making, ir.Context() as ctx, ir.Location.unknown():
         Scale.load()
         Tile.load()
     return ctx

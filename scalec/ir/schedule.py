@@ -14,6 +14,7 @@ from scalec.errors import ScheduleError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import ScheduleAttr
+from scalec.sizes import natural
 
 Value = int | str | tuple[int, ...]
 
@@ -41,14 +42,9 @@ class Kind:
     flag: bool = False
 
 
-def _number(text: str) -> int:
-    """The integer that `text` writes in plain digits, -1 where it writes none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
-
-
 def _ints(count: int) -> Callable[[str], tuple[int, ...]]:
     def parse(text: str) -> tuple[int, ...]:
-        parts = tuple(map(_number, text.split("x")))
+        parts = tuple(map(natural, text.split("x")))
         if len(parts) != count or any(p < 1 for p in parts):
             raise ValueError(f"{count} positive integers joined by x")
         return parts
@@ -58,7 +54,7 @@ def _ints(count: int) -> Callable[[str], tuple[int, ...]]:
 
 def _int(low: int, high: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        value = _number(text)
+        value = natural(text)
         if not low <= value <= high:
             raise ValueError(f"an integer from {low} to {high}")
         return value
@@ -76,14 +72,14 @@ def _choice(*names: str) -> Callable[[str], str]:
 
 
 def _swizzle(text: str) -> int:
-    value = _number(text)
+    value = natural(text)
     if value not in (0, 32, 64, 128):
         raise ValueError("0, 32, 64 or 128 (bytes)")
     return value
 
 
 def _permuted(text: str) -> int:
-    value = _number(text)
+    value = natural(text)
     if value not in (0, *PERMUTED.values()):
         raise ValueError(f"0, {' or '.join(map(str, PERMUTED.values()))} (columns)")
     return value

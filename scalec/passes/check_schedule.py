@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from scalec.errors import ScheduleError
+from scalec.abi import MOST_CTAS
+from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import DECISIONS, Schedule
 from scalec.passes import check_results
@@ -31,6 +33,9 @@ from scalec.passes.tensor_columns import most_scale_slots, scale_copies
 from scalec.passes.tiles import PAIR, no_swap
 from scalec.passes.warp_specialize import LEAST_COLUMNS, TENSOR, WARPS, shared_out, warps_for
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
+
+COUNTED = 2**32 - 1
+"""Up to where kernels count."""
 
 
 class CheckSchedule:
@@ -261,6 +266,28 @@ def _split(problem: Problem, schedule: Any) -> None:
             fix=f"split={max(1, blocks)}, or less",
         )
 
+    if split * blocks > COUNTED:
+        raise ScheduleError(
+            f"split = {split} and {k.name} = {k.size} has {blocks} blocks of {schedule.tile[2]}",
+            expected=f"at most {COUNTED} for all parts together: a kernel counts them in 32 bits",
+            fix=f"split={COUNTED // blocks}, or a longer tile K",
+        )
+
+
+def _tiles(problem: Problem, schedule: Any) -> None:
+    """Refuses known sizes of more tiles than a kernel counts; of others the runtime does (abi.Launch.ctas)."""
+    if problem.m.size is None or problem.n.size is None:
+        return
+    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
+    ctas = math.prod(-(-d.tiles(extent, 0) // along) * along for d, extent, along in pairs) * schedule.split
+    if ctas > MOST_CTAS:
+        raise UnsupportedError(
+            f"{problem.m.name} = {problem.m.size} by {problem.n.name} = {problem.n.size} are {ctas} tiles of "
+            f"{'x'.join(map(str, schedule.tile[:2]))}",
+            expected=f"at most {MOST_CTAS}, the largest grid",
+            fix=f"call the kernel for parts of {problem.m.name} or {problem.n.name}",
+        )
+
 
 def _parts(problem: Problem, schedule: Any) -> None:
     reason = no_meeting(problem, schedule)
@@ -427,6 +454,7 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _box,
     _cluster,
     _split,
+    _tiles,
     _parts,
     _stream_k,
     _scheduler,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from scalec.formats import WHOLE
+from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.choose_stages import without_loop
 from scalec.passes.column_factors import by_block, fetched, step_of
@@ -145,7 +145,7 @@ class Consumer(Epilogue):
         source = self.pointer(scale.name, scale.argument_index)
         strides = self.strides(scale)
         operands = [fetched[side.label], source, *strides, row0[side.label], rows, k0, h.k]
-        row_block = (1 << 30) if scale.rows == WHOLE else scale.rows
+        row_block = ALL if scale.rows == WHOLE else scale.rows
         axis = "m" if side.label == "A" else "n"
         self.e.op(
             "tile.fetch", operands=operands, row_block=row_block, k_block=scale.k, axis=axis, own=own, spacing=spacing

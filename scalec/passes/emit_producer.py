@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from scalec.abi import TILE_WORDS
-from scalec.formats import WHOLE
+from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
 from scalec.passes.emit import Source
@@ -58,7 +58,7 @@ class Producer(Results):
             for side in sides:
                 scale = self.block_scale(side)
                 if scale.rows == WHOLE:
-                    row_block, count = 1 << 30, 1
+                    row_block, count = ALL, 1
                 else:
                     row_block = scale.rows
                     within = math.gcd(side.rows, row_block)  # tiles begin at multiples of it
@@ -206,8 +206,8 @@ class Producer(Results):
             operands=[room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k],
             bytes=plan.bytes,
             unit=plan.unit,
-            block=(1 << 30) if scale.k == WHOLE else scale.k,
-            row_block=(1 << 30) if scale.rows == WHOLE else scale.rows,
+            block=ALL if scale.k == WHOLE else scale.k,
+            row_block=ALL if scale.rows == WHOLE else scale.rows,
             layout=scale.layout,
             whole=int(plan.whole),
             pads=int(plan.pads),

@@ -17,10 +17,12 @@ from scalec.targets import Target
 class FuseEpilogue:
     """Leaves one `scale.map` for each result, and on operands only the scales that vary along K.
 
-    A sum over K of (a * s) * (b * t), where s and t are constant along K, is (the sum of a * b) * s * t: one
-    multiplication for each result instead of one for each product. The order is left scales, then right ones, inner
-    level first; but those of whole tensors come last, multiplied with each other before, once and not with each result:
-    their product is rounded to f32. A map that reads another map at its own points takes the other's body in.
+    A sum over K of (a * s) * (b * t), where s and t are constant along K, is (the sum of a * b) * (s * t): one
+    multiplication for each result instead of one for each product. Scales are multiplied with each other before they
+    multiply the sum, as where they are promoted: left ones, then right ones, inner level first; those of whole tensors
+    last, multiplied with each other once and not for each result. Blocks as written say which these are: by extents, a
+    row's result would depend on how many rows there are. A map that reads another map at its own points takes the
+    other's body in.
 
         %a = scale.dequantize(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
         %t = scale.contract(%a, %B)
@@ -59,6 +61,7 @@ class FuseEpilogue:
         lhs_map, rhs_map, result_map = maps_of(contract.maps)
         reduced = dims_in(lhs_map) & dims_in(rhs_map) - dims_in(result_map)
         hoisted: list[tuple[Any, ir.AffineMap]] = []
+        groups: list[list[int]] = [[], [], []]  # scales of blocks along K; constant along K; of whole tensors
         for slot, where in enumerate((lhs_map, rhs_map)):
             levels, value = [], contract.operation.operands[slot]
             while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
@@ -67,10 +70,13 @@ class FuseEpilogue:
             at = [_scale_map(level, where) for level in levels]
             kept = [i for i, level in enumerate(levels) if dims_in(at[i]) & reduced or not _readable(level)]
             kept = kept or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
-            moved = [(level.scales, at[i]) for i, level in enumerate(levels) if i not in kept]
+            moved = [i for i in range(len(levels)) if i not in kept]
             if not moved:
                 continue
-            hoisted += moved
+            for i in moved:
+                depends = dims_in(_scale_map(levels[i], where, written=True))
+                groups[0 if depends & reduced else 1 if depends else 2].append(len(hoisted))
+                hoisted.append((levels[i].scales, at[i]))
             with ir.InsertionPoint(contract):
                 for i in kept:
                     copy = levels[i].operation.clone()
@@ -86,15 +92,12 @@ class FuseEpilogue:
             own = [views[0].owner.operation]
             views += [read(scales, at, symbols) for scales, at in hoisted]
 
-            whole = [not dims_in(at) for _, at in hoisted]
-
             def product(values: list[Any]) -> Any:
                 result, *scales = [values[0], *map(_as_f32, values[1:])]
-                alone = [s for s, one in zip(scales, whole, strict=True) if one]
-                factors = [s for s, one in zip(scales, whole, strict=True) if not one]
-                if alone:
-                    factors.append(reduce(arith.mulf, alone))
-                return reduce(arith.mulf, factors, result)
+                along, constant, whole = ([scales[i] for i in group] for group in groups)
+                if whole:
+                    constant.append(reduce(arith.mulf, whole))
+                return reduce(arith.mulf, [reduce(arith.mulf, x) for x in (along, constant) if x], result)
 
             scaled = build_map(views, result_map, contract.result.type, product)
         if uses:
@@ -152,12 +155,13 @@ def _same_points(view: Any, inner: Any) -> bool:
     return plain and map_of(view.map) == map_of(inner.map)
 
 
-def _scale_map(level: Any, where: ir.AffineMap) -> ir.AffineMap:
-    """Where the scale of a dequantize is read, the values being read at `where`."""
+def _scale_map(level: Any, where: ir.AffineMap, written: bool = False) -> ir.AffineMap:
+    """Where the scale of a dequantize is read, the values being read at `where`; `written`: by its blocks alone,
+    whatever the extents are."""
     block, at = block_of(level.granularity), []
     for axis, (size, index) in enumerate(zip(block, where.results, strict=True)):
         extent = None if level.values.type.is_dynamic_dim(axis) else level.values.type.get_dim_size(axis)
-        if size == WHOLE or (extent is not None and size >= extent):
+        if size == WHOLE or (extent is not None and size >= extent and not written):
             at.append(ir.AffineConstantExpr.get(0))
         else:
             at.append(index if size == 1 else ir.AffineExpr.get_floor_div(index, ir.AffineConstantExpr.get(size)))

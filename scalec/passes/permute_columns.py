@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from scalec.formats import WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import LANES, PERMUTED, Schedule
 from scalec.passes.base import decide
+from scalec.passes.column_factors import step_of
 from scalec.passes.problem import Problem
 from scalec.targets import Target
 
@@ -51,6 +53,12 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
         return f"{n.name} is {n.size or 'not known'}, and copies permute whole groups of {within} rows of {b.name}"
     if schedule.tile[1] % within:
         return f"tile N = {schedule.tile[1]} is not a multiple of {within}"
+    for scale in b.promoted:
+        if scale.rows not in (1, WHOLE) and step_of(schedule.tile[1], scale.rows) % within:
+            return (
+                f"{scale.name} changes within {within} columns of a tile: blocks have {scale.rows} rows, a tile has "
+                f"{schedule.tile[1]} columns"
+            )
     if result.scale is not None and result.scale.block % within and within != LANES // 2 * result.scale.block:
         return f"blocks of {result.scale.block} are no multiple of {within} columns, and no half of them"
     return ""

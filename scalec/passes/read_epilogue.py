@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -98,7 +97,6 @@ class EpilogueReader:
         if last is not None and quantised:
             result = replace(result, scale=self.result_scale(last, name, n))
             final = last.input
-        self.check_result_row(result, n, place)
         order = self.results_of(maps_of(contract.maps)[2])
         if final == contract.result:  # read through a map, the order of its indices does not matter
             if order != [m.name, n.name]:
@@ -167,18 +165,6 @@ class EpilogueReader:
         index, name, layout = self.argument(value, "the scale of the whole result")
         at = (Index(""),) * ir.RankedTensorType(value.type).rank
         return EpilogueInput(index, name, element_of(value, name), "scalar", at, layout, -1, value)
-
-    def check_result_row(self, result: Result, n: Dim, place: Any) -> None:
-        """Refuses rows of a packed result that are no whole number of bytes."""
-        step = 8 // math.gcd(8, result.element.bits)
-        if n.size is not None and n.size % step:
-            raise UnsupportedError(
-                f"{n.name} = {n.size} is not a multiple of {step}: a row of {result.name} is no whole number of bytes",
-                got=f"{result.name}: {result.element.name}, rows of {n.size} elements",
-                expected=f"{n.name} a multiple of {step}",
-                fix=f"pad {n.name} to {-(-n.size // step) * step}, or give {result.name} a type of 8 bits or more",
-                place=place,
-            )
 
     def input(self, read: Any, position: int, result: str, m: Dim, n: Dim) -> EpilogueInput:
         if read.operation.name != "scale.read" or len(read.symbols):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from scalec.ir.schedule import Schedule
@@ -28,15 +29,25 @@ def window_slots(problem: Problem, schedule: Schedule, stages: int) -> int:
 
 def _between(problem: Problem, schedule: Schedule, count: int) -> int:
     """The fewest K blocks that `count` windows hold that follow one another and are followed by another."""
-    windows = {_windows(part) for part in parts(problem, schedule) if part}
+    enough = WINDOW * (count + 3)  # more whole windows than meet any one run of `count`
     if not schedule.stream_k:
+        windows = {_windows(_shortened(part, WINDOW, enough)) for part in parts(problem, schedule) if part}
         return _fewest(windows, count)
     # the end of one tile, if any, is between whole ones; behind the beginning of a tile, which may be short too, there
     # is nothing
-    blocks, unroll = k_blocks(problem, schedule), _iteration(problem, schedule)
-    whole = _windows(range(blocks)) * count
+    unroll = _iteration(problem, schedule)
+    step = math.lcm(WINDOW, unroll)
+    blocks = len(_shortened(range(k_blocks(problem, schedule)), step, enough + step))
+    whole = _windows(range(blocks))
+    whole *= -(-count // len(whole))
     works = [(*whole, *_windows(range(first, blocks)), *whole) for first in range(0, blocks, unroll)]
     return min(sum(w[at : at + count]) for w in works for at in range(len(w) - count))
+
+
+def _shortened(part: range, step: int, enough: int) -> range:
+    """`part` without as many multiples of `step` K blocks of its middle, where all windows are whole, as leave it
+    `enough`: runs of windows in the rest are those in all of it."""
+    return range(part.start, part.stop - max(0, len(part) - enough) // step * step)
 
 
 def _iteration(problem: Problem, schedule: Schedule) -> int:

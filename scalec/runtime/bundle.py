@@ -1,9 +1,12 @@
 """Bundles: kernels in a directory, to run where there is no compiler.
 
-    DIR/manifest.json    {"version": 1, "scalec": ..., "kernels": [{"name", "file", "sha256", "spec"}, ...]}
+    DIR/manifest.json    {"version": 2, "scalec": ..., "kernels": [{"name", "file", "sha256", "seal", "spec"}, ...]}
     DIR/C-3f2a91c0.cubin
+    DIR/.lock            held while a process writes
 
-Reading one needs the standard library; running it needs numpy and cuda-bindings.
+`sha256` is the machine code's, `seal` the row's own: damage is found, not made on purpose (docs/security.md). Whoever
+made a manifest, no file is opened, written or removed but plain files of the directory. Reading a bundle needs the
+standard library; running it numpy and cuda-bindings.
 """
 
 from __future__ import annotations
@@ -12,18 +15,66 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from scalec import __version__
+from scalec import __version__, files, schema
 from scalec.abi import KernelSpec
-from scalec.errors import ArgumentError, ScalecError
+from scalec.errors import ArgumentError, FormatError, ScalecError
+from scalec.runtime import cubin as cubins
 from scalec.runtime.device import Device
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
+from scalec.schema import matching
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
+LOCK = ".lock"
+AGAIN = "write the bundle again"
+
+Digest = Annotated[str, matching("[0-9a-f]{64}", "64 hexadecimal digits")]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel of a manifest; its spec as JSON has it."""
+
+    name: Annotated[str, matching(".+", "a name")]
+    file: Annotated[str, matching("[A-Za-z0-9_-]+[.]cubin", "the plain name of a .cubin within the bundle")]
+    sha256: Digest
+    seal: Digest
+    spec: dict[str, Any]
+
+    @staticmethod
+    def of(name: str, spec: KernelSpec, cubin: bytes) -> Row:
+        """The row of a kernel."""
+        described = json.loads(spec.to_json())
+        digest = hashlib.sha256(cubin).hexdigest()
+        seal = _seal(name, digest, described)
+        plain = "".join(c if (c.isascii() and c.isalnum()) or c in "_-" else "_" for c in name)
+        return Row(name, f"{plain[:100]}-{seal[:16]}.cubin", digest, seal, described)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What two kernels have in common of which a bundle has one."""
+        spec = self.spec
+        sizes = sorted(spec["dims"].items(), key=str), sorted(spec.get("ranges", {}).items())
+        return self.name, spec["target"], spec.get("schedule", ""), sizes
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a manifest says."""
+
+    version: int
+    scalec: str
+    kernels: tuple[Row, ...]
+
+
+def _seal(name: str, digest: str, spec: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([name, digest, spec], sort_keys=True).encode()).hexdigest()
 
 
 class HasCubin(Protocol):
@@ -44,7 +95,7 @@ def write(
 ) -> list[Path]:
     """Adds kernels to a bundle, made if there is none, and returns its files, the manifest last.
 
-    A kernel replaces the one of the same name, target, schedule, fixed dims and ranges.
+    A kernel replaces the one of the same name, target, schedule, fixed dims and ranges. One process writes at a time.
 
     Args:
         kernels: kernels, named by their entry function; or by name, where a mapping. Several specialisations of a
@@ -52,67 +103,87 @@ def write(
         gone: which of the kernels there are taken out.
 
     Raises:
-        ScalecError: no kernel, one without machine code, or a manifest that is not a bundle's.
+        ScalecError: no kernel, one without machine code, a manifest that is not a bundle's, or another process writes
+            the bundle and does not end.
+        OSError: a file cannot be written.
     """
     folder = Path(directory)
     pairs: list[tuple[Any, Any]] = [*kernels.items()] if isinstance(kernels, Mapping) else [(None, k) for k in kernels]
     if not pairs:
         raise ScalecError("a bundle of no kernels", expected="at least one kernel")
-    rows = _manifest(folder) if (folder / MANIFEST).exists() else []
-    old = {row["file"] for row in rows}
-    rows = [row for row in rows if not gone(_spec(folder, row))]
-    programs: dict[str, str] = {row["name"]: row["spec"]["source"] for row in rows}
-    folder.mkdir(parents=True, exist_ok=True)
-    for given, kernel in pairs:
+    for _, kernel in pairs:
         if kernel.spec is None or not kernel.cubin:
             raise ScalecError("a kernel without machine code cannot be bundled", fix="compile it to cubin")
-        name = given or _name(kernel.spec, programs)
-        spec = json.loads(kernel.spec.to_json())
-        digest = hashlib.sha256(kernel.cubin).hexdigest()
-        tag = hashlib.sha256((digest + json.dumps(spec)).encode()).hexdigest()[:8]
-        file = f"{''.join(c if c.isalnum() or c in '_-' else '_' for c in name)}-{tag}.cubin"
-        _write(folder / file, kernel.cubin)
-        row = {"name": name, "file": file, "sha256": digest, "spec": spec}
-        rows = [r for r in rows if _which(r) != _which(row)] + [row]
-    _write(
-        folder / MANIFEST, json.dumps({"version": VERSION, "scalec": __version__, "kernels": rows}, indent=1).encode()
-    )
-    now = list(dict.fromkeys(row["file"] for row in rows))
-    for file in old.difference(now):
-        (folder / file).unlink(missing_ok=True)
+        cubins.check(kernel.spec, kernel.cubin)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with files.locked(folder / LOCK):
+            return _merge(folder, pairs, gone)
+    except TimeoutError as error:
+        raise ScalecError(
+            f"another process writes the bundle {folder}", got=str(error.strerror), fix="try again when it has ended"
+        ) from None
+
+
+def _merge(folder: Path, pairs: list[tuple[Any, Any]], gone: Callable[[KernelSpec], bool]) -> list[Path]:
+    there = _rows(folder, _text(folder)) if os.path.lexists(folder / MANIFEST) else []
+    rows = [row for row, spec in there if not gone(spec)]
+    programs: dict[str, str] = {row.name: row.spec["source"] for row in rows}
+    for given, kernel in pairs:
+        row = Row.of(given or _name(kernel.spec, programs), kernel.spec, kernel.cubin)
+        files.replace(folder / row.file, kernel.cubin)
+        rows = [r for r in rows if r.identity != row.identity] + [row]
+    manifest = Manifest(VERSION, __version__, tuple(rows))
+    files.replace(folder / MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
+    now = list(dict.fromkeys(row.file for row in rows))
+    for file in {row.file for row, _ in there}.difference(now):
+        with suppress(OSError):
+            (folder / file).unlink()
     return [*(folder / file for file in now), folder / MANIFEST]
 
 
-def _which(row: dict[str, Any]) -> tuple[Any, ...]:
-    spec = row["spec"]
-    sizes = sorted(spec["dims"].items(), key=str), sorted(spec.get("ranges", {}).items())
-    return row["name"], spec["target"], spec["schedule"], sizes
-
-
-def _manifest(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a bundle's manifest.
+def _text(folder: Path) -> bytes:
+    """The bytes of a bundle's manifest.
 
     Raises:
-        ScalecError: none there, not a manifest, or one of another version.
+        ScalecError: there is none, or it cannot be read.
     """
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        rows, version = manifest["kernels"], manifest["version"]
+        return files.read(_within(folder, MANIFEST))
     except FileNotFoundError:
         raise ScalecError(
             f"no bundle in {folder}", expected=f"{folder / MANIFEST}", fix="scalec compile ... --bundle DIR"
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=repr(error)) from None
-    if version != VERSION:
-        raise ScalecError(f"{folder} is a bundle of version {version}", expected=f"version {VERSION}")
-    return rows
+    except OSError as error:
+        raise ScalecError(f"{folder / MANIFEST} cannot be read", got=error.strerror or repr(error)) from None
 
 
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
+def _rows(folder: Path, text: bytes) -> list[tuple[Row, KernelSpec]]:
+    """The rows of a bundle's manifest, each as it was written, and their specs.
+
+    Raises:
+        ScalecError: not a manifest, one of another version, or a damaged one.
+    """
+    try:
+        document = schema.parse(text)
+        version = document.get("version") if isinstance(document, dict) else None
+        if type(version) is int and version != VERSION:
+            raise ScalecError(f"{folder} is a bundle of version {version}", expected=f"version {VERSION}", fix=AGAIN)
+        rows = schema.read(Manifest, document).kernels
+        for i, row in enumerate(rows):
+            if row.seal != _seal(row.name, row.sha256, row.spec):
+                raise FormatError("a kernel's row that is damaged", path=f"kernels[{i}]")
+        return [(row, KernelSpec.of(row.spec)) for row in rows]
+    except FormatError as fault:
+        raise ScalecError(f"{folder / MANIFEST} is not a bundle's manifest", got=str(fault), fix=AGAIN) from None
+
+
+def _within(folder: Path, name: str) -> str:
+    """The path of a file of a bundle; one that links lead out of it is refused."""
+    path, root = os.path.realpath(folder / name), os.path.realpath(folder)
+    if os.path.dirname(path) != root and not path.startswith(os.path.join(root, "")):
+        raise ScalecError(f"{folder / name} leads out of the bundle", got=path, fix="copy the file to its place")
+    return path
 
 
 def _name(spec: KernelSpec, programs: dict[str, str]) -> str:
@@ -125,7 +196,7 @@ def _name(spec: KernelSpec, programs: dict[str, str]) -> str:
 
 
 def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bundle:
-    """Reads a bundle.
+    """Reads a bundle: code that its first call runs, so from nobody but whom you trust (docs/security.md).
 
     Args:
         device: the machine to run on, instead of the GPU of each call's tensors.
@@ -134,31 +205,37 @@ def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bun
         ScalecError: no bundle there, one of another version, or a file that is not what was written.
     """
     folder = Path(directory)
+    text = _text(folder)
+    while True:
+        try:
+            return _bundle(folder, _rows(folder, text), device)
+        except ScalecError:
+            before, text = text, _text(folder)
+            if text == before:  # else another process wrote the bundle meanwhile, and removed what this one read of
+                raise
+
+
+def _bundle(folder: Path, rows: Iterable[tuple[Row, KernelSpec]], device: Device | None) -> Bundle:
     programs: dict[str, list[Kernel]] = {}
-    for row in _manifest(folder):
-        programs.setdefault(row["name"], []).append(_kernel(folder, row, device))
+    for row, spec in rows:
+        programs.setdefault(row.name, []).append(_kernel(folder, row, spec, device))
     return Bundle({name: Program(name, kernels) for name, kernels in programs.items()})
 
 
-def _kernel(folder: Path, row: dict[str, Any], device: Device | None) -> Kernel:
-    path = folder / row["file"]
+def _kernel(folder: Path, row: Row, spec: KernelSpec, device: Device | None) -> Kernel:
+    path = folder / row.file
     try:
-        cubin = path.read_bytes()
+        cubin = files.read(_within(folder, row.file))
     except OSError as error:
-        raise ScalecError(f"{path} cannot be read", got=str(error), fix="write the bundle again") from None
+        raise ScalecError(f"{path} cannot be read", got=error.strerror or repr(error), fix=AGAIN) from None
     digest = hashlib.sha256(cubin).hexdigest()
-    if digest != row["sha256"]:
-        raise ScalecError(
-            f"{path} is damaged", got=f"sha256 {digest}", expected=f"sha256 {row['sha256']}", fix="write it again"
-        )
-    return Kernel(_spec(folder, row), cubin, device=device)
-
-
-def _spec(folder: Path, row: dict[str, Any]) -> KernelSpec:
+    if digest != row.sha256:
+        raise ScalecError(f"{path} is damaged", got=f"sha256 {digest}", expected=f"sha256 {row.sha256}", fix=AGAIN)
     try:
-        return KernelSpec.from_json(json.dumps(row["spec"]))
-    except ValueError as error:
-        raise ScalecError(f"{folder / MANIFEST}: {error}", fix="write the bundle again with this scalec") from None
+        cubins.check(spec, cubin)
+    except FormatError as fault:
+        raise ScalecError(f"{path} is not what the manifest says of it", got=str(fault), fix=AGAIN) from None
+    return Kernel(spec, cubin, device=device)
 
 
 class Bundle(Mapping[str, Program]):

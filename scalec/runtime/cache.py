@@ -2,15 +2,16 @@
 
 An entry is one file, named by its key: sha256 over the program's text, target, dims, schedule, the toolchain's versions
 and scalec's own source files. It is written beside its place and renamed into it, so that a reader sees all or nothing;
-it carries a checksum, so that a damaged one is compiled again and replaced; a file lock lets one of several processes
-compile. A directory that cannot be written costs the cache, never the kernel.
+it carries its key and a checksum, so that one that is damaged, or lies under another's name, is compiled again and
+replaced; a file lock lets one of several processes compile. A directory that cannot be written costs the cache, never
+the kernel; one that others can write is not used at all: who writes an entry decides what runs (docs/security.md).
 
-    scalec-cache 1 <sha256 of the rest>\\n
-    {"spec": ..., "cubin": bytes, "ptx": bytes, ...}\\n
+    scalec-cache 2 <sha256 of the rest>\n
+    {"key": ..., "spec": ..., "cubin": bytes, "ptx": bytes, ...}\n
     <cubin><ptx>
 
-A hit reads one file: it imports neither MLIR nor llvmlite nor filelock, and lists directories rather than asking
-importlib.metadata (40 ms).
+Entries that were not used for longest go when all of them take more than SCALEC_CACHE_LIMIT. A hit reads one file: it
+imports neither MLIR nor llvmlite nor filelock, and lists directories rather than asking importlib.metadata (40 ms).
 """
 
 from __future__ import annotations
@@ -19,31 +20,61 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from scalec import env
-from scalec.abi import KernelSpec
+from scalec import env, files, schema
+from scalec.abi import Count, KernelSpec
+from scalec.errors import FormatError
+from scalec.runtime import cubin as cubins
+from scalec.schema import within
 from scalec.sizes import Size
 
-_MAGIC = b"scalec-cache 1 "
+T = TypeVar("T")
+
+_MAGIC = b"scalec-cache 2 "
 _SUFFIX = ".kernel"
 _NOTE = ".note"
 _DISTRIBUTIONS = ("llvmlite", "mlir", "mlir_python_bindings", "nvidia_cuda_nvcc", "torch_mlir")
 _LOCK_SECONDS = 300.0  # a compilation takes about one; after this a waiter compiles for itself
+_HOUR = 3600.0  # a file that is being written is renamed within a second; that an entry was used is noted so often
 
 
 class Compiled(NamedTuple):
-    """What a compilation leaves behind: all that a Kernel needs."""
+    """What a compilation leaves behind: all that a Kernel needs; `tuned` says where a measured schedule came from, in
+    words, "" where there was none."""
 
     spec: KernelSpec
     cubin: bytes
     ptx: str
+    tuned: str = ""
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The first line of an entry: bytes of the machine code and of the PTX behind it, the spec as JSON has it."""
+
+    key: str
+    written: Annotated[float, within(0, 1 << 37)]  # seconds: years of four digits
+    cubin: Count
+    ptx: Count
+    tuned: str
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Note:
+    """What a note holds."""
+
+    key: str
+    value: Any
 
 
 class Entry(NamedTuple):
@@ -150,87 +181,149 @@ def _path(key: str) -> str:
 
 
 def get(key: str) -> Compiled | None:
-    """The entry of a key, or None if there is none or it is damaged."""
+    """The entry of a key, or None if there is none, it is damaged, or who wrote it is not to be trusted."""
     try:
-        with open(_path(key), "rb") as file:
-            return decode(file.read())
-    except (OSError, ValueError):
+        return decode(_read(_path(key)), key)
+    except (OSError, FormatError):
         return None
 
 
-def encode(compiled: Compiled, **facts: Any) -> bytes:
+def encode(key: str, compiled: Compiled) -> bytes:
     """An entry's bytes."""
-    ptx = compiled.ptx.encode()
-    head = {**facts, "spec": compiled.spec.to_json(), "cubin": len(compiled.cubin), "ptx": len(ptx)}
-    payload = json.dumps(head).encode() + b"\n" + compiled.cubin + ptx
-    return _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload
+    ptx, spec = compiled.ptx.encode(), json.loads(compiled.spec.to_json())
+    head = _Head(key, time.time(), len(compiled.cubin), len(ptx), compiled.tuned, spec)
+    return _sealed(json.dumps(asdict(head)).encode() + b"\n" + compiled.cubin + ptx)
 
 
-def decode(data: bytes) -> Compiled:
+def decode(data: bytes, key: str) -> Compiled:
     """Reads what `encode` made.
 
     Raises:
-        ValueError: not an entry, or a damaged one.
+        FormatError: not an entry, a damaged one, that of another key, or a kernel that is not what its spec says.
     """
-    head, body = _checked(data)
-    cubin, ptx = int(head["cubin"]), int(head["ptx"])
-    return Compiled(KernelSpec.from_json(head["spec"]), body[:cubin], body[cubin : cubin + ptx].decode())
+    head, body = _opened(data)
+    if head.key != key or len(body) != head.cubin + head.ptx:
+        raise FormatError("a cache entry in the wrong place")
+    spec, cubin = KernelSpec.of(head.spec), body[: head.cubin]
+    cubins.check(spec, cubin)
+    try:
+        return Compiled(spec, cubin, body[head.cubin :].decode(), head.tuned)
+    except UnicodeDecodeError:
+        raise FormatError("a cache entry whose PTX is no text") from None
 
 
-def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
+def _sealed(payload: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload
+
+
+def _payload(data: bytes) -> bytes:
     start = len(_MAGIC) + 64 + 1
-    payload = data[start:]
-    digest = hashlib.sha256(payload).hexdigest().encode()
-    if data[:start] != _MAGIC + digest + b"\n":
-        raise ValueError("damaged cache entry")
-    head, _, body = payload.partition(b"\n")
-    return json.loads(head), body
+    if data != _sealed(data[start:]):
+        raise FormatError("damaged cache entry")
+    return data[start:]
+
+
+def _opened(data: bytes) -> tuple[_Head, bytes]:
+    head, _, body = _payload(data).partition(b"\n")
+    return schema.read(_Head, schema.parse(head)), body
+
+
+def _read(path: str) -> bytes:
+    """The bytes of a file of the cache, which is then one that was used lately.
+
+    Raises:
+        OSError: none there, no regular file, or one that another user may have written.
+    """
+    _check_directory()
+    with files.opened(path) as file:
+        facts = os.fstat(file.fileno())
+        fault = _distrust(facts)
+        if fault:
+            raise PermissionError(fault)
+        if time.time() - facts.st_mtime > _HOUR:
+            with suppress(OSError):  # of a cache that can only be read
+                os.utime(path)
+        return file.read()
+
+
+def _distrust(facts: os.stat_result) -> str:
+    """Why what lies there may be another user's; "" where it is not."""
+    if not hasattr(os, "geteuid"):
+        return ""
+    if facts.st_uid not in (0, os.geteuid()):
+        return f"it belongs to user {facts.st_uid}"
+    return f"others can write it (mode {stat.S_IMODE(facts.st_mode):o})" if facts.st_mode & 0o022 else ""
+
+
+def _check_directory() -> None:
+    """Refuses the cache's directory where another user may have put entries there.
+
+    Raises:
+        PermissionError: so it is; said once.
+        OSError: there is no directory.
+    """
+    where = directory()
+    fault = _distrust(os.stat(where))
+    if fault:
+        _warn(
+            f"scalec does not use its cache in {where}: {fault}, and who writes an entry decides what runs; kernels "
+            f"are compiled anew; chmod go-w {where}, or set {env.CACHE_DIR.name} to a directory of your own"
+        )
+        raise PermissionError(fault)
 
 
 def put(key: str, compiled: Compiled) -> bool:
     """Writes an entry; says whether it could."""
-    return _store(_path(key), encode(compiled, written=time.time()))
+    done = _store(_path(key), encode(key, compiled))
+    if done:
+        _trim(env.CACHE_LIMIT.get())
+    return done
 
 
 def _store(path: str, data: bytes) -> bool:
-    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}.tmp"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
+        _make_directory()
+        files.replace(path, data)
     except OSError as error:
-        _warn(error)
-        with suppress(OSError):
-            os.unlink(temporary)
+        _warn_unwritable(error)
         return False
     return True
+
+
+def _make_directory() -> None:
+    os.makedirs(directory(), mode=0o700, exist_ok=True)
+    _check_directory()
 
 
 _warned: set[str] = set()
 
 
-def _warn(error: OSError) -> None:
+def _warn(text: str) -> None:
     where = directory()
     if where not in _warned:
         _warned.add(where)
-        warnings.warn(
-            f"scalec cannot write its cache in {where} ({error.strerror or error}): kernels are compiled anew; "
-            f"set {env.CACHE_DIR.name} to a directory that can be written",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+        warnings.warn(text, RuntimeWarning, stacklevel=5)
 
 
-def remember(key: str, make: Callable[[], Any]) -> Any:
-    """What is noted under a key, as JSON has it; where there is nothing, what `make` gives, which is then noted."""
+def _warn_unwritable(error: OSError) -> None:
+    _warn(
+        f"scalec cannot write its cache in {directory()} ({error.strerror or error}): kernels are compiled anew; "
+        f"set {env.CACHE_DIR.name} to a directory that can be written"
+    )
+
+
+def remember(key: str, kind: type[T], make: Callable[[], T]) -> T:
+    """What is noted under a key, of type `kind` (scalec.schema); where there is nothing, what `make` gives, which is
+    then noted."""
     path = os.path.join(directory(), key + _NOTE)
     try:
-        with open(path, "rb") as file:
-            return json.loads(file.read())
-    except (OSError, ValueError):
-        made = make()
-    _store(path, json.dumps(made).encode())
+        note = schema.read(_Note, schema.parse(_payload(_read(path))))
+        if note.key == key:
+            return schema.read(kind, note.value)
+    except (OSError, FormatError):
+        pass
+    made = make()
+    _store(path, _sealed(json.dumps({"key": key, "value": made}).encode()))
     return made
 
 
@@ -250,66 +343,91 @@ def get_or_compile(key: str, compile_it: Callable[[], Compiled]) -> Compiled:
 @contextmanager
 def _locked(key: str) -> Iterator[bool]:
     """Holds the lock of a key (256 locks serve all keys); yields whether it could be had."""
-    from filelock import FileLock, Timeout
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(_lock(key[:2]), _LOCK_SECONDS))
+        except TimeoutError:
+            yield False
+            return
+        except OSError as error:
+            _warn_unwritable(error)
+            yield False
+            return
+        yield True
 
+
+def _lock(name: str) -> str:
+    """The path of a lock, in a folder that is there."""
+    _make_directory()
     folder = os.path.join(directory(), "locks")
-    lock = None
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.join(folder, name + ".lock")
+
+
+def _trim(limit: int) -> None:
+    """Removes what writers that died left, and where the entries take more than `limit` bytes, those that were not used
+    for longest, down to nine tenths: so not every writer does."""
+    with suppress(OSError), files.locked(_lock("trim"), 0):  # another does it already
+        now, total, found = time.time(), 0, []
+        for file, facts in _files():
+            if file.endswith(files.TEMPORARY):
+                if now - facts.st_mtime > _HOUR:
+                    _remove(file)
+            else:
+                total += facts.st_size
+                found.append((facts.st_mtime, facts.st_size, file))
+        if total <= limit:
+            return
+        for _, size, file in sorted(found):
+            if total <= limit * 9 // 10:
+                break
+            total -= size * _remove(file)
+
+
+def _remove(path: str) -> bool:
     try:
-        os.makedirs(folder, exist_ok=True)
-        lock = FileLock(os.path.join(folder, key[:2] + ".lock"), timeout=_LOCK_SECONDS)
-        lock.acquire()
-    except Timeout:
-        lock = None
-    except (OSError, NotImplementedError) as error:
-        lock = None
-        _warn(error if isinstance(error, OSError) else OSError(str(error)))
-    try:
-        yield lock is not None
-    finally:
-        if lock is not None:
-            lock.release()
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
 
 
 # ------------------------------------------------------------------------------------------------------------ contents
 
 
-def _files() -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory()) as found:
-            return sorted((e for e in found if e.name.endswith((_SUFFIX, _NOTE, ".tmp"))), key=lambda e: e.name)
-    except OSError:
-        return []
+def _files() -> list[tuple[str, os.stat_result]]:
+    """Path and facts of what the cache wrote, by name; locks are not among them."""
+    found = []
+    with suppress(OSError), os.scandir(directory()) as listed:
+        for file in listed:
+            if file.name.endswith((_SUFFIX, _NOTE, files.TEMPORARY)):
+                with suppress(FileNotFoundError):  # another process removed it
+                    found.append((file.path, file.stat(follow_symlinks=False)))
+    return sorted(found, key=lambda f: f[0])
 
 
 def entries() -> list[Entry]:
     """Every entry that is whole, newest first."""
     found = []
-    for file in _files():
+    for path, facts in _files():
+        if not path.endswith(_SUFFIX):
+            continue
         try:
-            with open(file.path, "rb") as opened:
-                data = opened.read()
-            head, _ = _checked(data)
-            spec = KernelSpec.from_json(head["spec"])
-        except (OSError, ValueError):
+            head, _ = _opened(files.read(path))
+            spec = KernelSpec.of(head.spec)
+        except (OSError, FormatError):
             continue
         dims = {name: size for name, size in spec.dims.items() if size is not None}
-        key = file.name.removesuffix(_SUFFIX)
-        found.append(Entry(key, spec.source, spec.target, dims, len(data), float(head.get("written", 0))))
+        found.append(Entry(head.key, spec.source, spec.target, dims, facts.st_size, head.written))
     return sorted(found, key=lambda e: -e.written)
 
 
-def size() -> int:
-    """Bytes that the entries take, damaged ones too."""
-    return sum(file.stat().st_size for file in _files())
+def usage() -> tuple[int, int]:
+    """How many kernels there are, and the bytes that all takes, damaged ones and notes too."""
+    every = _files()
+    return sum(path.endswith(_SUFFIX) for path, _ in every), sum(facts.st_size for _, facts in every)
 
 
 def clear() -> int:
-    """Removes every entry; says how many files went. Locks stay: another process may hold one."""
-    gone = 0
-    for file in _files():
-        try:
-            os.unlink(file.path)
-            gone += 1
-        except OSError:
-            continue
-    return gone
+    """Removes every entry; says how many kernels went. Locks stay: another process may hold one."""
+    return sum(_remove(path) and path.endswith(_SUFFIX) for path, _ in _files())

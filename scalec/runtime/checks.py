@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalec.abi import PADDED_BOX, KernelSpec, TensorSpec
+from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.device import Device
@@ -21,9 +21,8 @@ from scalec.runtime.stored import (
     stored_shape,
 )
 from scalec.runtime.tensors import CPU, TensorView
-from scalec.sizes import Range
+from scalec.sizes import MOST, Range
 
-_MOST = 2**31 - 1  # dimensions travel as i32
 _WHOLE_ROWS = 16  # bytes that copies and vectors of a thread store at once: no other result asks for as much
 
 F32_MAX = 3.4028234663852886e38
@@ -164,8 +163,8 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
                     expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
                     fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
                 )
-            if size > _MOST:
-                raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {_MOST}")
+            if size > MOST:
+                raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
     dims.update({name: size for name, size in spec.dims.items() if size is not None})
     for t in (*spec.operands, *spec.results):
         for e in t.shape:
@@ -180,6 +179,20 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
         else:
             _check_shape(t, views[t.name], dims)
     return dims
+
+
+def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
+    """Refuses sizes of more tiles than a kernel counts."""
+    ctas = spec.launch.ctas(dims)
+    if ctas > MOST_CTAS:
+        sizes = ", ".join(f"{dim} = {dims[dim]}" for dim, _, _ in spec.launch.tiles)
+        tiles = "x".join(str(tile) for _, tile, _ in spec.launch.tiles)
+        raise ArgumentError(
+            f"{spec.entry} would have {ctas} tiles of {tiles}",
+            got=sizes,
+            expected=f"at most {MOST_CTAS}, the largest grid",
+            fix="call it for parts of a dimension",
+        )
 
 
 def _ones(t: TensorSpec) -> dict[str, int]:

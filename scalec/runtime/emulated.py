@@ -1,12 +1,15 @@
 """The emulator as a Device: runs kernels' PTX on this machine's processor, on tensors in host memory.
 
-A launch is over when it returns, so streams have no meaning here. A mistake that the emulator finds in a kernel is a
-DeviceError, with the instruction, the thread and what was expected.
+A launch is over when it returns, so streams have no meaning here, but threads may launch at the same time: each launch
+has a memory of its own, which holds the bytes of its tensors and what the judge notes of them, and which ends with the
+launch. A mistake that the emulator finds in a kernel is a DeviceError, with the instruction, the thread and what was
+expected.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,14 +22,60 @@ from scalec.emulator.launch import launch as emulate
 from scalec.emulator.launch import load as load_text
 from scalec.emulator.layouts import tensor_map as tensor_maps
 from scalec.emulator.machine.machine import Options
-from scalec.emulator.machine.memory import GlobalMemory
+from scalec.emulator.machine.memory import GlobalMemory, Segment
 from scalec.emulator.stats import Stats
 from scalec.errors import DeviceError
 from scalec.runtime.device import Launcher, Parameter, Place, TensorMap
 from scalec.targets import get_target
 
+_ALIGN = 256  # bytes, as cuMemAlloc does
 SMS = 4  # CTAs that run at once: enough for clusters and persistent kernels, few enough to be done soon
 _ELEMENTS = {**{e: e for e in ("u8", "u64", "f16", "bf16", "f32", "b4x16_p64", "b6x16_p32")}, "i32": "s32"}
+
+
+class _Reserved(threading.local):
+    """A kernel's own memory, which is another one for each thread: launches on one stream would wait for each other."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.segment = Segment("a workspace", "global", address, size, np.zeros(size, np.uint8))
+
+
+class Allocations:
+    """The device's own allocations, by address; a finalizer may free one at any moment, in any thread."""
+
+    def __init__(self) -> None:
+        self._segments: dict[int, Segment] = {}
+        self._reserved: dict[int, tuple[np.ndarray, _Reserved]] = {}
+
+    def allocate(self, size: int) -> int:
+        """`size` bytes that were never written."""
+        data = _aligned(size)
+        address = int(data.ctypes.data)
+        self._segments[address] = Segment(f"allocation of {size} bytes", "global", address, size, data)
+        self._segments[address].written[:] = False
+        return address
+
+    def reserve(self, size: int) -> int:
+        """An address, at which each thread finds `size` bytes of its own, zeros at first."""
+        kept = _aligned(size)
+        address = int(kept.ctypes.data)
+        self._reserved[address] = kept, _Reserved(address, size)
+        return address
+
+    def free(self, address: int) -> None:
+        """Ends an allocation of either kind."""
+        if self._segments.pop(address, None) is None:
+            del self._reserved[address]
+
+    def find(self, address: int, size: int = 1) -> Segment | None:
+        """The allocation that these bytes lie in, as the calling thread sees it."""
+        every = (*tuple(self._segments.values()), *(r.segment for _, r in tuple(self._reserved.values())))
+        return next((s for s in every if s.base <= address and address + size <= s.base + s.size), None)
+
+
+def _aligned(size: int) -> np.ndarray:
+    raw = np.empty(size + _ALIGN, np.uint8)
+    return raw[-raw.ctypes.data % _ALIGN :][:size]
 
 
 class EmulatedDevice:
@@ -35,7 +84,7 @@ class EmulatedDevice:
     Attributes:
         options: seed, kinds of findings to pass over, tensor-core mode, progress: see scalec.emulator's Options.
         stats: what the last launch counted.
-        memory: the emulator's; its addresses are those of the host.
+        memory: allocations of its own; their addresses are those of the host.
     """
 
     image = "ptx"
@@ -48,8 +97,7 @@ class EmulatedDevice:
         self.sms = SMS
         self.options = Options(sms=SMS)
         self.stats: Stats | None = None
-        self.memory = GlobalMemory()
-        self._arrays: dict[int, np.ndarray] = {}
+        self.memory = Allocations()
 
     def __repr__(self) -> str:
         return f"EmulatedDevice({self.name})"
@@ -58,7 +106,7 @@ class EmulatedDevice:
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
         try:
-            return load_text(image.decode(), self.memory), entry
+            return load_text(image.decode(), GlobalMemory()), entry
         except EmulatorError as error:
             raise _device_error(entry, error) from error
 
@@ -97,13 +145,11 @@ class EmulatedDevice:
         kept = tuple(parameters)
 
         def launch(stream: int) -> None:
-            for name, address, size in tensors:
-                if size:
-                    self._adopt(name, address, size)
+            seen = replace(loaded, memory=self._view(loaded.memory, tensors))
             arguments = [bytes(memoryview(p).cast("B")) for p in kept]
             try:
                 self.stats = emulate(
-                    loaded,
+                    seen,
                     entry,
                     (grid, 1, 1),
                     (threads, 1, 1),
@@ -116,46 +162,43 @@ class EmulatedDevice:
 
         return launch
 
-    def watch(self, progress: Callable[[int, int], None] | None) -> None:
-        """Calls `progress(CTAs done, CTAs in all)` during launches; None ends that."""
+    def watch(self, progress: Callable[[Stats], None] | None) -> None:
+        """Calls `progress` now and then during launches with what the launch has counted so far; None ends that."""
         self.options = replace(self.options, progress=progress)
 
     # -------------------------------------------------------------------------------------------------------- memory
 
-    def _adopt(self, name: str, address: int, size: int) -> None:
-        """Makes host memory that its owner keeps alive reachable for a launch, unless it is an allocation of ours."""
-        known = self.memory.find(address)
-        if known is not None and known.base <= address and address + size <= known.base + known.size:
-            if known.base in self._arrays:
-                known.name = name
-                return
-            self.memory.free(known.base)
-        view = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-        self.memory.adopt(address, view, name)
+    def _view(self, module: GlobalMemory, tensors: Sequence[tuple[str, int, int]]) -> GlobalMemory:
+        """The memory of one launch: a module's variables, and tensors (name, address, bytes), which callers keep alive.
+
+        Tensors that share bytes are one segment, so that a byte has one history."""
+        memory = GlobalMemory()
+        for variable in module.segments():
+            memory.adopt(variable.base, variable.data, variable.name)
+        for names, address, size in _merged(tensors):
+            known = self.memory.find(address, size)
+            if known is None:
+                data = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+                memory.adopt(address, data, names)
+            else:
+                part = slice(address - known.base, address - known.base + size)
+                memory.adopt(address, known.data[part], names).written = known.written[part]
+        return memory
 
     def locate(self, address: int) -> Place:
         return self.place
 
     def allocate(self, size: int, stream: int) -> int:
-        raw = np.empty(size + 256, np.uint8)
-        start = -raw.ctypes.data % 256
-        data = raw[start : start + size]
-        address = int(data.ctypes.data)
-        self.memory.adopt(address, data, f"allocation of {size} bytes", written=False)
-        self._arrays[address] = raw
-        return address
+        return self.memory.allocate(size)
 
     def free(self, address: int, stream: int) -> None:
         self.memory.free(address)
-        del self._arrays[address]
 
     def reserve(self, size: int) -> int:
-        address = self.allocate(size, 0)
-        self.upload(address, bytes(size), 0)
-        return address
+        return self.memory.reserve(size)
 
     def release(self, address: int) -> None:
-        self.free(address, 0)
+        self.memory.free(address)
 
     def upload(self, address: int, data: bytes | memoryview, stream: int) -> None:
         segment, offset = self._range(address, len(data))
@@ -166,9 +209,9 @@ class EmulatedDevice:
         segment, offset = self._range(address, size)
         return segment.data[offset : offset + size].tobytes()
 
-    def _range(self, address: int, size: int) -> tuple[Any, int]:
-        segment = self.memory.find(address)
-        if segment is None or address < segment.base or address + size > segment.base + segment.size:
+    def _range(self, address: int, size: int) -> tuple[Segment, int]:
+        segment = self.memory.find(address, size)
+        if segment is None:
             raise DeviceError(f"{size} bytes at {address:#x} are no memory of {self.name}")
         return segment, address - segment.base
 
@@ -177,6 +220,18 @@ class EmulatedDevice:
 
     def synchronize(self, stream: int) -> None:
         """Nothing: every launch is over when it returns."""
+
+
+def _merged(tensors: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """The tensors that have bytes, by address; those that share some as one, with all their names."""
+    found: list[tuple[str, int, int]] = []
+    for name, address, size in sorted((t for t in tensors if t[2]), key=lambda t: t[1]):
+        if found and address < found[-1][1] + found[-1][2]:
+            names, start, before = found.pop()
+            found.append((f"{names} and {name}", start, max(before, address + size - start)))
+        else:
+            found.append((name, address, size))
+    return found
 
 
 def _device_error(what: str, error: EmulatorError) -> DeviceError:

@@ -16,7 +16,7 @@ from scalec.runtime import checks, devices, dlpack, torch_calls
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device, Place
-from scalec.runtime.plan import Form, Plan, Signature, packed
+from scalec.runtime.plan import Form, Plan, Signature, packed, remember
 from scalec.runtime.ready import Ready
 from scalec.runtime.tensors import TensorView, adopt, is_torch, stream_handle, torch_stream
 from scalec.runtime.workspace import Workspaces
@@ -228,7 +228,7 @@ class Kernel:
         if missing:
             raise ArgumentError(f"the size of {', '.join(missing)} is not given", expected=", ".join(self.spec.dims))
         if clusters is None:
-            loaded = next(iter(self._loaded.values()), None)
+            loaded = next(iter(tuple(self._loaded.values())), None)
             row = TARGETS.get(self.spec.target)
             if loaded is None and row is None:
                 raise ArgumentError(f"unknown target {self.spec.target!r}", fix="give clusters=")
@@ -333,9 +333,7 @@ class Kernel:
         return _Found(plan, loaded.device, handle, addresses, views, torch_at, plain)
 
     def _keep(self, ready: Ready, tensors: tuple[Any, ...], form: int) -> None:
-        while len(self._ready) >= _PLANS:
-            self._ready.pop(next(iter(self._ready)), None)
-        self._ready[form, *[tensors[i].shape[axis] for i, axis in self._sizes]] = ready
+        remember(self._ready, (form, *[tensors[i].shape[axis] for i, axis in self._sizes]), ready, _PLANS)
         self._last[form] = ready
 
     def _loaded_for(self, tensors: Sequence[Any], torch_at: Any) -> Loaded:
@@ -374,9 +372,7 @@ class Kernel:
         count = len(signature.tensors) - len(self.spec.results)
         results, device, function = seen[count:] if given else None, loaded.device, loaded.function
         plan = Plan.make(signature, device, function, loaded.clusters, seen[:count], results, loaded.workspaces)
-        while len(loaded.plans) >= _PLANS:
-            loaded.plans.pop(next(iter(loaded.plans)), None)
-        loaded.plans[key] = plan
+        remember(loaded.plans, key, plan, _PLANS)
         return plan
 
 

@@ -241,6 +241,7 @@ class Plan:
             if t.name not in inputs and views[t.name].read_only:
                 raise ArgumentError(f"{t.name} is read-only", expected="memory that the kernel may write")
         dims = checks.bind_dims(spec, views)
+        checks.check_tiles(spec, dims)
         for t in signature.tensors:
             if signature.uses[t.name].padded:
                 checks.check_padded(t, dims)
@@ -315,9 +316,7 @@ class Plan:
         found = self.launchers.get(key)
         if found is None:
             found = self.launcher(addresses, scalars, workspace)
-            while len(self.launchers) >= _KEPT:
-                self.launchers.pop(next(iter(self.launchers)), None)
-            self.launchers[key] = found
+            remember(self.launchers, key, found, _KEPT)
         return found
 
     def trampoline(self, asked: Asked) -> Trampoline | None:
@@ -427,6 +426,13 @@ class Plan:
                 self.maps.clear()
             self.maps[index, address] = found
         return found
+
+
+def remember(kept: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Adds to what is kept, whose oldest go where there are `most`; threads may do so at the same time."""
+    for oldest in list(kept)[: 1 - most] if len(kept) >= most else ():
+        kept.pop(oldest, None)
+    kept[key] = value
 
 
 def packed(scalars: tuple[float, ...]) -> tuple[Any, ...]:

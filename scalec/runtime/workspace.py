@@ -20,6 +20,9 @@ class Workspace(NamedTuple):
     counter_bytes: int
 
 
+_NONE = Workspace(0, 0, 0, 0)
+
+
 class Workspaces:
     """Those of one kernel on one device, one for each stream: launches on different streams may run at the same time.
 
@@ -40,8 +43,10 @@ class Workspaces:
         if found is not None and found.part_bytes >= needed[0] and found.counter_bytes >= needed[1]:
             return found
         with self._lock:
-            least = (0, 0) if found is None else (2 * found.part_bytes, 2 * found.counter_bytes)
-            parts, counters = (max(pair) for pair in zip(needed, least, strict=True))
+            found = self._made.get(key, _NONE)  # another thread may have made it meanwhile
+            if found.part_bytes >= needed[0] and found.counter_bytes >= needed[1]:
+                return found
+            parts, counters = max(needed[0], 2 * found.part_bytes), max(needed[1], 2 * found.counter_bytes)
             made = Workspace(self._reserved(parts), parts, self._reserved(counters), counters)
             self._made[key] = made
         return made

@@ -48,20 +48,12 @@ Built = Compiled | str
 
 def build(recipe: Recipe) -> Built:
     """Compiles one, as the compiler chooses beside the recipe's schedule; the tuning database is not asked."""
-    from scalec import compiler
+    from scalec import api
     from scalec.errors import ScalecError
-    from scalec.runtime import cache
 
     dims, schedule = dict(recipe.dims), dict(recipe.schedule)
-
-    def compile_it() -> Compiled:
-        made = compiler.compile_source(recipe.source, recipe.target, dims, schedule, tuned=False)
-        assert made.spec is not None
-        assert made.cubin is not None
-        return Compiled(made.spec, made.cubin, made.ptx)
-
     try:
-        return cache.get_or_compile(cache.key_of(recipe.source, recipe.target, dims, schedule, "off"), compile_it)
+        return api.compiled(recipe.source, recipe.target, dims, schedule, tuning=False)
     except ScalecError as error:
         return str(error).replace("\n", ";")
 

@@ -11,8 +11,6 @@ from click.testing import CliRunner
 
 from benchmarks import sass_loop
 from benchmarks.sass_flow import Function, architecture, natural_loops, parse, successors
-from scalec.commands import sass
-from scalec.errors import ToolchainError
 from scalec.lowering import ptxas
 
 TRITON = Path(__file__).parents[1] / "emulator" / "data" / "triton"
@@ -234,18 +232,6 @@ def test_a_file_that_is_not_there():
     assert "nowhere.cubin" in result.stderr
 
 
-def has_nvdisasm() -> bool:
-    try:
-        sass.find("nvdisasm")
-    except ToolchainError:
-        return False
-    return True
-
-
-needs_nvdisasm = pytest.mark.skipif(not has_nvdisasm(), reason="no nvdisasm")
-
-
-@needs_nvdisasm
 def test_a_compiled_program():
     result = run(
         "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "--target", "sm_90a", "--dim", "n=512,k=1024",
@@ -261,7 +247,6 @@ def test_a_compiled_program():
     assert "ratio" in result.stderr
 
 
-@needs_nvdisasm
 @pytest.mark.parametrize(
     ("name", "tensor", "ldsm"),
     [("matmul_mxfp8", 16, 8), ("matmul_host_bf16", 32, 16)],

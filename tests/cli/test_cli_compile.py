@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from scalec.commands.compile import SUFFIXES, stage_of
@@ -109,6 +111,45 @@ def test_time_passes(invoke):
     result = invoke("compile", FP8, *SIZES, "--emit", "cubin", "-o", "-", "--time-passes")
     for stage in ("frontend", "choose-tiling", "ptxas", "total"):
         assert stage in result.stderr
+
+
+def test_the_cache_is_used_and_can_be_passed_over(invoke, tmp_path, cache_dir, monkeypatch):
+    from scalec import compiler
+
+    def stages(*more: str) -> list[object]:
+        made = invoke("compile", FP8, "--dim", "n=512,k=256,m=1:32", "--emit", "ptx,cubin", "-o", str(tmp_path), *more)
+        assert made.exit_code == 0, made.stderr
+        return [made.stderr, *(p.read_bytes() for p in sorted(tmp_path.glob("C*")))]
+
+    assert stages("--no-cache")
+    assert not cache_dir.exists()
+    first = stages()
+    kept = {p.name for p in cache_dir.glob("*.*")}
+    assert {Path(name).suffix for name in kept} == {".kernel", ".note"}
+    compiled = []
+    monkeypatch.setattr(compiler, "compile_source", lambda *a, **k: compiled.append(a))
+    assert stages() == first
+    assert not compiled
+    with pytest.raises(AttributeError):
+        stages("--no-cache")
+    assert len(compiled) == 1
+    with pytest.raises(AttributeError):  # a stage that is not kept
+        invoke("compile", FP8, "--dim", "n=512,k=256", "--emit", "tile")
+
+
+def test_the_cache_tells_of_measured_schedules_too(invoke, tmp_path, monkeypatch):
+    from scalec import compiler
+    from scalec.sizes import Range
+    from scalec.tuning import database
+    from scalec.tuning.database import Entry
+
+    own = tmp_path / "tuning.json"
+    monkeypatch.setenv("SCALEC_TUNING", str(own))
+    key = compiler.program_key(FP8, "sm_90a", {"n": 512, "k": 256})
+    database.write(own, [Entry("sm_90a", key, 512, 256, Range(1, 8192), {}, {"tile": "64x64x128"}, {"us": 7.5})])
+    first, again = (invoke("compile", FP8, "--dim", "n=512,k=256,m=64") for _ in range(2))
+    assert "a measured schedule (7.5 us" in first.stderr
+    assert (again.stdout, again.stderr) == (first.stdout, first.stderr)
 
 
 def test_bundle(invoke, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from scalec import env
@@ -29,29 +31,35 @@ def test_env_lists_every_variable(invoke, monkeypatch):
     assert "ptxas" in result.stdout
 
 
+@pytest.fixture
+def missing(tmp_path):
+    """A path where nothing is."""
+    return str(tmp_path / "missing")
+
+
 @pytest.mark.parametrize(
     ("path", "row"),
     [
-        ("/nonexistent", "cannot run ptxas: /nonexistent: No such file or directory"),
+        ("{missing}", "cannot run ptxas: {missing}: No such file or directory"),
         ("/", "cannot run ptxas: /: Permission denied"),
         ("/bin/true", "/bin/true is no ptxas"),
     ],
 )
-def test_env_reports_a_wrong_ptxas_in_its_row(invoke, monkeypatch, path, row):
-    monkeypatch.setenv("SCALEC_PTXAS", path)
+def test_env_reports_a_wrong_ptxas_in_its_row(invoke, monkeypatch, missing, path, row):
+    monkeypatch.setenv("SCALEC_PTXAS", path.format(missing=missing))
     result = invoke("env")
     assert (result.exit_code, result.stderr) == (0, "")
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("ptxas")]
-    assert line.split(maxsplit=1)[1] == row
+    assert line.split(maxsplit=1)[1] == row.format(missing=missing)
     assert "GPU" in result.stdout
 
 
-def test_a_wrong_ptxas_is_refused_when_it_is_used(invoke, monkeypatch):
-    monkeypatch.setenv("SCALEC_PTXAS", "/nonexistent")
+def test_a_wrong_ptxas_is_refused_when_it_is_used(invoke, monkeypatch, missing):
+    monkeypatch.setenv("SCALEC_PTXAS", missing)
     result = invoke("compile", FP8, "--dim", "n=64,k=128", "--emit", "ptx")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "error: cannot run ptxas: /nonexistent: No such file or directory\n"
+        f"error: cannot run ptxas: {missing}: No such file or directory\n"
         "  fix: unset SCALEC_PTXAS, or name a ptxas there\n"
     )
 
@@ -75,10 +83,11 @@ def test_cache_of_one_kernel(invoke, monkeypatch):
     assert FP8 in listed.stdout
     assert "n=512,k=256" in listed.stdout
     assert "1 kernel," in listed.stderr
+    assert re.fullmatch(r"1 kernel, 0\.\d MB of at most 1024 MB \(SCALEC_CACHE_LIMIT\) in .*\n", invoke("cache").stdout)
     assert "removed 1 kernel from" in invoke("cache", "clear").stderr
     assert invoke("cache", "list").stdout == ""
 
 
-@pytest.mark.parametrize("arguments", [["cache"], ["cache", "nope"], ["targets", "nope"]])
+@pytest.mark.parametrize("arguments", [["cache", "nope"], ["targets", "nope"]])
 def test_misuse(invoke, arguments):
     assert invoke(*arguments).exit_code == 2

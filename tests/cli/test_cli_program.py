@@ -53,8 +53,9 @@ def test_any_text_is_a_program_or_a_file_or_refused(text):
             assert program.read_source(text) == text
 
 
-@pytest.mark.parametrize("name", ["nofile.scale", "./dir/x.txt", "gemm", "/nonexistent/gemm.scale", "."])
-def test_no_such_file(name):
+@pytest.mark.parametrize("name", ["nofile.scale", "./dir/x.txt", "gemm", "nofolder/gemm.scale", "."])
+def test_no_such_file(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ScalecError) as caught:
         program.read_source(name)
     assert str(caught.value) == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,11 +140,11 @@ def test_without_a_gpu(invoke, no_gpu):
     assert "no NVIDIA driver" in result.stderr
 
 
-def test_missing_sizes(invoke, no_gpu):
+def test_a_dimension_without_a_size_gets_one(invoke, on_host):
+    on_host(lambda expected: expected)
     result = invoke("run", FP8, "--dim", "m=1")
-    assert result.exit_code == 1
-    assert "no size for n, k" in result.stderr
-    assert "--dim n=...,k=..." in result.stderr
+    assert result.exit_code == 0, result.stderr
+    assert "m = 1, n = 192, k = 256" in result.stderr
 
 
 def test_wrong_programs_are_refused_before_a_gpu_is_sought(invoke, no_gpu):
@@ -163,12 +164,50 @@ def test_a_right_result(invoke, on_host):
     result = invoke("run", FP8, *SIZES)
     assert result.exit_code == 0, result.stderr
     head, row = result.stdout.splitlines()
-    assert head.split() == ["result", "diff", "max", "error", "us", "TFLOP/s", "GB/s"]
-    name, diff, largest, us, tflops, _ = row.split()
+    assert head.split() == ["result", "diff", "at", "most", "max", "error", "at", "most", "us", "TFLOP/s", "GB/s"]
+    name, diff, limit, largest, most, us, tflops, _, verdict = row.split()
     assert (name, us, tflops) == ("C", "5.0", f"{2 * 200 * 512 * 256 / 5e-6 / 1e12:.0f}")
-    assert 0 < float(diff) < 3e-6
-    assert 0 < float(largest) < 5e-3
+    assert 0 < float(diff) < 3e-6 < float(limit)
+    assert 0 < float(largest) < 5e-3 < float(most)
+    assert verdict == "PASS"
     assert "a device in host memory" in result.stderr
+    assert "tile=" not in result.stderr
+    assert "schedule: swap=0, tile=" in invoke("run", FP8, *SIZES, "-v").stderr
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_json(invoke, on_host, right: bool):
+    on_host(lambda expected: expected if right else np.full_like(expected, np.nan))
+    result = invoke("run", FP8, *SIZES, "--json", "--seed", "3")
+    found = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert result.exit_code == (0 if right else 1)
+    assert found["pass"] is right
+    assert (found["program"], found["target"], found["seed"]) == (FP8, "sm_90a", 3)
+    assert found["dims"] == {"m": 200, "n": 512, "k": 256}
+    assert found["schedule"].startswith("swap=0, tile=")
+    (one,) = found["results"]
+    assert (one["name"], one["pass"], one["diff"] is None) == ("C", right, not right)
+    assert found["us"] == pytest.approx(5)
+
+
+def test_the_emulator_tells_how_long_and_how_far(invoke, monkeypatch):
+    """Before the launch about how long, during it what part of the work is done: up to all of it, never falling."""
+    seen: list[float] = []
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    monkeypatch.setattr(run, "WORTH_SAYING", 0)
+    monkeypatch.setattr("scalec.emulator.machine.machine._REPORTED", 1)
+    monkeypatch.setattr("rich.progress.Progress.update", lambda self, task, completed: seen.append(completed))
+    result = invoke("run", FP8, "--dim", "m=128,n=128,k=256", "--schedule", "tile=128x128x128")
+    assert result.exit_code == 0, result.stderr
+    assert "the emulator will take about 0 s" in result.stderr
+    assert seen == sorted(seen)
+    assert seen[-1] == 128 * 128 * 256
+    assert len(set(seen)) > 4
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (91, "2 min"), (304, "5 min"), (9e3, "2 h")])
+def test_durations_are_for_people(seconds: float, text: str):
+    assert run._duration(seconds) == text
 
 
 def test_an_epilogue_and_accumulation(invoke, on_host):
@@ -201,7 +240,7 @@ def test_a_wrong_result(invoke, on_host, wrong):
     on_host(wrong)
     result = invoke("run", FP8, *SIZES)
     assert result.exit_code == 1
-    assert "WRONG" in result.stdout
+    assert result.stdout.split()[-1] == "FAIL"
     assert "wrong result: C" in result.stderr
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 import scalec
 from scalec import reference
@@ -24,17 +23,9 @@ MAX_ERROR = 0.01
 """Largest max|x-y| / max|y|: one wrong element or row shows here, not in diff. Rounding to bf16 gives 2^-9 at most."""
 
 
-def by_turns(names: Iterable[str], sizes: int, usual: int = 2, also: Iterable[tuple[str, int]] = ()) -> list[Any]:
-    """(name, size) for each name and each of `sizes` sizes; all but `usual` of a name's are marked slow. Other names
-    have other ones, so that a usual run sees every size.
-
-    `also`: those that a usual run has too, for what the compiler does at no other size that it has."""
-    spread, also = {u * (sizes // usual) for u in range(usual)}, set(also)
-    return [
-        pytest.param(name, size, marks=() if (size - i) % sizes in spread or (name, size) in also else pytest.mark.slow)
-        for i, name in enumerate(names)
-        for size in range(sizes)
-    ]
+def by_turns(names: Iterable[str], sizes: int) -> list[tuple[str, int]]:
+    """(name, size) for each name and half of `sizes` sizes: the even ones of a name, the odd ones of the next."""
+    return [(name, size) for i, name in enumerate(names) for size in range(i % 2, sizes, 2)]
 
 
 @dataclass(frozen=True)

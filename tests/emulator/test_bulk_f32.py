@@ -37,12 +37,14 @@ def text(name: str, schedule: str = "") -> str:
     return source + (", " if " with " in source else " with ") + ", ".join(x for x in fields if x)
 
 
+@pytest.mark.once("name", "target")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, target: str) -> None:
     run_on(text(name), {"m": 140, "n": 136, "k": 1024}, ("n", "k"), 1, 1e-6, target=target)
 
 
+@pytest.mark.once("schedule", "target")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_schedules(schedule: str, target: str) -> None:
@@ -70,6 +72,7 @@ def test_what_is_added_in_memory_is_not_read(target: str) -> None:
     assert "ld.global.v2.f32" in direct.ptx
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
 def test_bf16_is_added_before_it_is_rounded(target: str) -> None:
     """A copy that reduces would round the sums, and then the sum."""
@@ -80,6 +83,7 @@ def test_bf16_is_added_before_it_is_rounded(target: str) -> None:
     )
 
 
+@pytest.mark.once("name", "target")
 @pytest.mark.parametrize(("target", "schedule"), [(t, s) for t, found in PANELS.items() for s in found])
 @pytest.mark.parametrize("name", ["added", "stored"])
 def test_panels(name: str, schedule: str, target: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from scalec import reference
 from scalec.runtime.kernel import Kernel
 from tests.emulator.launches import WRONG, compiled, found_as, made, outcome
+from tests.tiers import fields
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 # program, largest diff from the float64 result, (m, n, k)
@@ -34,6 +35,7 @@ PROGRAMS: dict[str, tuple[str, float, tuple[int, int, int]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.once(touches=lambda name: fields(PROGRAMS[name]))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_parts_in_a_cluster(name: str) -> None:
     """Bit-equal over seeds and over how many clusters run at once: a lone one works on all tiles in turn."""
@@ -74,6 +76,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_is_found(what: str) -> None:
     old, new, kinds = FAULTS[what]

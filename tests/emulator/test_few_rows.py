@@ -15,6 +15,7 @@ ROWS = (1, 3, 5, 7, 8)
 NAMES = ("1x128, 128x128", "both fine, accumulated", "1x128@col", "per row", "bf16", "bf16 accumulated", "epilogue")
 
 
+@pytest.mark.once("split")
 @pytest.mark.parametrize("split", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_programs(name: str, split: int) -> None:
@@ -32,6 +33,7 @@ def test_programs(name: str, split: int) -> None:
         run_on(source, {"m": m, "n": 136, "k": 1024}, ("n", "k"), m, limit, times=1)
 
 
+@pytest.mark.once("split")
 @pytest.mark.parametrize("split", [1, 2])
 @pytest.mark.parametrize("result", ["mxfp8", "nvfp4", "fp8_block"])
 def test_quantised_results(result: str, split: int) -> None:

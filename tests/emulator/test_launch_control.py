@@ -48,6 +48,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.once("seed")
 @pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES)))
 def test_program(name: str, seed: int) -> None:
     target, source = PROGRAMS[name]
@@ -69,6 +70,7 @@ def compiled(target: str, source: str, n: int, k: int) -> Kernel:
     return scalec.compile(source, target=target, dims={"n": n, "k": k})
 
 
+@pytest.mark.once(touches=lambda name: PROGRAMS[name][:1])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_the_static_order(name: str) -> None:
     """The same bits, however many CTAs run at once."""

@@ -10,6 +10,7 @@ import pytest
 import scalec
 from tests.emulator.quantised import run_quantised
 from tests.emulator.running import run_on
+from tests.tiers import fields
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 FINE = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)"
@@ -46,6 +47,7 @@ CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.once(touches=lambda case: fields(CASES[case]))
 @pytest.mark.parametrize("case", CASES)
 def test_mma_n(case: str) -> None:
     source, schedule, (m, n, k), fixed = CASES[case]
@@ -53,6 +55,7 @@ def test_mma_n(case: str) -> None:
     assert re.findall(r"mma_n=\d+", ran.kernel.spec.schedule) == re.findall(r"mma_n=\d+", schedule)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("element", "tile"),
     [("mxfp8", "tile=64x160x128, mma_n=40"), ("fp8_block", "tile=64x256x128, mma_n=128")],

@@ -237,12 +237,14 @@ NAMES = [
 ]
 
 
+@pytest.mark.once(touches=lambda program, **_: [TARGETS[program]])
 @pytest.mark.parametrize("program", SIZES, ids=NAMES)
 def test_without_a_fault_there_is_no_finding(program):
     for seed in SEEDS:
         assert outcome(program, compiled(program)[0].ptx, seed) == ""
 
 
+@pytest.mark.once(touches=lambda fault: [TARGETS[fault.program], *fault.kinds])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.what)
 def test_fault(fault):
     changed = faulty(fault)

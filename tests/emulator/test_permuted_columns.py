@@ -15,6 +15,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import slots
 from tests.emulator.quantised import changed, codes, compile_, in_either_order, launch, run_quantised, same
+from tests.tiers import fields
 
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 ROWS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,1x128)"  # of B by bulk copies of windows
@@ -49,6 +50,7 @@ CASES = {
 }
 
 
+@pytest.mark.once(touches=lambda name: fields(CASES[name]))
 @pytest.mark.parametrize("name", CASES)
 def test_quantised(name: str) -> None:
     program, result, dims, settings = CASES[name]
@@ -71,6 +73,16 @@ def test_results_without_scales(element: str, type: type) -> None:
     same(codes(got), codes(np.clip(sums, -largest, largest).astype(type)), element)
 
 
+@pytest.mark.parametrize("result", ["mxfp8", "nvfp4"])
+@pytest.mark.parametrize("block", [8, 16, 24])
+def test_scales_of_b_that_change_within_what_is_permuted(result: str, block: int) -> None:
+    """Lanes of a row would need other factors: copies then leave B's rows in order."""
+    program = f"D[m,n]{{}} = A[m,k] @ B[n,k] scale(1x128, {block}x128)"
+    dims, settings = {"m": 20, "n": 96, "k": 256}, "tile=64x96x128"
+    kernel = run_quantised(program, result, dims, ("n", "k"), 1, "sm_90a", settings, times=1)
+    assert ("permute_n=0" in kernel.spec.schedule) == ((result, block) != ("mxfp8", 16))
+
+
 def test_the_order_of_columns_changes_no_bit() -> None:
     in_either_order(BLOCKS, "mxfp8", {"m": 72, "n": 208, "k": 256}, "", 16)
 
@@ -84,6 +96,12 @@ def test_the_order_of_columns_changes_no_bit() -> None:
         (f"{BF16.format(':mxfp8')} with permute_n=16", "sm_120a", {"n": 256}, "sm_120a does not multiply from shared"),
         (f"{BF16.format(':mxfp8')} with permute_n=16", "sm_100a", {"n": 256}, "sm_100a does not multiply from shared"),
         (f"{BF16.format(':mxfp8')} with permute_n=16", "sm_90a", {}, "does not go through shared memory"),
+        (
+            f"{BLOCKS.format(':mxfp8').replace('128x128', '8x128')} with permute_n=16",
+            "sm_90a",
+            {"n": 256},
+            "B_scale changes within 16 columns of a tile",
+        ),
     ],
 )
 def test_what_cannot_be(program: str, target: str, dims: dict[str, int], got: str) -> None:

@@ -15,6 +15,7 @@ from scalec.reference.packing import unpack4
 from scalec.reference.quantize import quantize
 from tests.emulator.quantised import changed, codes, compile_, in_either_order, launch, parsed, run_quantised, same
 from tests.emulator.test_permuted_columns import BF16, BLOCKS, BOTH, COLUMNS, ROWS
+from tests.tiers import fields
 
 NARROW = "e2m1 scale(1x16:ue4m3{})"  # of 32 columns two lanes have a block, the other two the next
 WIDE = "e2m1 scale(1x32:ue8m0{})"
@@ -44,6 +45,7 @@ CASES = {
 }
 
 
+@pytest.mark.once(touches=lambda name: fields(CASES[name]))
 @pytest.mark.parametrize("name", CASES)
 def test_quantised(name: str) -> None:
     program, result, dims, settings = CASES[name]

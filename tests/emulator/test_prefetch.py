@@ -13,6 +13,7 @@ SIZES = {"m": 72, "n": 400, "k": 512}  # 4 rows of 4 scales are 64 bytes, 2 sect
 LONG = {"m": 8, "n": 272, "k": 7168}  # 3 rows of 56: 21 sectors, more with a row's beginnings than a warp has lanes
 
 
+@pytest.mark.once("fixed")
 @pytest.mark.parametrize(
     ("source", "sizes", "fixed", "sectors"),
     [
@@ -35,6 +36,7 @@ READS = "C[m,n] = gelu(A[m,k]@B[n,k] * g[m] + b[n] + h[m/64]) * R[m,n]{}"
 WHOLE = "C[m,n] = A[m,k]@B[n,k] scale(mxk,nxk)"
 
 
+@pytest.mark.once("target")
 @pytest.mark.parametrize(
     ("source", "sizes", "target", "sectors"),
     [

@@ -14,6 +14,7 @@ from scalec.ir import context
 from scalec.reference.quantize import quantize
 from tests.emulator.quantised import codes, compile_, launch, parsed, run_quantised, same
 from tests.emulator.running import by_turns
+from tests.tiers import fields
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
@@ -45,6 +46,7 @@ CASES = [
 SIZES = [{"m": 40, "n": 256, "k": 256}, {"m": 72, "n": 168, "k": 192}]
 
 
+@pytest.mark.once("target", "name", "dims")
 @pytest.mark.parametrize("dims", SIZES, ids=["whole", "tails"])
 @pytest.mark.parametrize(("target", "name"), CASES)
 def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
@@ -54,6 +56,7 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
     run_quantised(program, result, dims, ("n", "k"), seed=5, target=target, times=1 if dims["m"] == 40 else 2)
 
 
+@pytest.mark.once("target", "result")
 @pytest.mark.parametrize("result", ["e2m1 scale(1x16:ue4m3)", "e4m3 scale(1x16:ue4m3)"])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
 def test_scales_at_ties_and_beside_them(target: str, result: str) -> None:
@@ -76,6 +79,7 @@ def test_scales_at_ties_and_beside_them(target: str, result: str) -> None:
     same(codes(scales), codes(wanted.scales[0]), "scales")
 
 
+@pytest.mark.once("target", "kind")
 @pytest.mark.parametrize("kind", ["ue8m0", "f32"])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_a_scale_of_the_whole_result(target: str, kind: str) -> None:
@@ -84,6 +88,7 @@ def test_a_scale_of_the_whole_result(target: str, kind: str) -> None:
     run_quantised(BF16, result, {"m": 40, "n": 96, "k": 64}, ("n", "k"), seed=3, target=target, times=1)
 
 
+@pytest.mark.once("result", "whole")
 @pytest.mark.parametrize("whole", [-0.2, 2.0**-126, -(2.0**-126)])
 @pytest.mark.parametrize("result", ["nvfp4", "e4m3 scale(1x32:ue8m0*tensor)"])
 def test_scales_of_the_whole_that_are_none(result: str, whole: float) -> None:
@@ -91,13 +96,16 @@ def test_scales_of_the_whole_that_are_none(result: str, whole: float) -> None:
     run_quantised(BF16, result, {"m": 24, "n": 64, "k": 64}, ("n", "k"), 3, "sm_90a", times=1, whole=whole)
 
 
-@pytest.mark.parametrize(("target", "seed"), by_turns(["sm_90a", "sm_100a", "sm_120a"], 8))
+@pytest.mark.once("target")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_sizes_that_are_not_known(target: str, seed: int) -> None:
     dims = {"m": 1 + 23 * seed, "n": 16 * (2 + 3 * seed), "k": 64 * (1 + seed % 3)}
     result = ["mxfp8", "e4m3 scale(1x32:ue8m0@packed)", "e4m3 scale(1x32:ue8m0@blocked)", "nvfp4"][seed % 4]
     run_quantised(BIAS, result, dims, (), seed=seed, target=target)
 
 
+@pytest.mark.once("target", "n", "fixed", "layout")
 @pytest.mark.parametrize("layout", ["packed", "blocked"])
 @pytest.mark.parametrize(("n", "fixed"), [(160, ("n", "k")), (168, ("n", "k")), (160, ())])
 @pytest.mark.parametrize(
@@ -122,8 +130,9 @@ SWAPPED = {
 }
 
 
+@pytest.mark.once("seed", touches=lambda case, seed: case)
 @pytest.mark.parametrize(
-    ("case", "seed"), by_turns([(target, name) for name, (*_, targets) in SWAPPED.items() for target in targets], 8, 1)
+    ("case", "seed"), by_turns([(target, name) for name, (*_, targets) in SWAPPED.items() for target in targets], 8)
 )
 def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> None:
     target, (program, result, _) = case[0], SWAPPED[case[1]]
@@ -135,6 +144,7 @@ def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> No
     assert kernel.spec.schedule.startswith("swap=1")
 
 
+@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
 @pytest.mark.parametrize(
     ("target", "result", "settings"),
     [
@@ -196,6 +206,7 @@ def test_blocks_of_more_rows_than_a_warp_has(target: str, result: str, settings:
     assert refusal.value.fix
 
 
+@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
 @pytest.mark.parametrize(
     ("target", "program", "result", "settings"),
     [

@@ -108,6 +108,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.once(touches=lambda case, kinds, **_: [case[0], *kinds])
 @pytest.mark.parametrize(("what", "case", "old", "new", "kinds", "at"), FAULTS, ids=[f[0] for f in FAULTS])
 def test_fault(what: str, case, old: str, new: str, kinds: set[str], at: int) -> None:
     target, program, result, settings, dims = case

@@ -23,7 +23,8 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES), 1))
+@pytest.mark.once("name", "seed")
+@pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES)))
 def test_program(name: str, seed: int) -> None:
     source = PROGRAMS[name]
     m, n, row, fixed = SIZES[seed]

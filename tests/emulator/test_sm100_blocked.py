@@ -10,6 +10,7 @@ import pytest
 import scalec
 from scalec.errors import ScheduleError
 from tests.emulator.running import by_turns, run_on
+from tests.tiers import fields
 
 MX = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked, 1x32:ue8m0@blocked)"
 FP4 = "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x{0}@blocked, 1x{0}@blocked)"
@@ -35,6 +36,7 @@ def threads_bring(ptx: str) -> bool:
     return "ld.global" in ptx
 
 
+@pytest.mark.once("name", "seed")
 @pytest.mark.parametrize(("name", "seed"), by_turns(PROGRAMS, len(SIZES)))
 def test_tiles(name: str, seed: int) -> None:
     (m, n, k), columns = SIZES[seed], COLUMNS[seed % 4]
@@ -49,6 +51,7 @@ def test_tiles(name: str, seed: int) -> None:
     assert threads_bring(ran.kernel.ptx) == ("alone" in name)
 
 
+@pytest.mark.once("name", touches=lambda schedule, **_: fields(schedule))
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [
@@ -71,6 +74,7 @@ def test_schedules(name: str, schedule: str) -> None:
 
 
 # what pads K would be multiplied: threads leave it out, of `packed` words too
+@pytest.mark.once("target", "k", "fixed")
 @pytest.mark.parametrize("fixed", [(), ("n", "k")])
 @pytest.mark.parametrize("k", [32, 160, 400])
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])

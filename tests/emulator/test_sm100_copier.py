@@ -52,10 +52,10 @@ SIZES = [
     (700, 72, 132, ()),
     (1, 160, 2176, ("k",)),
 ]
-ALSO = [("1x32, f32 128x128: tile=128x64x128, stages=4", 6)]  # factors of columns are loaded: K is not known
 
 
-@pytest.mark.parametrize(("which", "seed"), by_turns([f"{n}: {s}" for n, s in SCHEDULES], len(SIZES), 1, ALSO))
+@pytest.mark.once("seed")
+@pytest.mark.parametrize(("which", "seed"), by_turns([f"{n}: {s}" for n, s in SCHEDULES], len(SIZES)))
 def test_program(which: str, seed: int) -> None:
     name, _, schedule = which.partition(": ")
     source = PROGRAMS[name].partition(" with ")[0]
@@ -78,6 +78,7 @@ def test_program(which: str, seed: int) -> None:
     assert ran.stats.counts["bank conflicts"] == 0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "schedule"), SCHEDULES)
 def test_slots(name: str, schedule: str) -> None:
     """Of the ring in tensor memory: as many as fit, and make up whole rounds of the stages where any do."""

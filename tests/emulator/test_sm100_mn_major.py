@@ -7,6 +7,7 @@ import pytest
 import scalec
 from scalec.errors import ScheduleError, UnsupportedError
 from tests.emulator.running import Ran, run_on
+from tests.tiers import fields
 
 STORED = {"A": "A[k,m]{0} @ B[n,k]{1}", "B": "A[m,k]{0} @ B[k,n]{1}", "both": "A[k,m]{0} @ B[k,n]{1}"}
 DEEP = {"bf16": 176, "f16": 176, "e4m3": 336, "e5m2": 336, "tf32": 84}
@@ -25,6 +26,7 @@ def product(stored: str, a: str, b: str = "") -> str:
     return STORED[stored].format(f":{a}", f":{b or a}")
 
 
+@pytest.mark.once("stored", "element", "seed")
 @pytest.mark.parametrize(
     ("element", "seed"), [*((t, s) for t in ("bf16", "e4m3", "tf32") for s in range(3)), ("f16", 3), ("e5m2", 3)]
 )
@@ -36,6 +38,7 @@ def test_types(stored: str, element: str, seed: int) -> None:
     run(f"C[m,n]:f32 = {product(stored, element)}", (m, n, k), seed, 1e-9, ("n", "k") if seed else ())
 
 
+@pytest.mark.once("stored", "element")
 @pytest.mark.parametrize("element", ["f16", "e5m2"])
 @pytest.mark.parametrize("stored", STORED)
 def test_bf16_results(stored: str, element: str) -> None:
@@ -43,6 +46,7 @@ def test_bf16_results(stored: str, element: str) -> None:
 
 
 # panels of each width, one of them and several; K tiles from one instruction to the most that a copy brings
+@pytest.mark.once("element", "k", touches=lambda schedule, **_: fields(schedule))
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -62,6 +66,7 @@ def test_panels(element: str, k: int, schedule: str) -> None:
 
 
 # its panels are 32 rows of 128 bytes, whatever the tile; beside K-major tiles of any swizzle
+@pytest.mark.once("stored", touches=lambda schedule, **_: fields(schedule))
 @pytest.mark.parametrize(
     ("stored", "schedule"),
     [
@@ -82,6 +87,7 @@ def test_panels_of_32_byte_atoms(stored: str, schedule: str) -> None:
     assert all(maps[x][1] == 16 for x in "AB" if stored not in (x, "both"))
 
 
+@pytest.mark.once("stored", "element")
 @pytest.mark.parametrize("element", ["bf16", "e4m3", "tf32"])
 @pytest.mark.parametrize("stored", ["A", "B"])
 def test_few_rows_are_columns_of_the_transposed_result(stored: str, element: str) -> None:
@@ -91,6 +97,7 @@ def test_few_rows_are_columns_of_the_transposed_result(stored: str, element: str
 SCALES = {"A": "{0}, 1x32:ue8m0", "B": "1x32:ue8m0, {0}", "both": "{0}, {0}"}
 
 
+@pytest.mark.once("stored", "scale")
 @pytest.mark.parametrize("scale", ["32x1:ue8m0", "96x1:ue8m0@col", "64x8:ue8m0", "kx1:ue8m0"])
 @pytest.mark.parametrize("stored", STORED)
 def test_block_scales(stored: str, scale: str) -> None:
@@ -103,6 +110,7 @@ def test_scales_of_rows() -> None:
 
 
 # 4 and 6 bits only K-major, padded to a byte, beside 8 bits that are not
+@pytest.mark.once("stored", "scales")
 @pytest.mark.parametrize("scales", ["", "scale({0}:ue8m0, {1}:ue8m0)"])
 @pytest.mark.parametrize(("stored", "a", "b"), [("A", "e4m3", "e2m1"), ("B", "e3m2", "e5m2"), ("B", "e2m1", "e4m3")])
 def test_beside_padded_elements(stored: str, a: str, b: str, scales: str) -> None:

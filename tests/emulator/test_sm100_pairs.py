@@ -11,6 +11,7 @@ from scalec.errors import ScheduleError
 from tests.emulator.running import Ran, by_turns, run_on
 from tests.emulator.sm100_programs import FAMILIES, PROGRAMS, k_of
 from tests.emulator.sm120_programs import limit
+from tests.tiers import fields
 
 TARGET = "sm_100a"
 
@@ -44,7 +45,6 @@ SIZES = [
     (700, 72, 132, ()),
     (1, 160, 384, ("k",)),
 ]
-ALSO = [("mxfp8 @blocked", 1), ("1x16 @blocked", 0)]  # copies bring tiles of scales
 
 
 def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...], seed: int) -> Ran:
@@ -57,7 +57,8 @@ def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...]
     return ran
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES), 1, also=ALSO))
+@pytest.mark.once("seed")
+@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES)))
 def test_program(name: str, seed: int) -> None:
     source, _, given = (PROGRAMS | MORE)[name].partition(" with ")
     m, n, row, fixed = SIZES[seed]
@@ -116,6 +117,7 @@ SCHEDULES = {
 }
 
 
+@pytest.mark.once("family", touches=lambda schedule, **_: fields(schedule))
 @pytest.mark.parametrize(("family", "schedule"), [(f, s) for f in SCHEDULES for s in SCHEDULES[f]])
 def test_schedule(family: str, schedule: str) -> None:
     source, (m, n, k) = FAMILIES[family]
@@ -123,6 +125,7 @@ def test_schedule(family: str, schedule: str) -> None:
     assert all(field.strip() in ran.kernel.spec.schedule for field in schedule.split(","))
 
 
+@pytest.mark.once("element")
 @pytest.mark.parametrize(("element", "schedule"), [
     ("bf16", "tile=128x64x64, swizzle_a=64, swizzle_b=32"),
     ("bf16", "tile=128x256x32, swizzle_a=32, swizzle_b=128"),

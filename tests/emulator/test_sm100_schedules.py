@@ -9,10 +9,12 @@ from scalec.errors import ScheduleError
 from tests.emulator.running import run_on
 from tests.emulator.sm100_programs import FAMILIES, REFUSED, SCHEDULES
 from tests.emulator.sm120_programs import limit
+from tests.tiers import fields
 
 TARGET = "sm_100a"
 
 
+@pytest.mark.once("family", touches=lambda schedule, **_: fields(schedule))
 @pytest.mark.parametrize(("family", "schedule"), [(f, s) for f in SCHEDULES for s in SCHEDULES[f]])
 def test_schedule(family: str, schedule: str) -> None:
     source, (m, n, k) = FAMILIES[family]

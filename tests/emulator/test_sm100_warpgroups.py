@@ -13,6 +13,7 @@ from tests.emulator.quantised import run_quantised
 from tests.emulator.running import Ran, by_turns, run_on
 from tests.emulator.sm100_programs import PROGRAMS, k_of
 from tests.emulator.sm120_programs import limit
+from tests.tiers import fields
 
 TARGET = "sm_100a"
 
@@ -45,7 +46,8 @@ def run(source: str, schedule: str, dims: dict[str, int], fixed: tuple[str, ...]
     return ran
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES), 1))
+@pytest.mark.once("seed")
+@pytest.mark.parametrize(("name", "seed"), by_turns(NAMES, len(SIZES)))
 def test_program(name: str, seed: int) -> None:
     m, n, row, fixed = SIZES[seed]
     ran = run(NAMES[name], "", {"m": m, "n": n, "k": k_of(NAMES[name], row)}, fixed, seed)
@@ -82,7 +84,8 @@ SCHEDULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(SCHEDULES, 4, 1))
+@pytest.mark.once(touches=lambda name, seed: fields(SCHEDULES[name]))
+@pytest.mark.parametrize(("name", "seed"), by_turns(SCHEDULES, 4))
 def test_schedule(name: str, seed: int) -> None:
     source, schedule, (m, n, k) = SCHEDULES[name]
     wide = 3e-6 if "split" in schedule or "C[m,n] =" in source else limit(source)
@@ -90,6 +93,7 @@ def test_schedule(name: str, seed: int) -> None:
     assert all(field in ran.kernel.spec.schedule for field in schedule.split(", ")), ran.kernel.spec.schedule
 
 
+@pytest.mark.once("dims", touches=lambda schedule, **_: fields(schedule))
 @pytest.mark.parametrize(
     ("program", "result", "schedule"),
     [

@@ -9,6 +9,7 @@ from tests.emulator.sm100_programs import PROGRAMS, k_of
 from tests.emulator.sm120_programs import limit
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bf16", "mxfp8", "nvfp4", "f32 1x128, 128x128", "e4m3 x e2m1"])
 def test_program(name: str) -> None:
     source = PROGRAMS[name]

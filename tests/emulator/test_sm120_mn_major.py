@@ -26,6 +26,7 @@ def product(stored: str, a: str, b: str = "") -> str:
     return STORED[stored].format(f":{a}", f":{b or a}")
 
 
+@pytest.mark.once("stored", "element", "seed")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("stored", STORED)
@@ -33,6 +34,7 @@ def test_types(stored: str, element: str, seed: int) -> None:
     run(f"C[m,n]:f32 = {product(stored, element)}", TAILS[seed], seed, 1e-9, ("n", "k") if seed else ())
 
 
+@pytest.mark.once("stored", "element", "warps")
 @pytest.mark.parametrize("warps", ["2x4", "4x2"])
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("stored", STORED)
@@ -41,6 +43,7 @@ def test_bf16_results_of_both_arrangements_of_warps(stored: str, element: str, w
 
 
 # widths of panels, by warps that begin within one, at one, or across several; K tiles of any depth where both are so
+@pytest.mark.once("element", "schedule")
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -59,11 +62,13 @@ def test_panels(element: str, k: int, schedule: str) -> None:
     run(f"C[m,n]:f32 = {product('both', element)} with {schedule.format(*tiles)}", (112, 208, DEEP[element]), 5, 1e-9)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("element", ["bf16", "tf32", "e4m3"])
 def test_few_rows_are_columns_of_the_transposed_result(element: str) -> None:
     run(f"C[m,n]:f32 = {product('B', element)} with swap=1", (16, 136, DEEP[element]), 6, 1e-9)
 
 
+@pytest.mark.once("scales")
 @pytest.mark.parametrize(
     "scales",
     [
@@ -81,6 +86,7 @@ def test_scales(scales: str) -> None:
         run(f"C[m,n]:f32 = {product('both', 'e4m3', 'e5m2')} {scales}", dims, seed, 1e-9, ("n", "k") if seed else ())
 
 
+@pytest.mark.once("stored", "a", "b")
 @pytest.mark.parametrize(("a", "b"), [("e4m3", "e2m1"), ("e2m1", "e4m3"), ("e3m2", "e2m3"), ("e5m2", "e3m2")])
 @pytest.mark.parametrize("stored", STORED)
 def test_padded(stored: str, a: str, b: str) -> None:
@@ -94,6 +100,7 @@ PACKED = {
 }
 
 
+@pytest.mark.once("case", "seed")
 @pytest.mark.parametrize(("case", "seed"), by_turns([f"{s}, {k}" for s in PACKED for k in ("ue8m0", "ue4m3")], 8))
 def test_4_bit_elements_are_packed_on_the_way(case: str, seed: int) -> None:
     """Blocks of two and four times the instruction's at half of the seeds. The other operand is K-major too: a wrong
@@ -108,6 +115,7 @@ def test_4_bit_elements_are_packed_on_the_way(case: str, seed: int) -> None:
     run(f"C[m,n]:f32 = {product} scale({', '.join(sides)})", (m, n, k), seed, 1e-9, fixed)
 
 
+@pytest.mark.once("stored", "schedule")
 @pytest.mark.parametrize("schedule", ["warps=4x2", "stages=2", "unroll=1"])
 @pytest.mark.parametrize("stored", PACKED)
 def test_schedules_of_4_bit_elements(stored: str, schedule: str) -> None:

@@ -8,10 +8,12 @@ import scalec
 from scalec.errors import ScheduleError
 from tests.emulator.running import run_on
 from tests.emulator.sm120_programs import FAMILIES, REFUSED, SCHEDULES, limit
+from tests.tiers import fields
 
 TARGET = "sm_120a"
 
 
+@pytest.mark.once("family", touches=lambda schedule, **_: fields(schedule))
 @pytest.mark.parametrize(("family", "schedule"), [(f, s) for f in SCHEDULES for s in SCHEDULES[f]])
 def test_schedule(family: str, schedule: str) -> None:
     source, (m, n, k) = FAMILIES[family]

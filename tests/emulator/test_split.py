@@ -10,7 +10,7 @@ import pytest
 from scalec import reference
 from scalec.runtime.kernel import Kernel
 from tests.emulator.launches import WRONG, compiled, found_as, made, outcome
-from tests.emulator.running import by_turns
+from tests.tiers import fields
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 # target, program, largest diff from the float64 result, (m, n, k)
@@ -63,6 +63,7 @@ PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.once(touches=lambda name: [PROGRAMS[name][0], *fields(PROGRAMS[name])])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_split(name: str) -> None:
     """Bit-equal over seeds and over how many CTAs run at once: one of them works on all parts in turn."""
@@ -82,7 +83,8 @@ FIRST: dict[str, bytes] = {}
 """The result of the first order of arrival that was tried."""
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(["promoted, parts of 3 and 2 blocks"], 8, usual=4))
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "seed"), [("promoted, parts of 3 and 2 blocks", seed) for seed in range(4)])
 def test_orders_of_arrival(name: str, seed: int) -> None:
     target, source, limit, (m, n, k) = PROGRAMS[name]
     dims = {"m": m, "n": n, "k": k}
@@ -106,6 +108,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.once("what", "seed")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_is_found(what: str, seed: int) -> None:
@@ -131,6 +134,7 @@ FAULTS_OF_PIECES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("what", FAULTS_OF_PIECES)
 def test_a_fault_of_pieces_is_found(what: str) -> None:
     old, new, kinds = FAULTS_OF_PIECES[what]

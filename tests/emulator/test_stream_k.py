@@ -13,8 +13,8 @@ from scalec.abi import Launch
 from scalec.commands.run import upload
 from scalec.runtime.kernel import Kernel
 from tests.emulator.launches import WRONG, Recording, compiled, found_as, made, outcome
-from tests.emulator.running import by_turns
 from tests.emulator.test_split import BLOCKS
+from tests.tiers import fields
 
 F32 = "C[m,n]:f32 = A[m,k]@B[n,k]"
 # target, program, largest diff from the float64 result, (m, n, k), CTAs that run at once; all with stream_k=1
@@ -79,6 +79,7 @@ def dealt(launch: Launch, dims: dict[str, int], sms: int) -> list[list[range]]:
     return found
 
 
+@pytest.mark.once(touches=lambda name: [PROGRAMS[name][0], *fields(PROGRAMS[name])])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stream_k(name: str) -> None:
     target, source, limit, (m, n, k), at_once = PROGRAMS[name]
@@ -125,7 +126,9 @@ FIRST: dict[str, bytes] = {}
 ORDERED = ("Hopper, promoted", "Hopper, two halves", "Hopper, tiles cut in three")
 
 
-@pytest.mark.parametrize(("name", "seed"), by_turns(list(ORDERED), 8, usual=4))
+@pytest.mark.once
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ORDERED)
 def test_orders_of_arrival(name: str, seed: int) -> None:
     target, source, _, (m, n, k), (sms, *_) = PROGRAMS[name]
     dims = {"m": m, "n": n, "k": k}
@@ -167,6 +170,7 @@ FAULTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_is_found(what: str) -> None:
     name, old, new, kinds = FAULTS[what]

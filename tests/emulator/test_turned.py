@@ -10,6 +10,7 @@ from scalec.passes import choose_swizzle
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import changed, run_quantised
 from tests.emulator.running import run_on
+from tests.tiers import fields
 
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
@@ -39,6 +40,7 @@ def turned(kernel: Kernel | Compilation) -> None:
     assert "st.global.v4.b32" in kernel.ptx
 
 
+@pytest.mark.once(touches=lambda name: fields(QUANTISED[name]))
 @pytest.mark.parametrize("name", QUANTISED)
 def test_quantised(name: str) -> None:
     program, result, (m, n, k), settings = QUANTISED[name]
@@ -46,6 +48,7 @@ def test_quantised(name: str) -> None:
     turned(run_quantised(program, result, dims, ("n", "k"), seed, "sm_90a", f"{TURNED}, {settings}", times=1))
 
 
+@pytest.mark.once("element", touches=lambda settings, **_: fields(settings))
 @pytest.mark.parametrize("element", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize(
     "settings",
@@ -154,6 +157,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault(name: str) -> None:
     source, dims = f"C[m,n] = A[m,k]@B[n,k] with {TURNED}, tile=64x16x64, cluster=1x1", {"n": 584, "k": 128}

@@ -10,6 +10,7 @@ import pytest
 import scalec
 from tests.emulator.quantised import run_quantised
 from tests.emulator.running import run_on
+from tests.tiers import fields
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 FINE = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)"
@@ -75,16 +76,19 @@ def run(case: tuple[str, str, tuple[int, int, int], tuple[str, ...]], field: str
     assert field in ran.kernel.spec.schedule
 
 
+@pytest.mark.once(touches=lambda case: fields(TURNS[case]))
 @pytest.mark.parametrize("case", TURNS)
 def test_turns(case: str) -> None:
     run(TURNS[case], "consumers=pingpong", times=2, sms=MORE_AT_ONCE.get(case, AT_ONCE))
 
 
+@pytest.mark.once(touches=lambda case: fields(PARTIALS[case]))
 @pytest.mark.parametrize("case", PARTIALS)
 def test_partials(case: str) -> None:
     run(PARTIALS[case], "partials=2", times=1, sms=AT_ONCE)
 
 
+@pytest.mark.once("dims", "field")
 @pytest.mark.parametrize("field", ["consumers=pingpong", "partials=2"])
 @pytest.mark.parametrize(
     "dims", [{"m": 321, "n": 256, "k": 256}, {"m": 200, "n": 168, "k": 384}], ids=["whole", "tails"]

@@ -11,6 +11,7 @@ from scalec.errors import DeviceError, ScheduleError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import changed, run_quantised
 from tests.emulator.running import run_on
+from tests.tiers import fields
 
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
@@ -47,12 +48,14 @@ def bulk(kernel: Kernel | Compilation) -> None:
     assert "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group" in kernel.ptx
 
 
+@pytest.mark.once(touches=lambda name: fields(QUANTISED[name]))
 @pytest.mark.parametrize("name", QUANTISED)
 def test_quantised(name: str) -> None:
     program, result, (m, n, k), settings = QUANTISED[name]
     bulk(run_quantised(program, result, {"m": m, "n": n, "k": k}, ("n", "k"), len(name), "sm_90a", settings, times=1))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("settings", ["tile=64x24x64", "tile=128x40x64, cluster=1x1", "tile=64x8x64"])
 def test_16_bits(settings: str) -> None:
     source, dims = f"C[m,n] = silu(A[m,k]@B[n,k] + b[n]) with epilogue=bulk, {settings}", {"n": 136, "k": 192}
@@ -109,6 +112,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("what", "old", "new"), FAULTS, ids=[f[0] for f in FAULTS])
 def test_fault(what: str, old: str, new: str) -> None:
     with pytest.raises((AssertionError, DeviceError)):

@@ -9,6 +9,7 @@ import pytest
 import scalec
 from tests.emulator.quantised import run_quantised
 from tests.emulator.running import run_on
+from tests.tiers import fields
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 UNIFORM = BLOCKS.replace("1x128", "128x128", 1)
@@ -35,6 +36,7 @@ PRODUCTS = {"goes": 2, "waves that are staged one by one": 4}
 """Of a K block, of a warpgroup."""
 
 
+@pytest.mark.once(touches=lambda case: fields(CASES[case]))
 @pytest.mark.parametrize("case", CASES)
 def test_without_a_loop(case: str) -> None:
     source, schedule, (m, n, k), blocks = CASES[case]

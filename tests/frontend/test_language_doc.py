@@ -66,6 +66,7 @@ def test_the_front_end_refuses(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
+@pytest.mark.once("target")
 @pytest.mark.parametrize(("target", "text"), RUNS)
 def test_the_target_compiles(target: str, text: str) -> None:
     assert compiler.compile_source(text, target).cubin

@@ -262,6 +262,7 @@ EXOTIC = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", EXOTIC)
 def test_exotic_programs_take_two_attempts_at_most(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     source, dims, wanted = EXOTIC[name]

@@ -75,6 +75,7 @@ GRID: list[tuple[str, dict[str, int], dict[str, str]]] = [
 ]
 
 
+@pytest.mark.once("source", touches=lambda schedule, **_: schedule)
 @pytest.mark.parametrize(
     ("source", "dims", "schedule"), GRID, ids=lambda x: x if isinstance(x, str) else ",".join(map(str, x.values()))
 )

@@ -32,6 +32,7 @@ WIDE = {
 """What needs many registers."""
 
 
+@pytest.mark.once("target", "ctas", "warpgroups")
 @pytest.mark.parametrize(("name", "target", "ctas", "warpgroups"), PATHS)
 def test_no_spills(name: str, target: str, ctas: int, warpgroups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = shutil.which("ptxas")
@@ -50,6 +51,7 @@ def test_no_spills(name: str, target: str, ctas: int, warpgroups: int, monkeypat
         assert fields["warpgroups"] == "2"
 
 
+@pytest.mark.once("warpgroups")
 @pytest.mark.parametrize("warpgroups", ["1", "2"])
 @pytest.mark.parametrize("source", WIDE)
 def test_no_spills_of_the_widest(source: str, warpgroups: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from scalec.ir.schedule import parse_field
 from tests.emulator.sm120_programs import PROGRAMS
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_spills(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = shutil.which("ptxas")
@@ -26,6 +27,7 @@ def test_no_spills(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fields["tile"].split("x")[:2] in (["128", "128"], ["128", "64"]), kernel.spec.schedule
 
 
+@pytest.mark.once("scales", "result")
 @pytest.mark.parametrize("result", ["e4m3", "mxfp8", "fp8_block", "e5m2 scale(1x32:ue8m0@blocked)"])
 @pytest.mark.parametrize("scales", ["1x128,128x128", "1x128,1x128"])
 def test_narrow_results_beside_promotion_do_not_spill_at_first(

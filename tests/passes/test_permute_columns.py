@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.permute_columns import no_permuted_columns
 
@@ -37,6 +38,23 @@ def test_blocks_that_two_lanes_have_or_all(problem, within, block) -> None:
     element = replace(problem.result.element, bits=128 // within)
     result = replace(problem.result, element=element, scale=replace(problem.result.scale, block=block))
     assert no_permuted_columns(replace(problem, result=result), PLANNED, within) == ""
+
+
+@pytest.mark.parametrize(
+    ("within", "columns", "rows", "able"),
+    [
+        (16, 96, 1, True), (16, 96, WHOLE, True), (16, 96, 16, True), (16, 96, 48, True), (16, 176, 128, True),
+        (16, 96, 8, False), (16, 96, 24, False), (32, 96, 16, False), (32, 96, 48, False), (32, 96, 128, True),
+    ],
+)  # fmt: skip
+def test_blocks_of_b_that_end_within_what_is_permuted(problem, within, columns, rows, able) -> None:
+    rhs = replace(problem.rhs, scales=(replace(problem.rhs.scales[0], rows=rows),))
+    result = replace(problem.result, scale=None, element=replace(problem.result.element, bits=128 // within))
+    told = no_permuted_columns(
+        replace(problem, rhs=rhs, result=result), PLANNED.with_fields(tile=(128, columns, 128)), within
+    )
+    assert told.startswith("" if able else f"B_scale changes within {within} columns")
+    assert (told == "") == able
 
 
 @pytest.mark.parametrize(("size", "told"), [(None, "n is not known"), (24, "n is 24")])

@@ -229,7 +229,6 @@ def test_refused(problem_of: Callable[[str], Problem], case: str) -> None:
         ("D[m,n]:e4m3 scale(1xn) = A[m,k] @ B[n,k]", "blocks of 1xwhole", "say 1x32 or 1x128"),
         ("D[m,n]:e4m3 scale(1x20) = A[m,k] @ B[n,k]", "blocks of 1x20", "say 1x32 or 1x128"),
         ("D[m,n]:mxfp6 = A[m,k] @ B[n,k]", "D is e3m2", "give D one of these types"),
-        ("C[m,n]:e2m1 = A[m,k] @ B[n,k]", "n = 511 is not a multiple of 2", "pad n to 512"),
     ],
 )
 def test_results_without_a_kernel(program: str, found: str, fix: str) -> None:

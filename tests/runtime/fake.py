@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
+from scalec.abi import PARAMETERS, Argument, Extent, KernelSpec, Launch, TensorSpec
 from scalec.runtime import trampoline
 from scalec.runtime.device import Parameter, Place, TensorMap
 
@@ -249,6 +250,26 @@ def gemm_spec(**dims: int | None) -> KernelSpec:
         schedule="tile=128x128x128",
         flops=("m", "n", "k"),
     )
+
+
+def machine_code(spec: KernelSpec, code: bytes = b"", target: int = 90) -> bytes:
+    """An ELF file of CUDA with the spec's entry point, whose code is these bytes."""
+    notes = struct.pack("<BBHIII", 4, 0x10, 12, spec.launch.threads, 1, 1)
+    for i, a in enumerate(spec.arguments):
+        notes += struct.pack("<BBHIHHI", 4, 0x17, 12, 0, i, 0, PARAMETERS[a.kind] << 18)
+    sections = {".text." + spec.entry: code, ".nv.info." + spec.entry: notes, ".shstrtab": b""}
+    names, at, rows = b"\0", 64, [bytes(64)]
+    sections[".shstrtab"] = b"\0" + b"".join(name.encode() + b"\0" for name in sections)
+    for name, data in sections.items():
+        rows.append(struct.pack("<IIQQQQIIQQ", len(names), 1, 0, 0, at, len(data), 0, 0, 1, 0))
+        names, at = names + name.encode() + b"\0", at + len(data)
+    head = struct.pack("<4s12xHHIQQQIHHHHHH", b"\x7fELF", 2, 190, 1, 0, 0, at, target << 8, 64, 56, 0, 64, 4, 3)
+    return head + b"".join(sections.values()) + b"".join(rows)
+
+
+def code_of(cubin: bytes) -> bytes:
+    """What `machine_code` was given."""
+    return cubin[64 : cubin.index(struct.pack("<BBH", 4, 0x10, 12))]
 
 
 def simple_spec(**changes: Any) -> KernelSpec:

@@ -145,7 +145,8 @@ def test_our_arrays_are_adopted():
 
 
 def test_bits_come_back_as_the_type_that_means_them():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    import ml_dtypes
+
     bits = np.array([[0x3F80, 0x4000]], np.uint16)
     array = DeviceArray.from_host(FakeDevice(), bits, "bf16")
     assert array.numpy().dtype == ml_dtypes.bfloat16
@@ -163,7 +164,8 @@ def test_array_interface(typestr, dtype):
 
 
 def test_numpy_arrays():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    import ml_dtypes
+
     array = np.zeros((4, 6), ml_dtypes.float8_e4m3fn)[:, ::2]
     found = view(array)
     assert found[1:5] == ((4, 3), (6, 2), "e4m3", ("cpu", 0))
@@ -192,7 +194,8 @@ def torch_kernel(device: FakeDevice) -> Kernel:
 
 
 def test_torch_tensors():
-    torch = pytest.importorskip("torch")
+    import torch
+
     device = FakeDevice(place=("cpu", 0))
     kernel = torch_kernel(device)
     a, b = torch.zeros(64, 32, dtype=torch.bfloat16), torch.zeros(32, 96, dtype=torch.bfloat16)
@@ -212,7 +215,8 @@ def test_torch_tensors():
 
 
 def test_torch_takes_our_arrays():
-    torch = pytest.importorskip("torch")
+    import torch
+
     data = np.arange(6, dtype=np.float32).reshape(2, 3)
     array = DeviceArray.from_host(FakeDevice(place=("cpu", 0)), data, "f32")
     assert torch.equal(torch.from_dlpack(array), torch.from_numpy(data))

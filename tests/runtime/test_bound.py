@@ -7,6 +7,7 @@ import gc
 import weakref
 
 import pytest
+import torch
 
 import scalec
 from scalec.abi import TensorSpec
@@ -16,8 +17,6 @@ from scalec.runtime.bundle import Program
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, M, N, Tensor, gemm_spec, gemm_tensors, simple_spec
 from tests.runtime.test_torch_calls import CHANGES, fresh, launched, operands
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(params=["prepared", "native"])

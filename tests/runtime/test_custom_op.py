@@ -8,13 +8,12 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 
 import scalec
 from scalec.errors import ArgumentError
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, simple_spec
-
-torch = pytest.importorskip("torch")
 
 PLAIN = "C[m,n] = A[m,k] @ B[n,k]"
 PROGRAMS = {

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cuda.bindings import driver as bindings
 
 from scalec.errors import DeviceError
 from scalec.runtime import driver as driver_module
 from scalec.runtime.device import TensorMap
 from scalec.runtime.driver import CudaDevice, GpuFacts
 from scalec.runtime.trampoline import Asked, Slot
-
-bindings = pytest.importorskip("cuda.bindings.driver")
 
 OURS, THEIRS = 0x100, 0x200
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from scalec.runtime import dlpack, handles, ready, torch_calls
 from scalec.runtime.handles import Handles
@@ -14,7 +15,6 @@ from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, simple_spec
 from tests.runtime.test_torch_calls import launched, operands, slots
 
-torch = pytest.importorskip("torch")
 NONE = Handles()
 
 
@@ -187,6 +187,7 @@ def test_objects_of_another_type_are_not_looked_into(there, monkeypatch):
             kernel(2, *given[:2], other, out=out)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("often", [1, 9])
 @pytest.mark.parametrize(
     "call", ["kernel(2, nested, *given[1:], out=out)", "kernel(2, *given, out=nested)", "kernel(2, *bad, stream=7)"]

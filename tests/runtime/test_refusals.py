@@ -222,7 +222,8 @@ def test_devices():
 
 
 def test_numpy_arrays_are_on_the_cpu():
-    np = pytest.importorskip("numpy")
+    import numpy as np
+
     kernel = Kernel(gemm_spec(), b"", device=FakeDevice())
     assert refusal(kernel, **(gemm_tensors() | {"A": np.zeros((256, 1024), np.uint8)})).startswith("A is on the CPU\n")
 

@@ -11,6 +11,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
+import torch
 
 from scalec.abi import TensorSpec
 from scalec.errors import ArgumentError
@@ -19,8 +20,6 @@ from scalec.runtime.bundle import Program
 from scalec.runtime.handles import Handles
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, K, M, gemm_spec, simple_spec
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(params=["prepared", "native"])

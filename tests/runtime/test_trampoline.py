@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from scalec.errors import ArgumentError
 from scalec.runtime import ready, torch_calls, trampoline
@@ -23,8 +24,6 @@ from scalec.runtime.trampoline import Asked, Slot
 from tests.runtime.fake import FakeDevice, gemm_spec
 from tests.runtime.native import ATTRIBUTES, ATTRS_AT, CONFIG, MAP, PLACES, SLOTS, STREAM_AT, Driver, call, made
 from tests.runtime.test_workspace import split_spec
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture

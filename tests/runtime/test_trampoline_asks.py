@@ -14,8 +14,6 @@ from scalec.runtime.handles import Handles
 from scalec.runtime.trampoline import Asked
 from tests.runtime.native import PLACES, STREAM_AT, Driver, call, made
 
-pytest.importorskip("llvmlite")
-
 A, B, C = PLACES
 
 

@@ -12,7 +12,7 @@ from scalec.abi import Argument, KernelSpec
 from scalec.errors import UnsupportedError
 from scalec.runtime import bundle
 from scalec.runtime.kernel import Kernel
-from tests.runtime.fake import FakeDevice, Tensor, gemm_spec, gemm_tensors
+from tests.runtime.fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, machine_code
 
 PART = 128 * 128 * 4
 
@@ -106,7 +106,7 @@ def test_it_goes_with_the_kernel(device):
 
 
 def test_a_bundle_has_it(device, tmp_path):
-    bundle.write(tmp_path, [Kernel(split_spec(), b"cubin")])
+    bundle.write(tmp_path, [Kernel(split_spec(), machine_code(split_spec()))])
     bundle.load(tmp_path, device=device)(*gemm_tensors().values())
     assert len(device.reserved) == 2
 
@@ -170,7 +170,7 @@ def test_a_launch_is_told_its_shares(device):
 
 
 def test_a_bundle_has_shares(device, tmp_path):
-    bundle.write(tmp_path, [Kernel(streamed_spec(), b"cubin")])
+    bundle.write(tmp_path, [Kernel(streamed_spec(), machine_code(streamed_spec()))])
     bundle.load(tmp_path, device=device)(*gemm_tensors().values())
     wanted = streamed_spec().launch.dealt({"m": 256, "n": 512}, device.sms // 2)
     assert tuple(device.launches[-1].parameters[-3:]) == (wanted.whole, wanted.share, wanted.longer)

@@ -22,6 +22,7 @@ from scalec.emulator.stats import Stats
 
 _PATIENCE = 50_000  # instructions until the latest events happen although warps go on: one may be waiting in a loop
 _SLICE = 400  # instructions that a warp executes at most before another has its turn
+_REPORTED = 64  # turns between two reports of progress: some ten a second
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Options:
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
-        progress: called now and then with (CTAs done, CTAs in all).
+        progress: called every so many turns with what the launch has counted so far.
     """
 
     seed: int = 0
@@ -44,7 +45,7 @@ class Options:
     sms: int = 4
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
-    progress: Callable[[int, int], None] | None = None
+    progress: Callable[[Stats], None] | None = None
 
 
 class Machine:
@@ -88,7 +89,6 @@ class Machine:
         self._idle = 0  # turns in a row in which a warp did nothing, or let others run as it may be spinning
         self.polling = False
         self._serial = 0
-        self._clusters_done = 0
         self._waiting: deque[tuple[int, list[tuple[int, int, int]]]] = deque()
 
     # -- asynchronous work -----------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Machine:
         """
         size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
         positions = self._positions()
-        total = len(positions)
+        turns = 0
         at_once = max(1, self.options.sms // size)
         self._waiting = deque(enumerate(positions))
         while True:
@@ -149,7 +149,9 @@ class Machine:
             if not self.live:
                 break
             self._turn()
-            self._retire(total * size)
+            self._retire()
+            if self.options.progress and (turns := turns + 1) % _REPORTED == 0:
+                self.options.progress(self.stats)
         for action in self._drain():
             action()
 
@@ -157,7 +159,6 @@ class Machine:
         """Takes a cluster that has not begun out of the grid: the position of its first CTA; None if all have begun."""
         if not self._waiting:
             return None
-        self._clusters_done += 1
         return self._waiting.popleft()[1][0]
 
     def _drain(self) -> list[Callable[[], None]]:
@@ -192,14 +193,11 @@ class Machine:
         for cta in cluster.ctas:
             self.runnable += cta.warps
 
-    def _retire(self, total: int) -> None:
+    def _retire(self) -> None:
         for cluster in [c for c in self.live if all(w.done for cta in c.ctas for w in cta.warps)]:
             self.live.remove(cluster)
-            self._clusters_done += 1
             for check in cluster.units.get("at exit", ()):
                 check(cluster)
-            if self.options.progress:
-                self.options.progress(self._clusters_done * len(cluster.ctas), total)
 
     def _turn(self) -> None:
         """One warp's turn, or, when none can run, the next event."""

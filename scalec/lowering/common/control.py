@@ -12,6 +12,9 @@ from scalec.lowering.common.state import COMMON, Cursor, Ring, State
 NO_CLUSTER = 0xFFFFFFFF
 """What `tile.query_cancel` gives where no cluster was taken over."""
 
+_SMALL_GROUP = 15
+"""So many times the tiles along a dimension, at most 2^28 (8 of 2^31 elements each), are counted in 32 bits."""
+
 
 @COMMON.lowers("arith.constant")
 def constant(s: State, op: ir.OpView) -> None:
@@ -138,11 +141,13 @@ class Walk:
         """First row and column of this CTA's tile of cluster `t`."""
         b, group, (cm, cn) = s.b, self.group, self.cluster
         inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a group holds `group` of outer
+        if group > _SMALL_GROUP:
+            group = b.min(outer, group)  # all clusters at most, of which there are fewer than 2^31
         per_group = b.mul(inner, group)
         index = b.div(t, per_group)
         within = b.sub(t, b.mul(index, per_group))
         first = b.mul(index, group)
-        whole = isinstance(outer, int) and outer % group == 0
+        whole = isinstance(outer, int) and isinstance(group, int) and outer % group == 0
         width = group if whole else b.min(b.sub(outer, first), group)
         along = b.div(within, width)
         across = b.add(first, b.sub(within, b.mul(along, width)))

@@ -188,6 +188,9 @@ def scalars(s: State, op: ir.OpView) -> None:
 SECTOR = 32
 """Bytes that L2 fetches from memory at once."""
 
+MOST_PREFETCHES = 16
+"""Of a lane, at the start of a tile: where K is longer, later scales come when they are loaded, a K block ahead."""
+
 
 @COMMON.lowers("tile.prefetch")
 def prefetch(s: State, op: ir.OpView) -> None:
@@ -196,7 +199,7 @@ def prefetch(s: State, op: ir.OpView) -> None:
     each = SECTOR // 4 if isinstance(stride, int) and stride == 1 else 1  # scales of a sector
     sectors = 1 + -(-k // (step * each)) if isinstance(k, int) else tile.LANES // count  # they may begin within one
     source, last = s.get(op.source), b.sub(s.get(op.rows), 1)
-    for first in range(0, sectors * count, tile.LANES):
+    for first in range(0, min(sectors * count, MOST_PREFETCHES * tile.LANES), tile.LANES):
         number = b.add(s.lane, first)
         sector = b.div(number, count)
         block = b.mul(sector, each)

@@ -228,7 +228,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
                 at, offset = (first[half], g * bits) if adjacent else (address(rows[half], place.column), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if bits < 8 and not pair:
-                    _store_rows(s, op, element, rows[half], place, half, values)
+                    _store_rows(s, op, element, rows[half], place, values)
                 elif pair and element == "f32":
                     b.asm(f"@$3 st.global.v2.f32 [$0 + {offset}], {{$1, $2}};", [], [at, *values, inside[0]])
                 elif pair:
@@ -251,17 +251,17 @@ def both_of_a_column(s: State, values: list[ir.Value]) -> tuple[ir.Value, ir.Val
     return odd, second, (b.select(second, other, values[0]), b.select(second, values[1], other))
 
 
-def _store_rows(
-    s: State, op: ir.OpView, element: str, row: ir.Value, place: Place, half: int, values: list[ir.Value]
-) -> None:
+def _store_rows(s: State, op: ir.OpView, element: str, row: ir.Value, place: Place, values: list[ir.Value]) -> None:
     """Packed elements of which two rows share a byte: lanes of two adjacent rows exchange, so that the even row's has
-    both elements of its first column, the odd one's both of its second."""
+    both elements of its first column, the odd one's both of its second. Both store where the even row is inside: behind
+    an odd number of rows, half a byte is padding."""
     b = s.b
     odd, second, both = both_of_a_column(s, values)
     packed = rounding.pair(s, element, *both)
     at = b.mul(b.widen(b.add(place.column, odd)), s.get(op.column_stride))
     address = address_of(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
-    inside = b.and_(place.row_inside[half], b.select(second, place.column_inside[1], place.column_inside[0]))
+    inside = b.select(second, place.column_inside[1], place.column_inside[0])
+    inside = b.and_(b.compare("lt", b.sub(row, odd), s.get(op.m)), inside)
     b.asm("@$2 st.global.b8 [$0], $1;", [], [address, packed, inside])
 
 

@@ -45,7 +45,8 @@ func.func @chain(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: t
   return %c : tensor<?x512xbf16>
 }
 
-// Per-row scales of A and one scale of B are constant along K: a map made for them multiplies left before right.
+// Per-row scales of A and one scale of B are constant along K: a map made for them multiplies them, left before right,
+// then the sum.
 // CHECK-LABEL: func.func @hoist
 // CHECK-NOT: scale.dequantize
 // CHECK: %[[T:.*]] = "scale.contract"(%arg0, %arg1)
@@ -55,8 +56,8 @@ func.func @chain(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: t
 // CHECK-NEXT: %[[C:.*]] = "scale.map"(%[[V]], %[[L]], %[[R]])
 // CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[P:.*]]: f32, %[[Q:.*]]: f8E8M0FNU):
 // CHECK-NEXT: %[[QF:.*]] = arith.extf %[[Q]] : f8E8M0FNU to f32
-// CHECK-NEXT: %[[XP:.*]] = arith.mulf %[[X]], %[[P]]
-// CHECK-NEXT: %[[Z:.*]] = arith.mulf %[[XP]], %[[QF]]
+// CHECK-NEXT: %[[PQ:.*]] = arith.mulf %[[P]], %[[QF]]
+// CHECK-NEXT: %[[Z:.*]] = arith.mulf %[[X]], %[[PQ]]
 // CHECK-NEXT: "scale.yield"(%[[Z]])
 // CHECK: return %[[C]]
 func.func @hoist(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: tensor<?x1xf32>, %t: tensor<1x1xf8E8M0FNU>)
@@ -85,6 +86,41 @@ func.func @both(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: te
     : (tensor<512x256xf8E4M3FN>, tensor<1x1xf8E8M0FNU>) -> tensor<512x256xf32>
   %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
     : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
+  return %c : tensor<?x512xf32>
+}
+
+// Of one row, whose scale is the only one of its tensor, and two scales of B the order is that of many rows.
+// CHECK-LABEL: func.func @row
+// CHECK: ^bb0(%[[X:.*]]: f32, %[[P:.*]]: f32, %[[Q:.*]]: f32, %[[R:.*]]: f32):
+// CHECK-NEXT: %[[PR:.*]] = arith.mulf %[[P]], %[[R]]
+// CHECK-NEXT: %[[PQR:.*]] = arith.mulf %[[PR]], %[[Q]]
+// CHECK-NEXT: arith.mulf %[[X]], %[[PQR]]
+func.func @row(%A: tensor<1x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %s: tensor<1x1xf32>, %t: tensor<1x1xf32>, %u: tensor<512x1xf32>)
+  -> tensor<1x512xf32> attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
+    : (tensor<1x256xf8E4M3FN>, tensor<1x1xf32>) -> tensor<1x256xf32>
+  %i = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: -1, -1>, "f32", "row">}
+    : (tensor<512x256xf8E4M3FN>, tensor<1x1xf32>) -> tensor<512x256xf32>
+  %b = "scale.dequantize"(%i, %u) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
+    : (tensor<512x256xf32>, tensor<512x1xf32>) -> tensor<512x256xf32>
+  %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
+    : (tensor<1x256xf32>, tensor<512x256xf32>) -> tensor<1x512xf32>
+  return %c : tensor<1x512xf32>
+}
+
+// Blocks along K that span all of it multiply the sum as where they are promoted: before those of whole rows.
+// CHECK-LABEL: func.func @spanning
+// CHECK: ^bb0(%[[X:.*]]: f32, %[[P:.*]]: f32, %[[Q:.*]]: f32):
+// CHECK-NEXT: %[[XQ:.*]] = arith.mulf %[[X]], %[[Q]]
+// CHECK-NEXT: arith.mulf %[[XQ]], %[[P]]
+func.func @spanning(%A: tensor<?x128xf8E4M3FN>, %B: tensor<512x128xf8E4M3FN>, %s: tensor<?x1xf32>, %t: tensor<4x1xf32>)
+  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
+    : (tensor<?x128xf8E4M3FN>, tensor<?x1xf32>) -> tensor<?x128xf32>
+  %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 128, 128>, "f32", "row">}
+    : (tensor<512x128xf8E4M3FN>, tensor<4x1xf32>) -> tensor<512x128xf32>
+  %c = "scale.contract"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
+    : (tensor<?x128xf32>, tensor<512x128xf32>) -> tensor<?x512xf32>
   return %c : tensor<?x512xf32>
 }
 

@@ -1,0 +1,69 @@
+"""The table of examples/README.md, program by target; `python -m tests.examples_table` writes it anew."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from pathlib import Path
+
+from scalec.commands import run
+from scalec.commands.compile import Request
+from scalec.errors import ScheduleError, UnsupportedError
+
+FOLDER = Path(__file__).parents[1] / "examples"
+PROGRAMS = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.scale"))}
+TARGETS = ("sm_90a", "sm_100a", "sm_120a")
+RUNS, REFUSED = "runs", "–"
+
+
+def refusal(source: str, target: str) -> UnsupportedError | ScheduleError | None:
+    """Why a target cannot run a program, or not with the schedule that it gives; None if it compiles."""
+    try:
+        Request(source, target).compile("tile")
+    except (UnsupportedError, ScheduleError) as error:
+        return error
+    return None
+
+
+def run_small(source: str, target: str) -> None:
+    """Runs a program in the emulator, every dimension dynamic and of the default size.
+
+    Raises:
+        ScalecError: a wrong result, or a finding of the emulator.
+    """
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        run.run_program(Request(source, target), 0)
+
+
+def rows() -> dict[str, list[str]]:
+    """The table as it stands: the cells of each program, one for each of TARGETS."""
+    lines = [line for line in (FOLDER / "README.md").read_text().splitlines() if line.startswith("| [")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0].partition("]")[0].lstrip("["): row[2:] for row in cells}
+
+
+def table() -> str:
+    """The table, made by compiling every program and running what compiles."""
+    lines = [f"| program | computes | {' | '.join(TARGETS)} |", "|---" * (2 + len(TARGETS)) + "|"]
+    for name, source in PROGRAMS.items():
+        cells = []
+        for target in TARGETS:
+            refused = refusal(source, target)
+            if refused is None:
+                run_small(source, target)
+            cells.append(RUNS if refused is None else REFUSED)
+        about = source.splitlines()[0].removeprefix("# ").replace("|", "\\|")
+        lines.append(f"| [{name}]({name}) | {about} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    os.environ |= {"SCALEC_DEVICE": "emulator", "SCALEC_TUNING": "off"}
+    path = FOLDER / "README.md"
+    head, _, _ = path.read_text().partition("| program")
+    path.write_text(head + table())
+
+
+if __name__ == "__main__":
+    main()

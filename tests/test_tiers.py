@@ -1,0 +1,89 @@
+"""What a usual run has of a sweep, and that CI skips nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiers import covering, fields
+
+ROOT = Path(__file__).parents[1]
+
+CASES = """
+import pytest
+
+@pytest.mark.once("a", "b")
+@pytest.mark.parametrize("b", ["x", "y"])
+@pytest.mark.parametrize("a", [1, 2, 3])
+def test_product(a, b): ...
+
+@pytest.mark.once("a", touches=lambda a, schedule: schedule)
+@pytest.mark.parametrize(("a", "schedule"), [(1, ["t"]), (1, ["t", "s"]), (2, ["t"]), (1, ["s"])])
+def test_rows(a, schedule): ...
+
+@pytest.mark.once
+@pytest.mark.parametrize("a", [1, 2, 3])
+def test_one(a): ...
+"""
+SKIPPED = """
+import pytest
+
+def test_by_itself(): pytest.skip("no such tool")
+
+@pytest.mark.skipif(True, reason="no such tool")
+def test_by_a_mark(): ...
+
+@pytest.mark.xfail(strict=True)
+def test_that_fails_as_it_should(): assert False
+
+@pytest.mark.gpu
+def test_of_a_gpu(): pytest.skip("no GPU")
+"""
+
+
+def run(folder: Path, text: str, *arguments: str, **environment: str) -> str:
+    """What pytest says of a file, under this project's conftest.py and markers."""
+    (folder / "test_it.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c",
+               str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-m", "", *arguments, str(folder)]  # fmt: skip
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+def test_a_usual_run_has_each_value_once(tmp_path: Path) -> None:
+    found = run(tmp_path, CASES, "-q", "--collect-only", "-m", "not thorough")
+    assert [line.partition("::")[2] for line in found.splitlines() if "::" in line] == [
+        "test_product[1-x]", "test_product[2-y]", "test_product[3-x]", "test_rows[1-schedule1]",
+        "test_rows[2-schedule2]", "test_one[1]",
+    ]  # fmt: skip
+
+
+def test_cases_that_add_most_come_first_and_others_are_spread() -> None:
+    assert covering([{"a"}, {"a", "b"}, {"b", "c"}]) == [1, 2]
+    assert covering([{i, ("seed", s)} for i in range(4) for s in range(2)]) == [0, 3, 4, 7]
+    assert covering([set(), set()]) == [0]
+
+
+def test_fields_of_schedules() -> None:
+    assert fields("tile=64x64x64, split=2") == ["tile", "split"]
+    assert fields(("C[m,n]:f32 += A[m,k] @ B[n,k]", "swap=1, order=m", (1, 2, 3))) == ["swap", "order"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "outcome"), [({"CI": "1"}, "1 failed, 1 skipped, 1 xfailed, 1 error"), ({}, "3 skipped, 1 xfailed")]
+)
+def test_nothing_but_a_gpu_is_a_reason_to_skip_in_ci(environment: dict[str, str], outcome: str, tmp_path: Path) -> None:
+    assert outcome in run(tmp_path, SKIPPED, **environment)
+
+
+def test_a_module_that_is_skipped_fails_in_ci(tmp_path: Path) -> None:
+    text = "import pytest\npytest.importorskip('there_is_no_such_module')"
+    assert "skipped in CI" in run(tmp_path, text, CI="1")
+
+
+def test_ci_runs_both_tiers() -> None:
+    text = (ROOT / ".ci" / "run").read_text()
+    assert "export CI=1" in text
+    assert "-m 'thorough and not gpu'" in text

@@ -1,0 +1,55 @@
+"""Which cases of a parametrized test a usual run has: `@pytest.mark.once`; the others get the marker `thorough`.
+
+    @pytest.mark.once("target", "name")  # each target and each name once, in as few cases as that takes
+    @pytest.mark.once("family", touches=lambda schedule, **_: fields(schedule))  # and each field that a schedule sets
+    @pytest.mark.once  # one case
+
+Values of two parameters that come once each do not come together: pairs are what the thorough run is for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+
+def fields(schedule: object) -> list[str]:
+    """The fields that a schedule, or one in the row of a table, sets: `tile=64x64x64, split=2` -> tile, split."""
+    return re.findall(r"\w+(?==)", str(schedule))
+
+
+def covering(cases: Sequence[set[Hashable]]) -> list[int]:
+    """Indices of cases, a few, that together touch all that any case touches: always the one that adds most.
+
+    Where several add as much, the one of which the rest has come least often, so that those values which come more
+    than once anyway are spread; then the first.
+    """
+    chosen: list[int] = []
+    missing, uses = set[Hashable]().union(*cases), Counter[Hashable]()
+    while missing or not chosen:
+        best = max(range(len(cases)), key=lambda i: (len(cases[i] & missing), -sum(uses[v] for v in cases[i]), -i))
+        chosen.append(best)
+        missing -= cases[best]
+        uses.update(cases[best])
+    return chosen
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Marks all but the cases that a usual run has as thorough."""
+    tests: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("once"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for functions in tests.values():
+        asked = functions[0].get_closest_marker("once")
+        assert asked is not None
+        touches: Callable[..., Iterable[Hashable]] = asked.kwargs.get("touches", lambda **_: ())
+        cases: list[dict[str, Any]] = [f.callspec.params for f in functions]
+        usual = covering([{*((name, repr(c[name])) for name in asked.args), *touches(**c)} for c in cases])
+        for i, function in enumerate(functions):
+            if i not in usual:
+                function.add_marker(pytest.mark.thorough)
