@@ -10,7 +10,6 @@ import pytest
 import scalec
 from scalec.errors import ScheduleError
 from tests.emulator.running import by_turns, run_on
-from tests.tiers import fields
 
 MX = "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked, 1x32:ue8m0@blocked)"
 FP4 = "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x{0}@blocked, 1x{0}@blocked)"
@@ -51,7 +50,7 @@ def test_tiles(name: str, seed: int) -> None:
     assert threads_bring(ran.kernel.ptx) == ("alone" in name)
 
 
-@pytest.mark.once("name", touches=lambda schedule, **_: fields(schedule))
+@pytest.mark.once("name")
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [

@@ -68,7 +68,7 @@ def test_few_rows_are_columns_of_the_transposed_result(element: str) -> None:
     run(f"C[m,n]:f32 = {product('B', element)} with swap=1", (16, 136, DEEP[element]), 6, 1e-9)
 
 
-@pytest.mark.once("scales", "seed")
+@pytest.mark.once("seed")
 @pytest.mark.parametrize(
     "scales",
     [

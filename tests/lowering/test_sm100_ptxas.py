@@ -51,7 +51,7 @@ def test_no_spills(name: str, target: str, ctas: int, warpgroups: int, monkeypat
         assert fields["warpgroups"] == "2"
 
 
-@pytest.mark.once("warpgroups")
+@pytest.mark.once
 @pytest.mark.parametrize("warpgroups", ["1", "2"])
 @pytest.mark.parametrize("source", WIDE)
 def test_no_spills_of_the_widest(source: str, warpgroups: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ SCALED = [
 BF16_ROUNDING = 2.0**-18 / 3
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.sampled_from(SCALED), st.sampled_from(["A_scale", "B_scale"]), st.data())
 def test_a_swap_of_two_scales_shows(case: tuple[str, dict[str, int]], name: str, data: st.DataObject) -> None:
     text, dims = case
