@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math as pymath
 from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
 
 from scalec.formats import ELEMENT_TYPES
+from scalec.ir import scale
 from scalec.ir.mlir import arith, ir, math
 
 Body = Callable[..., ir.Value]
@@ -20,29 +20,10 @@ def constant(value: float) -> ir.Value:
     return arith.ConstantOp(f32, ir.FloatAttr.get(f32, value)).result
 
 
-def sigmoid(x: ir.Value) -> ir.Value:
-    """1 / (1 + exp(-x))."""
-    one = constant(1.0)
-    return arith.DivFOp(one, arith.AddFOp(one, math.ExpOp(arith.NegFOp(x).result).result).result).result
-
-
-def gelu(x: ir.Value) -> ir.Value:
-    """x/2 * (1 + erf(x / sqrt 2))."""
-    erf = math.ErfOp(arith.MulFOp(x, constant(pymath.sqrt(0.5))).result).result
-    half = arith.MulFOp(x, constant(0.5)).result
-    return arith.MulFOp(half, arith.AddFOp(constant(1.0), erf).result).result
-
-
 def power(x: ir.Value, exponent: int) -> ir.Value:
-    """x to a positive integer power, by repeated squaring."""
-    while not exponent & 1:
-        x, exponent = arith.MulFOp(x, x).result, exponent >> 1
-    result = x
-    while exponent := exponent >> 1:
-        x = arith.MulFOp(x, x).result
-        if exponent & 1:
-            result = arith.MulFOp(result, x).result
-    return result
+    """x to a positive integer power."""
+    i32 = ir.IntegerType.get_signless(32)
+    return math.FPowIOp(x, arith.ConstantOp(i32, ir.IntegerAttr.get(i32, exponent)).result).result
 
 
 FUNCTIONS: dict[str, Body] = {
@@ -52,9 +33,9 @@ FUNCTIONS: dict[str, Body] = {
     "/": lambda x, y: arith.DivFOp(x, y).result,
     "negate": lambda x: arith.NegFOp(x).result,
     "relu": lambda x: arith.MaximumFOp(x, constant(0.0)).result,
-    "gelu": gelu,
-    "silu": lambda x: arith.MulFOp(x, sigmoid(x)).result,
-    "sigmoid": sigmoid,
+    "gelu": lambda x: scale.GeluOp(x, x.type).result,
+    "silu": lambda x: scale.SiluOp(x, x.type).result,
+    "sigmoid": lambda x: scale.SigmoidOp(x, x.type).result,
     "tanh": lambda x: math.TanhOp(x).result,
     "exp": lambda x: math.ExpOp(x).result,
     "sqrt": lambda x: math.SqrtOp(x).result,

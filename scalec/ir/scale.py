@@ -412,6 +412,27 @@ class ScatterOp(Scale.Operation, name="scatter"):
         return _check_maps(op, maps_of(op.maps), [rank(op.input), rank(op.result)])
 
 
+class SigmoidOp(Scale.Operation, name="sigmoid"):
+    """1 / (1 + exp(-x)): in bodies, as are the two below. math has none of them, and of its ops they would cancel."""
+
+    x: ext.Operand[ir.F32Type]
+    result: ext.Result[ir.F32Type]
+
+
+class SiluOp(Scale.Operation, name="silu"):
+    """x / (1 + exp(-x)), and 0 at -infinity."""
+
+    x: ext.Operand[ir.F32Type]
+    result: ext.Result[ir.F32Type]
+
+
+class GeluOp(Scale.Operation, name="gelu"):
+    """x/2 (1 + erf(x / sqrt 2)), and 0 at -infinity."""
+
+    x: ext.Operand[ir.F32Type]
+    result: ext.Result[ir.F32Type]
+
+
 class YieldOp(Scale.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
     """Ends the body of `scale.map`."""
 

@@ -266,7 +266,11 @@ class HoldOp(Tile.Operation, name="hold"):
 
 
 class EpilogueOp(Tile.Operation, name="epilogue"):
-    """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`)."""
+    """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`).
+
+    `approximate`, an optional unit attribute: the result has 16 bits or fewer, and functions may be off by a sixteenth
+    of its ulp.
+    """
 
     accumulator: ext.Operand[FragmentType]
     m0: ext.Operand[I32]
@@ -278,6 +282,9 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
 
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
+        attributes = op.operation.attributes
+        if "approximate" in attributes and not isinstance(attributes["approximate"], ir.UnitAttr):
+            return fail(op, f"approximate is {attributes['approximate']}, expected a unit attribute")
         return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and _yields(op)
 
 

@@ -110,7 +110,8 @@ class Body(Results):
         segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
         source = p.epilogue.body.blocks[0]
-        with self.e.region("tile.epilogue", operands, arguments, segments=segments) as block:
+        narrow = {"approximate": ir.UnitAttr.get()} if p.result.element.bits <= 16 else {}
+        with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow) as block:
             values = dict(zip(self.held, list(block.arguments)[1:], strict=True))
             values |= {source.arguments[i]: block.arguments[0] for i in p.accumulators}
             for op, operands in self.left:

@@ -20,37 +20,51 @@ from scalec.reference.quantize import GRIDS, INTEGERS, round_to
 
 Array = NDArray[Any]
 
-ERF_STEP = 1 / 64  # spacing of erf's expansion points
-ERF_END = 6.0  # 1 - erf(6) is 2e-17: below half an ulp of 1
-ERF_DEGREE = 8  # |d| <= 1/128: the first term left out is below 1e-19
+TAIL_STEP = 1 / 64  # spacing of the tail's expansion points
+TAIL_END = 36.0  # exp(x^2/2) is finite, and exp(-x^2/2) is 0 in every type of results
+TAIL_DEGREE = 9  # |d| <= 1/128: the first term left out is below 1e-16 of the tail
 
 
 @cache
-def _erf_table() -> NDArray[np.float64]:
-    """Taylor coefficients of erf around every multiple of ERF_STEP: row i holds those of d^i.
+def _tail_table() -> NDArray[np.float64]:
+    """Taylor coefficients of t(x) = exp(x^2/2) (1 - erf(x / sqrt 2)) / 2 around every multiple of TAIL_STEP: row i has
+    those of d^i.
 
-    With f = erf: f' = 2/sqrt(pi) exp(-x^2), and differentiating f'' = -2x f' again and again
-    f^(n+2) = -2x f^(n+1) - 2n f^(n).
+    t' = x t - 1/sqrt(2 pi), and differentiating again and again t^(n+1) = x t^(n) + n t^(n-1).
     """
-    x = np.arange(int(ERF_END / ERF_STEP) + 2) * ERF_STEP
-    derivatives = [np.array([math.erf(v) for v in x]), 2 / math.sqrt(math.pi) * np.exp(-x * x)]
-    for n in range(ERF_DEGREE - 1):
-        previous = derivatives[-2] if n else 0.0  # n = 0 has no f term
-        derivatives.append(-2 * x * derivatives[-1] - 2 * n * previous)
+    x = np.arange(int(TAIL_END / TAIL_STEP) + 1) * TAIL_STEP
+    derivatives = [np.array([math.exp(v * v / 2) * math.erfc(v * math.sqrt(0.5)) / 2 for v in x])]
+    derivatives.append(x * derivatives[0] - 1 / math.sqrt(2 * math.pi))
+    for n in range(1, TAIL_DEGREE):
+        derivatives.append(x * derivatives[-1] + n * derivatives[-2])
     return np.stack([f / math.factorial(i) for i, f in enumerate(derivatives)])
 
 
-def erf(x: ArrayLike) -> NDArray[np.float64]:
-    """The error function in float64, to 1e-15: a Taylor expansion around the nearest of 385 tabulated points."""
+def gelu(x: ArrayLike) -> NDArray[np.float64]:
+    """x/2 (1 + erf(x / sqrt 2)) in float64, to 1e-13 of itself: max(x, 0) less |x| times the tail beyond |x|, of which
+    nothing cancels for x < 0; 0 at -infinity."""
     v = np.asarray(x, dtype=np.float64)
-    table = _erf_table()
-    a = np.minimum(np.nan_to_num(np.abs(v), nan=0.0), ERF_END)
-    near = np.rint(a / ERF_STEP).astype(np.int64)
-    d = a - near * ERF_STEP
-    out = table[ERF_DEGREE][near]
-    for i in range(ERF_DEGREE - 1, -1, -1):
-        out = out * d + table[i][near]
-    return np.where(np.isnan(v), v, np.copysign(out, v))
+    table = _tail_table()
+    a = np.minimum(np.abs(v), TAIL_END)
+    near = np.rint(np.nan_to_num(a) / TAIL_STEP).astype(np.int64)
+    d = a - near * TAIL_STEP
+    tail = table[TAIL_DEGREE][near]
+    for i in range(TAIL_DEGREE - 1, -1, -1):
+        tail = tail * d + table[i][near]
+    return np.maximum(v, 0) - a * tail * np.exp(-v * v / 2)
+
+
+def sigmoid(x: ArrayLike) -> NDArray[np.float64]:
+    """1 / (1 + exp(-x)) in float64, as exp(x) / (1 + exp(x)) where exp(-x) would overflow."""
+    v = np.asarray(x, dtype=np.float64)
+    e = np.exp(-np.abs(v))
+    return np.where(v < 0, e, 1.0) / (1 + e)
+
+
+def silu(x: ArrayLike) -> NDArray[np.float64]:
+    """x sigmoid(x) in float64; 0 at -infinity."""
+    v = np.maximum(x, np.finfo(np.float64).min)
+    return v * sigmoid(v)
 
 
 def element_name(t: ir.Type) -> str:
@@ -91,7 +105,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "math.log": np.log,
     "math.log2": np.log2,
     "math.tanh": np.tanh,
-    "math.erf": erf,
+    "math.fpowi": np.power,
+    "scale.gelu": gelu,
+    "scale.silu": silu,
+    "scale.sigmoid": sigmoid,
     "math.sqrt": np.sqrt,
     "math.rsqrt": lambda a: 1 / np.sqrt(a),
     "math.absf": np.abs,

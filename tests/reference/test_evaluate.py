@@ -18,7 +18,7 @@ from scalec.errors import ArgumentError, ScalecError
 from scalec.ir.context import context, parse
 from scalec.reference import dequantize, make, quantize, round_to, run, storage
 from scalec.reference.bind import find_program, granularity_of
-from scalec.reference.body import erf
+from scalec.reference.body import gelu, sigmoid, silu
 from tests.reference.reference_programs import EXAMPLES, case, compare, program
 
 NAN = math.nan
@@ -331,12 +331,18 @@ def test_an_index_outside_its_tensor_is_refused_and_not_wrapped() -> None:
         assert run(module, a, {"C": np.zeros((9, 2))})["C"].shape == (9, 2)
 
 
-def test_erf_to_the_last_bits() -> None:
-    x = np.concatenate([np.linspace(-7, 7, 4001), [0.0, -0.0, math.inf, -math.inf, 1e-300]])
-    want = np.array([math.erf(v) for v in x])
-    assert np.abs(erf(x) - want).max() < 1e-15
-    assert (np.signbit(erf(x)) == np.signbit(x)).all()
-    assert math.isnan(erf(NAN))
+def test_functions_hold_their_digits_where_they_are_small() -> None:
+    """The tails of gelu, silu and sigmoid, which their formulas lose; limits at infinity."""
+    x = np.concatenate([np.linspace(-35, 35, 4001), [0.0, 1e-300, -1e-300]])
+    for f, of in (
+        (gelu, lambda v: v / 2 * math.erfc(-v * math.sqrt(0.5))),
+        (silu, lambda v: v * math.exp(v) / (1 + math.exp(v))),
+        (sigmoid, lambda v: math.exp(v) / (1 + math.exp(v))),
+    ):
+        np.testing.assert_allclose(f(x), np.array([of(v) for v in x]), rtol=1e-12)
+        assert math.isnan(f(NAN))
+        assert f(-math.inf) == 0
+    assert gelu(math.inf) == silu(math.inf) == math.inf
 
 
 def test_importing_needs_neither_torch_nor_the_compiler() -> None:

@@ -179,9 +179,14 @@ def prefetch_input(s: State, op: ir.OpView) -> None:
         b.asm("prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
 
 
+def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
+    """How the ops of an epilogue's body are computed."""
+    return scalar.APPROXIMATE if "approximate" in op.operation.attributes else scalar.OPS
+
+
 @COMMON.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
-    fragment = s.get(op.accumulator)
+    fragment, functions = s.get(op.accumulator), functions_of(op)
     readers = [Reader(s, s.get(v)) for v in op.inputs]
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
@@ -190,7 +195,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
             inputs = [r.at(place) for r in readers]
             for i in range(4):
                 v = registers[4 * g + i]
-                v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)]))
+                v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
 
 
 def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:

@@ -99,6 +99,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
         common.epilogue(s, op)
         return
     readers, pairs = [Reader(s, s.get(v)) for v in op.inputs], PairBuilder(s.b)
+    functions = common.functions_of(op)
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
@@ -107,7 +108,7 @@ def epilogue(s: State, op: ir.OpView) -> None:
             for i in (0, 2):
                 own = registers[4 * g + i : 4 * g + i + 2]
                 arguments = [pairs.of(own), *(pairs.pair(tuple(x[i : i + 2])) for x in inputs)]
-                _put(own, scalar.evaluate(pairs, op.body.blocks[0], arguments))
+                _put(own, scalar.evaluate(pairs, op.body.blocks[0], arguments, functions))
 
 
 @TABLE.lowers("tile.promote")

@@ -37,12 +37,18 @@ func.func @dense(%A: tensor<?x256xf8E4M3FN> {scale.name = "A", scale.layout = "r
     : (f32) -> !scale.view
   // CHECK: "scale.map"
   // CHECK: ^bb0(%{{.*}}: f32, %{{.*}}: f32):
+  // CHECK: "scale.gelu"(%{{.*}}) : (f32) -> f32
+  // CHECK-NEXT: "scale.silu"(%{{.*}}) : (f32) -> f32
+  // CHECK-NEXT: "scale.sigmoid"(%{{.*}}) : (f32) -> f32
   // CHECK: "scale.yield"(%{{.*}}) : (bf16) -> ()
   // CHECK: otherwise = 0xFF800000 : f32
   %c = "scale.map"(%v, %w, %d) ({
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
-    %z = arith.truncf %p : f32 to bf16
+    %g = "scale.gelu"(%p) : (f32) -> f32
+    %l = "scale.silu"(%g) : (f32) -> f32
+    %u = "scale.sigmoid"(%l) : (f32) -> f32
+    %z = arith.truncf %u : f32 to bf16
     "scale.yield"(%z) : (bf16) -> ()
   }) {operandSegmentSizes = array<i32: 2, 0, 1>, map = #mn, otherwise = 0xFF800000 : f32}
     : (!scale.view, !scale.view, !scale.subset) -> tensor<?x512xbf16>

@@ -128,7 +128,8 @@
         %q = arith.addf %p, %y : f32
         // CHECK: "tile.yield"(%{{.*}}) : (f32) -> ()
         "tile.yield"(%q) : (f32) -> ()
-      }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2>} : (!sums, i32, i32, i32, i32, !tile.operand, !tile.operand) -> ()
+      // CHECK-NEXT: }) {approximate, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2>} :
+      }) {approximate, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2>} : (!sums, i32, i32, i32, i32, !tile.operand, !tile.operand) -> ()
       // CHECK: "tile.store"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {adds = 0 : i64} :
       "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64} : (!sums, !c, !c_map, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_direct"({{.*}}) {pair = 1 : i64}
