@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
@@ -73,6 +74,8 @@ def compile(
         ScheduleError: the schedule cannot exist, with the numbers.
         ToolchainError: LLVM or ptxas refused it.
     """
+    for sentence in env.unknown():
+        warnings.warn(sentence, stacklevel=2)
     _check_kind("source", source, str, "a program's text, as 'C[m,n] = A[m,k]@B[n,k]'")
     if target is not None:
         _check_kind("target", target, str, "a target's name, as 'sm_90a'")

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from scalec import __version__
+from scalec import env as env_of_scalec
 from scalec.bench import method
 from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
@@ -26,11 +27,13 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            for sentence in env_of_scalec.unknown():
+                click.echo(f"warning: {sentence}", err=True)
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except ScalecError as error:
-            _complain(str(error))
+            _complain(str(program.located(error)))
             ctx.exit(1)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader is gone: whoever reads on will not miss us
@@ -185,8 +188,10 @@ def run(
 @click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory of a CTA.")
 @click.option("--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below.")
 @click.option("--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things.")
-@click.option("--ignore", multiple=True, metavar="KIND", help="A kind of finding that does not stop the run.")
-@click.option("--tensor-core", type=click.Choice(["exact", "hopper"]), default="exact", show_default=True)
+@click.option(
+    "--ignore", multiple=True, metavar="KIND", type=options.KIND, help="A kind of finding that does not stop the run."
+)
+@click.option("--tensor-core", type=options.TENSOR_CORE, metavar="exact|hopper", default="exact", show_default=True)
 @click.option("--sms", default=4, show_default=True, help="CTAs that run at the same time.")
 @click.option(
     "--save",

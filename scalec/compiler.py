@@ -28,6 +28,7 @@ from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.resources import free_registers, sums_of_thread
 from scalec.sizes import Size
+from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 from scalec.tuning.database import Entry
 from scalec.tuning.key import describe
@@ -125,7 +126,7 @@ def compile_source(
         ScalecError: any refusal, by the stage that found it.
     """
     if until not in STAGES:
-        raise ScalecError(f"no stage {until!r}", expected=", ".join(STAGES))
+        raise ScalecError(f"no stage {until!r:.80}", expected=", ".join(STAGES), fix=did_you_mean(until, STAGES))
     row = get_target(target or DEFAULT_TARGET)
     if until != "scale":
         lowering.check(row.name)  # before the passes refuse what a kernel that nobody can emit would need

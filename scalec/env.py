@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from scalec.errors import ScalecError
+from scalec.suggestions import did_you_mean
 
 
 class Variable(NamedTuple):
@@ -20,7 +21,8 @@ class Variable(NamedTuple):
         default: its value where it is unset or empty, for people.
         expected: what it may be set to, for people.
         doc: what it does.
-        parse: text to value; raises ValueError on what it cannot read. It is given "" where the variable is unset.
+        parse: text to value; raises ValueError, with a suggestion if there is one, on what it cannot read. It is given
+            "" where the variable is unset.
     """
 
     name: str
@@ -43,12 +45,12 @@ class Variable(NamedTuple):
         text = self.text
         try:
             return self.parse(text)
-        except ValueError:
+        except ValueError as error:
             raise ScalecError(
                 f"the environment variable {self.name} cannot be {text!r}",
                 got=f"{self.name}={text}",
                 expected=self.expected,
-                fix=f"unset {self.name} for the default ({self.default})",
+                fix=str(error) or f"unset {self.name} for the default ({self.default})",
             ) from None
 
 
@@ -62,16 +64,18 @@ class Setting(NamedTuple):
     doc: str
 
 
+def _one_of(text: str, *values: str) -> str:
+    if text not in ("", *values):
+        raise ValueError(did_you_mean(text, values))
+    return text
+
+
 def _flag(text: str) -> bool:
-    if text not in ("", "0", "1"):
-        raise ValueError(text)
-    return text != "0"
+    return _one_of(text, "0", "1") != "0"
 
 
 def _device(text: str) -> str:
-    if text not in ("", "cuda", "emulator"):
-        raise ValueError(text)
-    return text
+    return _one_of(text, "cuda", "emulator")
 
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -143,3 +147,13 @@ FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, CACHE_LIMIT, TARGET, DEVICE, P
 def describe() -> list[Setting]:
     """Every variable with its present text ("" where unset), in the order of FIELDS."""
     return [Setting(v.name, v.text, v.default, v.expected, v.doc) for v in FIELDS]
+
+
+def unknown() -> list[str]:
+    """A sentence for each variable of the environment that is named as scalec's are and is none of them."""
+    known = [v.name for v in FIELDS]
+    return [
+        f"there is no environment variable {name}: " + (did_you_mean(name, known) or "see `scalec env`")
+        for name in sorted(os.environ)
+        if name.startswith("SCALEC_") and name not in known
+    ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NAME = "<program>"
+"""What messages call a program's text that comes from no file."""
+
 
 @dataclass(frozen=True)
 class Place:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from math import isfinite
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from scalec.errors import FormatError
@@ -38,6 +38,11 @@ def matching(pattern: str, what: str) -> Check:
     """A text that a regular expression describes as a whole."""
     fits = re.compile(pattern).fullmatch
     return lambda value: "" if fits(value) else what
+
+
+def ordered(ends: tuple[int, int]) -> str:
+    """Sizes from one to another."""
+    return "" if 0 <= ends[0] <= ends[1] else "a range, its smaller end first"
 
 
 def one_of(values: Iterable[Any]) -> Check:
@@ -126,7 +131,7 @@ def _plain(kinds: tuple[type, ...], expected: str) -> Reader:
                 value.encode()
             except UnicodeEncodeError:
                 raise _fault(value, "whole characters") from None
-        elif isinstance(value, float) and not isfinite(value):
+        elif float in kinds and not abs(value) <= sys.float_info.max:  # NaN, infinities, integers beyond
             raise _fault(value, "a finite number")
         return value
 

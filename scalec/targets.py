@@ -9,6 +9,7 @@ from typing import Any
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ElementType
+from scalec.suggestions import did_you_mean
 
 WARPGROUP = 128
 """Threads of a warpgroup (PTX ISA 9.7.15: four contiguous warps)."""
@@ -460,5 +461,7 @@ def get_target(name: str) -> Target:
         return TARGETS[name]
     except KeyError:
         raise UnsupportedError(
-            f"unknown target {name!r}", expected=", ".join(TARGETS), fix="see `scalec targets`"
+            f"unknown target {name!r:.80}",
+            expected=", ".join(TARGETS),
+            fix=did_you_mean(name, TARGETS) or "see `scalec targets`",
         ) from None

@@ -19,6 +19,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 only spin beside those: a tenth of the CPU time of tests/emulator/test_turns.py on two cores, 2026-11-22."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    from tests.instructions import Instructions  # imports numpy
+
+    config.pluginmanager.register(Instructions())
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tiers.mark(items)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scalec.passes import pipeline
 from tests.lit import inprocess
 
 LIT = Path(__file__).parent / "lit"
@@ -25,6 +26,10 @@ def test_file(file: str) -> None:
     inprocess.run(LIT / file)
 
 
+def test_each_pass_has_a_file_of_its_name() -> None:
+    assert [p.name for p in pipeline.PIPELINE if f"passes/{p.name}.mlir" not in FILES] == []
+
+
 def lit(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from lit.main import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -34,6 +39,7 @@ def test_lit_finds_the_same_files() -> None:
     assert re.findall(r"scalec :: (\S+)", lit("--show-tests", str(LIT)).stdout) == FILES
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("file", BY_LIT)
 def test_lit_runs_them_too(file: str) -> None:
     done = lit("-v", str(LIT / file))

@@ -61,9 +61,12 @@ def test_a_usual_run_has_each_value_once(tmp_path: Path) -> None:
 
 
 def test_cases_that_add_most_come_first_and_others_are_spread() -> None:
-    assert covering([{"a"}, {"a", "b"}, {"b", "c"}]) == [1, 2]
-    assert covering([{i, ("seed", s)} for i in range(4) for s in range(2)]) == [0, 3, 4, 7]
-    assert covering([set(), set()]) == [0]
+    some = [{"a"}, {"a", "b"}, {"b", "c"}]
+    assert covering(some, some) == [1, 2]
+    pairs = [{i, ("seed", s)} for i in range(4) for s in range(2)]
+    assert covering(pairs, pairs) == [0, 3, 4, 7]
+    assert covering([pair - {0, 1, 2, 3} for pair in pairs], pairs) == [0, 3]
+    assert covering([set(), set()], [{1}, {2}]) == [0]
 
 
 def test_fields_of_schedules() -> None:
@@ -81,6 +84,30 @@ def test_nothing_but_a_gpu_is_a_reason_to_skip_in_ci(environment: dict[str, str]
 def test_a_module_that_is_skipped_fails_in_ci(tmp_path: Path) -> None:
     text = "import pytest\npytest.importorskip('there_is_no_such_module')"
     assert "skipped in CI" in run(tmp_path, text, CI="1")
+
+
+ADDS = """
+from tests.emulator.harness import module, run_ptx
+
+def test_add(): run_ptx(module("add.u32 %r0, 1, 1;", ""), [])
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_usual_run_without_an_instruction_fails(processes: str, tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(ADDS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-n", processes]
+    environment = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "1 passed" in done.stdout
+    assert "no test ran mul.f32, a row" in done.stdout
+    assert "no test ran add.u32," not in done.stdout
+    command += ["-k", "add"]
+    assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False).returncode == 0
 
 
 def test_ci_runs_both_tiers() -> None:

@@ -22,19 +22,19 @@ def fields(schedule: object) -> list[str]:
     return re.findall(r"\w+(?==)", str(schedule))
 
 
-def covering(cases: Sequence[set[Hashable]]) -> list[int]:
+def covering(touched: Sequence[set[Hashable]], values: Sequence[set[Hashable]]) -> list[int]:
     """Indices of cases, a few, that together touch all that any case touches: always the one that adds most.
 
-    Where several add as much, the one of which the rest has come least often, so that those values which come more
-    than once anyway are spread; then the first.
+    Where several add as much, the one whose values, those that need not come among them, have come least often; then
+    the first.
     """
     chosen: list[int] = []
-    missing, uses = set[Hashable]().union(*cases), Counter[Hashable]()
+    missing, uses = set[Hashable]().union(*touched), Counter[Hashable]()
     while missing or not chosen:
-        best = max(range(len(cases)), key=lambda i: (len(cases[i] & missing), -sum(uses[v] for v in cases[i]), -i))
+        best = max(range(len(touched)), key=lambda i: (len(touched[i] & missing), -sum(uses[v] for v in values[i]), -i))
         chosen.append(best)
-        missing -= cases[best]
-        uses.update(cases[best])
+        missing -= touched[best]
+        uses.update(values[best])
     return chosen
 
 
@@ -49,7 +49,9 @@ def mark(items: Iterable[pytest.Item]) -> None:
         assert asked is not None
         touches: Callable[..., Iterable[Hashable]] = asked.kwargs.get("touches", lambda **_: ())
         cases: list[dict[str, Any]] = [f.callspec.params for f in functions]
-        usual = covering([{*((name, repr(c[name])) for name in asked.args), *touches(**c)} for c in cases])
+        values = [{name: (name, repr(value)) for name, value in case.items()} for case in cases]
+        touched = [{*(v[name] for name in asked.args), *touches(**case)} for v, case in zip(values, cases, strict=True)]
+        usual = covering(touched, [set(v.values()) for v in values])
         for i, function in enumerate(functions):
             if i not in usual:
                 function.add_marker(pytest.mark.thorough)

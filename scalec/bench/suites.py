@@ -17,6 +17,7 @@ from scalec.bench.projections import (
     Projection,
 )
 from scalec.errors import ScalecError
+from scalec.suggestions import did_you_mean
 
 Shape = tuple[int, int, int]
 """Sizes of m, n and k."""
@@ -184,5 +185,5 @@ def get_suite(name: str) -> Suite:
         ScalecError: no such suite.
     """
     if name not in SUITES:
-        raise ScalecError(f"no suite {name!r}", expected=", ".join(SUITES))
+        raise ScalecError(f"no suite {name!r:.80}", expected=", ".join(SUITES), fix=did_you_mean(name, SUITES))
     return SUITES[name]

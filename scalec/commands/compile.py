@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from scalec.bench import provenance
 from scalec.commands.output import note, note_dropped, plain_table, print_table, write_result
 from scalec.errors import ScalecError
-from scalec.runtime.cache import Compiled
 from scalec.sizes import Size, ranges
 
 if TYPE_CHECKING:
     from scalec.abi import Dropped, KernelSpec
     from scalec.compiler import Compilation
+    from scalec.runtime.cache import Compiled
 
 SUFFIXES: dict[str, str] = {
     "scale": ".scale.mlir",
@@ -191,7 +191,7 @@ def _stage(made: Compilation | Compiled, stage: str) -> str | bytes:
         from scalec.commands.sass import disassemble
 
         return disassemble(made.cubin)
-    return made.ptx if isinstance(made, Compiled) else made.texts[stage]
+    return made.texts[stage]
 
 
 def _print_times(made: Compilation) -> None:

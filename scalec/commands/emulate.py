@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalec.commands.output import note, plain_table, print_table, write_result
 from scalec.errors import ScalecError
+from scalec.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -198,7 +199,9 @@ def _buffer(text: str, number: int, memory: GlobalMemory, seed: int) -> _Buffer 
 
     name = shaped[2]
     if name not in _NUMPY:
-        raise ScalecError(f"type {name!r} of argument {number}", expected=", ".join(_NUMPY))
+        raise ScalecError(
+            f"type {name!r} of argument {number}", expected=", ".join(_NUMPY), fix=did_you_mean(name, _NUMPY)
+        )
     dtype = np.dtype(getattr(ml_dtypes, _NUMPY[name], None) or _NUMPY[name])
     shape = tuple(int(e) for e in re.split(r"[,x ]+", shaped[3]) if e)
     size = int(np.prod(shape)) * dtype.itemsize

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scalec.bench.suites import get_suite
 from scalec.commands.output import plain_table, print_table, write_result
 from scalec.errors import ScalecError
-from scalec.sizes import Size
+from scalec.sizes import Range, Size, ranges
 from scalec.targets import DEFAULT_TARGET, get_target
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def explain_program(
     suite: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Explains the schedule at the sizes `dims`, for each size of M in `rows`, or at each shape of a suite.
+    """Explains the schedule at the sizes `dims`, for each size of M in `rows`, or at each shape of a suite; where a
+    dimension has a range, each part of it that has a schedule of its own.
 
     Raises:
         ScalecError: a refusal of the compiler, an unknown suite, or neither program nor suite.
@@ -44,7 +45,11 @@ def explain_program(
     if source is None:
         raise ScalecError("no program", fix="give EXPR, or --suite")
     name = target or DEFAULT_TARGET
-    found = [explain(source, name, shape, schedule, rows) for shape in shapes]
+    found = [
+        explain(source, name, part, schedule, some)
+        for shape in shapes
+        for part, some in _parts(source, name, shape, schedule, rows)
+    ]
     if as_json:
         write_result(json.dumps(document(source, name, found), indent=1), None)
         return
@@ -52,6 +57,22 @@ def explain_program(
     print_table(table(found))
     for one in found:
         print_reasons(one, name)
+
+
+def _parts(
+    source: str, target: str, dims: Mapping[str, Size], schedule: Mapping[str, str], rows: Sequence[int]
+) -> list[tuple[Mapping[str, Size], Sequence[int]]]:
+    """The parts of the range in `dims`, each with the `rows` that lie in it; those without, where rows are asked for,
+    are left out."""
+    if not ranges(dims):
+        return [(dims, rows)]
+    from scalec import compiler, ladder
+
+    dim, whole = ladder.only(dims)
+    if not all(map(whole.has, rows)) or (rows and compiler.decide(source, target, dims, schedule)[1][0] != dim):
+        return [(dims, rows)]  # refused, or predicted for any part
+    parts = [(part, [size for size in rows if part.has(size)]) for part in ladder.rungs(source, target, dims, schedule)]
+    return [({**dims, dim: part}, some) for part, some in parts if some or not rows]
 
 
 def document(source: str, target: str, found: Sequence[Explanation]) -> dict[str, Any]:
@@ -102,7 +123,7 @@ def table(found: Sequence[Explanation]) -> Table:
     for one in found:
         for p in one.predictions:
             made.add_row(
-                *(str(size) for size in p.sizes.values()),
+                *(_shown(one, name, size) for name, size in p.sizes.items()),
                 "x".join(map(str, one.schedule.tile or ())),
                 str(one.schedule.stages),
                 f"{round(p.waves, 2):g}",
@@ -115,6 +136,12 @@ def table(found: Sequence[Explanation]) -> Table:
                 p.bound,
             )
     return made
+
+
+def _shown(one: Explanation, name: str, size: int) -> str:
+    """A size, or the range at whose upper end the prediction is."""
+    given = one.dims.get(name)
+    return str(given) if isinstance(given, Range) and one.assumed.get(name) == size else str(size)
 
 
 def print_reasons(one: Explanation, target: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
 
 from scalec.commands import program
 from scalec.commands.compile import SUFFIXES
-from scalec.errors import ScalecError
-from scalec.sizes import Range, Size, parse_size
+from scalec.sizes import Range, Size, natural, parse_size
+from scalec.suggestions import did_you_mean
 from scalec.targets import TARGETS
 
 
@@ -29,32 +29,38 @@ class Parsed(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
+class OneOf(Parsed):
+    """An option whose value is one of some names, which are looked up when it is read."""
+
+    def __init__(self, name: str, known: Callable[[], Iterable[str]]) -> None:
+        super().__init__(name, lambda text: one_of(text, known()))
+
+
+def one_of(text: str, known: Iterable[str]) -> str:
+    """`text`, which is one of the names."""
+    names = list(known)
+    if text not in names:
+        near = did_you_mean(text, names)
+        raise ValueError(f"{text!r:.80} is not one of {', '.join(names)}" + (f"; {near}" if near else ""))
+    return text
+
+
 def stage_list(text: str) -> list[str]:
     """A comma list of stages."""
-    names = [n.strip() for n in text.split(",") if n.strip()]
-    for name in names:
-        if name not in SUFFIXES:
-            raise ValueError(f"{name!r} is not one of {', '.join(SUFFIXES)}")
-    return names
+    return [one_of(n.strip(), SUFFIXES) for n in text.split(",") if n.strip()]
 
 
 def pass_list(text: str) -> list[str]:
     """A comma list of passes."""
-    from scalec.passes.pipeline import find
+    from scalec.passes.pipeline import PIPELINE
 
-    names = [n.strip() for n in text.split(",") if n.strip()]
-    try:
-        find(names)
-    except ScalecError as error:
-        raise ValueError(f"{error.message}; expected some of {error.expected}") from None
-    return names
+    return [one_of(n.strip(), (p.name for p in PIPELINE)) for n in text.split(",") if n.strip()]
 
 
-def target_name(text: str) -> str:
-    """A row of scalec.targets."""
-    if text not in TARGETS:
-        raise ValueError(f"{text!r} is not one of {', '.join(TARGETS)}")
-    return text
+def _finding_kinds() -> Iterable[str]:
+    from scalec.emulator.findings import KINDS
+
+    return KINDS
 
 
 def merged_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
@@ -91,7 +97,7 @@ DIM = click.option(
 TARGET = click.option(
     "--target",
     metavar="NAME",
-    type=Parsed("NAME", target_name),
+    type=OneOf("NAME", lambda: TARGETS),
     help="GPU to compile for; see `scalec targets`.  [default: sm_90a]",
 )
 SCHEDULE = click.option(
@@ -108,26 +114,26 @@ OUTPUT = click.option("-o", "output", metavar="PATH", help="Write there instead 
 def extents(text: str) -> tuple[int, int, int]:
     """X, X,Y or X,Y,Z."""
     parts = text.replace("x", ",").split(",")
-    if not 1 <= len(parts) <= 3 or not all(p.strip().isdigit() and int(p) > 0 for p in parts):
-        raise ValueError(f"{text!r} is not X, X,Y or X,Y,Z")
-    x, y, z = (*map(int, parts), 1, 1)[:3]
+    if not 1 <= len(parts) <= 3 or not all(natural(p) > 0 for p in parts):
+        raise ValueError(f"{text!r:.80} is not X, X,Y or X,Y,Z")
+    x, y, z = (*map(natural, parts), 1, 1)[:3]
     return x, y, z
 
 
 def numbered_file(text: str) -> tuple[int, str]:
     """N=FILE."""
     number, found, path = text.partition("=")
-    if not found or not number.isdigit() or not path:
-        raise ValueError(f"{text!r} is not N=FILE.npy")
-    return int(number), path
+    if not found or natural(number) < 0 or not path:
+        raise ValueError(f"{text!r:.80} is not N=FILE.npy")
+    return natural(number), path
 
 
 def size_list(text: str) -> list[int]:
     """A comma list of sizes."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f"{text!r} is not a list of positive integers")
-    return [int(part) for part in parts]
+    sizes = [parse_size(part) for part in text.split(",")]
+    if not all(isinstance(size, int) for size in sizes):
+        raise ValueError(f"{text!r:.80} is not a list of positive integers")
+    return [size for size in sizes if isinstance(size, int)]
 
 
 def size_range(text: str) -> Range:
@@ -137,3 +143,5 @@ def size_range(text: str) -> Range:
 
 
 SHAPE = Parsed("X[,Y[,Z]]", extents)
+KIND = OneOf("KIND", _finding_kinds)
+TENSOR_CORE = OneOf("NAME", lambda: ("exact", "hopper"))

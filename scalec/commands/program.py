@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from scalec.errors import ScalecError
+import click
+
+from scalec.errors import NAME, ScalecError, SourceError
 from scalec.sizes import Size, fixed, parse_size, ranges
+
+FILE = "scalec.file"
+"""Where click's context has the file that the command's program comes from."""
 
 
 def read_source(text: str) -> str:
@@ -19,8 +25,10 @@ def read_source(text: str) -> str:
     """
     try:
         if text == "-":
+            _named("<stdin>")
             return sys.stdin.read()
         if _names_a_file(text):
+            _named(text)
             return Path(text).read_text(encoding="utf-8")
         if text.strip() and not any(c in text for c in "=[#\n"):  # every program has a statement
             raise ScalecError(f"no file {text}", expected="a file, -, or a program such as 'C[m,n] = A[m,k]@B[n,k]'")
@@ -29,6 +37,24 @@ def read_source(text: str) -> str:
         raise ScalecError(
             f"{text} is not text", got=f"byte 0x{error.object[error.start]:02x} at {error.start}", expected="UTF-8"
         ) from None
+
+
+def _named(file: str) -> None:
+    """Notes where the command's program comes from."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta[FILE] = file
+
+
+def located(error: ScalecError) -> ScalecError:
+    """`error`, which names the file that the command's program comes from, if that is what it speaks of."""
+    context = click.get_current_context(silent=True)
+    file = context.meta.get(FILE) if context is not None else None
+    if file is not None and error.place is not None and error.place.name == NAME:
+        error.place = replace(error.place, name=file)
+    elif file is not None and isinstance(error, SourceError) and error.place is None:
+        error.message = f"{file}: {error.message}"
+    return error
 
 
 def _names_a_file(text: str) -> bool:

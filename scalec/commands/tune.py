@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from scalec.tuning.database import Entry
-    from scalec.tuning.tuner import Found, Job, Progress, Timer
+    from scalec.tuning.journal import Found
+    from scalec.tuning.tuner import Job, Progress, Timer
 
 SHORT = ("swap", "tile", "cluster", "split", "parts", "stages")
 """Fields of a schedule that a table has room for."""
@@ -147,7 +148,7 @@ def report(job: Job, found: Sequence[Found], files: Files, facts: Mapping[str, s
     note(f"{files.database_path()}: {len(found)} ranges, which `scalec compile` now uses")
     if files.output is not None:
         data = {**facts, "target": job.target, "expression": job.source, "dims": job.dims,
-                "ranges": [one.to_json() for one in found]}  # fmt: skip
+                "ranges": [asdict(one) for one in found]}  # fmt: skip
         write_result(json.dumps(data, indent=1), files.output)
     if files.plot is not None:
         write_result(plot(job, found, facts), files.plot)

@@ -19,6 +19,8 @@ from scalec.emulator.stats import Stats
 
 Argument = int | float | bytes | np.generic
 
+MOST_CTAS = (2**31 - 1, 65535, 65535)  # of a grid, by dimension (CUDA programming guide, technical specifications)
+
 
 @dataclass
 class Loaded:
@@ -91,10 +93,15 @@ def launch(
         shared_bytes: dynamic shared memory of a CTA.
 
     Raises:
-        Finding: the program is wrong.
+        Finding: the program is wrong, or no GPU has such a launch.
         NotModelled: it uses what the emulator does not execute.
+        PtxSyntaxError: the arguments are not those of the entry.
     """
     options = options or Options()
+    if not all(1 <= count <= most for count, most in zip(grid, MOST_CTAS, strict=True)):
+        raise Finding("resources", f"launched with a grid of {grid} CTAs, it has from 1 to {MOST_CTAS}")
+    if min(block) < 1 or min(cluster or (1,)) < 1 or shared_bytes < 0:
+        raise Finding("resources", f"launched with {block} threads, clusters of {cluster}, {shared_bytes} bytes")
     key = (entry, block, shared_bytes)
     kernel = loaded.kernels.get(key)
     if kernel is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scalec.errors import SourceError
+from scalec.errors import NAME, SourceError
 from scalec.frontend.affine import LIMIT
 from scalec.frontend.build import Builder
 from scalec.frontend.diagnostics import Source
@@ -16,10 +16,6 @@ from scalec.ir.mlir import ir
 from scalec.sizes import Range, Size, fixed, ranges
 
 __all__ = ["NAME", "build"]
-
-
-NAME = "<program>"
-"""What messages call a text that comes from no file."""
 
 
 def build(source: str, dims: Mapping[str, Size] | None = None, name: str = NAME) -> ir.Module:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from scalec.errors import Place, SourceError
 
@@ -39,12 +38,6 @@ class Source:
     def error(self, span: Span, message: str, *, got: str = "", expected: str = "", fix: str = "") -> SourceError:
         """A refusal that points at `span`."""
         return SourceError(message, place=self.place(span), got=got, expected=expected, fix=fix)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`did you mean X?` where a known name is close to `name`, else nothing."""
-    near = get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]}?" if near else ""
 
 
 def one_of(names: Iterable[str]) -> str:

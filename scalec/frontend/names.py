@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from scalec.errors import SourceError
 from scalec.frontend import affine, ast
 from scalec.frontend.affine import LIMIT, Linear, TooLarge
-from scalec.frontend.diagnostics import Source, Span, did_you_mean, one_of, spelled
+from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.program import Argument, Scalar, Scales, Statement, Tensor, scale_name
+from scalec.suggestions import did_you_mean
 
 FUNCTIONS = {  # name: fewest arguments, most
     "relu": (1, 1),

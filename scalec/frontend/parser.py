@@ -14,6 +14,7 @@ from lark.tree import Meta
 from scalec.errors import SourceError
 from scalec.frontend import ast
 from scalec.frontend.diagnostics import Source, Span, one_of
+from scalec.suggestions import did_you_mean
 
 MAX_CHARACTERS = 65536  # far beyond any program; bounds the work that a stray file given as a program can cause
 MAX_DEPTH = 100  # nodes of the parse tree above each other: keeps every recursion far from Python's own limit
@@ -56,6 +57,9 @@ _BROKEN = re.compile(
     r"[^\s;][ \t\r\f]*\n\s*(for|with|scale)\s*$"
 )  # a line that begins with a clause, after a statement
 _BEGINS = re.compile(r"[^\s;][ \t\r\f]*\n\s*$")  # the beginning of a line, after a statement
+
+_WORD = re.compile(r"[A-Za-z]\w+")
+KEYWORDS = ("SCALE", "FOR", "IN", "ELSE", "WITH", "INF")  # terminals that are words; written in lower case
 
 
 def blank(text: str) -> str:
@@ -254,7 +258,8 @@ def _fix(text: str, start: int, accepted: Sequence[str]) -> str:
         return "write scale(...) right after the contraction A[...]@B[...], or after the result's type"
     if text.startswith(":", start):
         return "write the type right after the tensor, as in A[m,k]:e4m3"
-    return ""
+    word = _WORD.match(text, start)
+    return did_you_mean(word[0], [n.lower() for n in KEYWORDS if n in accepted]) if word else ""
 
 
 def _check_depth(source: Source, tree: Tree[Token]) -> None:

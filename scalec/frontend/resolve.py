@@ -12,10 +12,11 @@ from typing import cast
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine, ast, scales
-from scalec.frontend.diagnostics import Source, Span, did_you_mean, one_of, spelled
+from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
 from scalec.frontend.program import Apply, Constant, Contract, Program, Range, Read, Reduce, Statement, Tensor, Value
 from scalec.frontend.statements import Settings, Targets, read_float
+from scalec.suggestions import did_you_mean
 
 MAX_POWER = 64
 
@@ -276,7 +277,7 @@ class Resolver:
                 expected=one_of(FUNCTIONS),
                 fix="write sum[k](...) with the indices to sum over"
                 if name == "sum"
-                else did_you_mean(name, FUNCTIONS),
+                else did_you_mean(name, (*FUNCTIONS, *REDUCTIONS)),
             )
         low, high = FUNCTIONS[name]
         if not low <= count <= high:

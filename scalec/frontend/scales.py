@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from scalec.formats import ELEMENT_TYPES, FORMATS, LAYOUTS, WHOLE, Granularity
 from scalec.frontend import affine, ast
 from scalec.frontend.affine import LIMIT, Linear
-from scalec.frontend.diagnostics import Source, Span, did_you_mean, one_of, spelled
+from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.program import Level, Tensor
+from scalec.suggestions import did_you_mean
 
 
 def say(source: Source, tensor: Tensor, span: Span, element: str = "", levels: tuple[Level, ...] | None = None) -> None:
@@ -170,7 +171,8 @@ def _block(source: Source, node: ast.Name, name: str, index: Sequence[Linear]) -
         f"{text} is no block of {name}",
         got=repr(got),
         expected="a number" if want == "a number" else f"a number, or {want} for the whole dimension",
-        fix=f"write tensor, none, or a block such as {'x'.join(['1'] * (len(index) - 1) + ['128'])}",
+        fix=did_you_mean(text, ("tensor", "none", "x".join(["1"] * (len(index) - 1) + [affine.plain(index[-1]) or ""])))
+        or f"write tensor, none, or a block such as {'x'.join(['1'] * (len(index) - 1) + ['128'])}",
     )
 
 

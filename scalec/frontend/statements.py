@@ -10,7 +10,7 @@ from scalec.errors import ScheduleError
 from scalec.formats import ELEMENT_TYPES, WHOLE
 from scalec.frontend import affine, ast, scales
 from scalec.frontend.affine import LIMIT
-from scalec.frontend.diagnostics import Source, Span, did_you_mean
+from scalec.frontend.diagnostics import Source, Span
 from scalec.frontend.names import Names
 from scalec.frontend.program import Constant, Scales, Statement, Tensor
 from scalec.ir import schedule
@@ -151,13 +151,12 @@ class Settings:
         try:
             value = schedule.parse_field(name, text)
         except ScheduleError as error:
-            near = did_you_mean(name, schedule.FIELDS) if name not in schedule.FIELDS else error.fix
             raise self.source.error(
                 node.span,
                 error.message,
                 got=f"{name}={text}" if node.value else name,
                 expected=error.expected,
-                fix=near,
+                fix=error.fix,
             ) from None
         if isinstance(value, tuple) and max(value) > LIMIT:
             raise self.source.error(

@@ -15,6 +15,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import ScheduleAttr
 from scalec.sizes import natural
+from scalec.suggestions import did_you_mean
 
 Value = int | str | tuple[int, ...]
 
@@ -34,8 +35,8 @@ as many adjacent ones as a register holds; of 16 bits these are the two that are
 
 @dataclass(frozen=True)
 class Kind:
-    """How a field's value is written in text and checked: `parse` raises ValueError on what it cannot read. `flag`: the
-    name alone, without a value, says 1."""
+    """How a field's value is written in text and checked: `parse` raises ValueError(what is expected, a suggestion if
+    there is one) on what it cannot read. `flag`: the name alone, without a value, says 1."""
 
     example: str
     parse: Callable[[str], Value]
@@ -65,7 +66,7 @@ def _int(low: int, high: int) -> Callable[[str], int]:
 def _choice(*names: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in names:
-            raise ValueError("one of " + ", ".join(names))
+            raise ValueError("one of " + ", ".join(names), did_you_mean(text, names))
         return text
 
     return parse
@@ -231,12 +232,17 @@ def parse_field(name: str, text: str) -> Value:
     """
     kind = FIELDS.get(name)
     if kind is None:
-        raise ScheduleError(f"no schedule field {name!r}", expected=", ".join(FIELDS))
+        raise ScheduleError(
+            f"no schedule field {name!r:.80}", expected=", ".join(FIELDS), fix=did_you_mean(name, FIELDS)
+        )
     try:
         return kind.parse(text.strip())
     except ValueError as error:
+        expected, *near = error.args
         raise ScheduleError(
-            f"schedule field {name} cannot be {text!r}", expected=str(error), fix=f"e.g. {name}={kind.example}"
+            f"schedule field {name} cannot be {text!r:.80}",
+            expected=expected,
+            fix="".join(near) or f"e.g. {name}={kind.example}",
         ) from None
 
 

@@ -29,6 +29,7 @@ from scalec.passes.permute_columns import PermuteColumns
 from scalec.passes.recall_tuned import RecallTuned
 from scalec.passes.tile_order import TileOrder
 from scalec.passes.warp_specialize import WarpSpecialize
+from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 
 PIPELINE: list[Pass] = [
@@ -64,7 +65,7 @@ def find(names: Sequence[str]) -> list[Pass]:
     known = {p.name: p for p in PIPELINE}
     for name in names:
         if name not in known:
-            raise ScalecError(f"no pass {name!r}", expected=", ".join(known))
+            raise ScalecError(f"no pass {name!r:.80}", expected=", ".join(known), fix=did_you_mean(name, known))
     return [known[name] for name in names]
 
 

@@ -16,6 +16,7 @@ from scalec.ir.scale import GranularityAttr, block_of, map_of
 from scalec.reference.body import element_name
 from scalec.reference.packing import decode
 from scalec.reference.space import Space, evaluate
+from scalec.suggestions import did_you_mean
 
 Array = NDArray[Any]
 
@@ -102,7 +103,9 @@ def arguments_of(arguments: Mapping[str, Any] | Sequence[Any], expected: Sequenc
                 raise ArgumentError(f"argument {name} is missing", got=", ".join(arguments), expected=", ".join(names))
         for name in arguments:
             if name not in names:
-                raise ArgumentError(f"argument {name} is unknown", got=name, expected=", ".join(names))
+                raise ArgumentError(
+                    f"argument {name} is unknown", got=name, expected=", ".join(names), fix=did_you_mean(name, names)
+                )
         given = [arguments[name] for name in names]
     else:
         given = list(arguments)

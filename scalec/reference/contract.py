@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from scalec.errors import ScalecError
 from scalec.ir.mlir import ir
-from scalec.reference.space import Access, Domain, Space, regions, varying
+from scalec.ir.scale import dims_in
+from scalec.reference.space import Access, Domain, Factor, Space, regions, varying
 
 Array = NDArray[Any]
 
@@ -103,7 +105,68 @@ def multiply(lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int])
         pieces = np.array_split(at_l.points[longest], min(at_l.size(longest), -(-size // GATHER)))
         parts = [multiply(lhs, rhs, at_l.with_points(longest, p), at_r.with_points(longest, p), kept) for p in pieces]
         return np.concatenate(parts, axis=longest)
+    rounded = _rounded(lhs, rhs, kept)
+    if rounded:
+        return _with_rounded(lhs, rhs, at_l, at_r, kept, rounded)
     return _product(lhs.values(at_l), rhs.values(at_r), kept)
+
+
+Scaled = list[tuple[Access, Factor]]
+
+
+def _rounded(lhs: Access, rhs: Access, kept: set[int]) -> list[Scaled]:
+    """Scales whose product in f32 is no normal number somewhere; else its rounding is far below any tolerance.
+
+    The language multiplies f32 scales of both operands before they multiply a sum: those of blocks along the summed
+    dimensions, and those of blocks that span these, of which whole tensors' come last.
+    """
+    groups: tuple[Scaled, Scaled, Scaled] = [], [], []
+    for operand in (lhs, rhs):
+        axes = [dims_in(ir.AffineMap.get(operand.map.n_dims, operand.map.n_symbols, [e])) for e in operand.map.results]
+        for f in operand.tensor.factors:
+            if f.scales.dtype != np.float32:
+                continue
+            along = any(not spans and own - kept for own, spans in zip(axes, f.spans, strict=True))
+            groups[0 if along else 2 if all(f.spans) else 1].append((operand, f))
+    return [g for g in (groups[0], groups[1] + groups[2]) if _beyond(g)]
+
+
+def _beyond(group: Scaled) -> bool:
+    """Whether a product of as many scales may be no normal f32."""
+    largest, least = 1.0, 1.0
+    for _, f in group:
+        sizes = np.abs(f.scales[np.isfinite(f.scales) & (f.scales != 0)]).astype(np.float64)
+        if sizes.size:
+            largest, least = largest * sizes.max(), least * sizes.min()
+    normal = np.finfo(np.float32)
+    return len(group) > 1 and bool(largest > normal.max or least < normal.smallest_normal)
+
+
+def _multiplied(group: Scaled, lhs: Access, at_l: Space, at_r: Space) -> Array:
+    """The product of scales in f32, those of whole tensors first multiplied with each other, over the space."""
+    each, whole = [], []
+    for operand, f in group:
+        (whole if all(f.spans) else each).append(operand.factor(f, at_l if operand is lhs else at_r))
+    return reduce(np.multiply, [*each, reduce(np.multiply, whole)] if whole else each).astype(np.float64)
+
+
+def _with_rounded(lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int], rounded: list[Scaled]) -> Array:
+    """`multiply`, point by point of the summed dimensions, where products of scales are rounded to f32."""
+    apart = [f for group in rounded for _, f in group]
+    arrays = [lhs.values(at_l, apart), rhs.values(at_r, apart)]
+    with np.errstate(all="ignore"):  # infinite, and no number where an infinite product meets a zero
+        arrays += [_multiplied(group, lhs, at_l, at_r) for group in rounded]
+        shape = np.broadcast_shapes(*(x.shape for x in arrays))
+        summed = [d for d in range(len(shape)) if d not in kept]
+        total = np.zeros([n if d in kept else 1 for d, n in enumerate(shape)])
+        for point in np.ndindex(*(shape[d] for d in summed)):
+            at = dict(zip(summed, point, strict=True))
+            pieces = (
+                x[tuple(slice(at[d], at[d] + 1) if d in at and n > 1 else slice(None) for d, n in enumerate(x.shape))]
+                for x in arrays
+            )
+            total += reduce(np.multiply, pieces)
+    return total
 
 
 def _grouped(

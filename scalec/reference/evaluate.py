@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalec.errors import ScalecError
-from scalec.formats import Granularity
+from scalec.formats import WHOLE, Granularity
 from scalec.ir import context as ir_context
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of
@@ -40,7 +40,7 @@ from scalec.reference.quantize import (
     quantize_given,
     scale_shape,
 )
-from scalec.reference.space import Access, Domain, Space, Tensor, evaluate, regions, varying
+from scalec.reference.space import Access, Domain, Factor, Space, Tensor, evaluate, regions, varying
 
 Array = NDArray[Any]
 
@@ -232,7 +232,8 @@ def _dequantize(run: _Run, op: ir.OpView) -> None:
     values, scales = run.values[op.values], run.values[op.scales]
     block = block_shape(g, values.data.shape)
     each = from_layout(scales.data, g.layout, scale_shape(block, values.data.shape), g.type)
-    run.values[op.result] = Tensor(values.data, (*values.factors, (each, block)), values.written, values.name)
+    factor = Factor(each, block, tuple(size == WHOLE for size in g.block))
+    run.values[op.result] = Tensor(values.data, (*values.factors, factor), values.written, values.name)
 
 
 def _contract(run: _Run, op: ir.OpView) -> None:

@@ -59,7 +59,7 @@ def pack6(codes: Array) -> NDArray[np.uint8]:
     """
     raw = codes.view(np.uint8)
     bits = np.unpackbits(raw[..., None], axis=-1, count=6, bitorder="little")
-    return np.packbits(bits.reshape(*raw.shape[:-1], -1), axis=-1, bitorder="little")
+    return np.packbits(bits.reshape(*raw.shape[:-1], 6 * raw.shape[-1]), axis=-1, bitorder="little")
 
 
 def unpack6(packed: Array, element: str = "e3m2", count: int | None = None) -> Array:

@@ -88,27 +88,46 @@ def varying(a: Array) -> set[int]:
 
 
 @dataclass(frozen=True, eq=False)
+class Factor:
+    """Scales that multiply a tensor: element i by scales[i / block].
+
+    Attributes:
+        scales: one for each block, of any dtype.
+        block: extents of a block.
+        spans: for each axis, whether a block spans it by what is written, whatever its extent is.
+    """
+
+    scales: Array
+    block: tuple[int, ...]
+    spans: tuple[bool, ...]
+
+    def at(self, index: Sequence[Array]) -> Array:
+        """The scales of the elements with these indices, over the space."""
+        return _take(self.scales, [i // b for i, b in zip(index, self.block, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
 class Tensor:
     """A tensor in memory or a temporary.
 
     Attributes:
         data: its elements, of any dtype.
-        factors: scales that multiply it, each with its block: element i is data[i] * scales[i / block] ...
+        factors: scales that multiply it, inner level first.
         written: which elements have a value; None for all.
         name: what messages call it.
     """
 
     data: Array
-    factors: tuple[tuple[Array, tuple[int, ...]], ...] = ()
+    factors: tuple[Factor, ...] = ()
     written: Array | None = None
     name: str = "a temporary"
 
     def dense(self) -> NDArray[np.float64]:
         """All elements in float64, scales applied."""
         out = self.data.astype(np.float64)
-        for scales, block in self.factors:
-            index = np.ix_(*(np.arange(n) // b for n, b in zip(out.shape, block, strict=True)))
-            out *= scales[index].astype(np.float64)
+        for f in self.factors:
+            index = np.ix_(*(np.arange(n) // b for n, b in zip(out.shape, f.block, strict=True)))
+            out *= f.scales[index].astype(np.float64)
         return out
 
 
@@ -191,8 +210,13 @@ class Access:
                 expected=f"an index inside {list(self.tensor.data.shape)}",
             )
 
-    def values(self, space: Space) -> NDArray[np.float64]:
-        """The tensor over the space in float64, scales applied; 0 where it is skipped, missing or outside."""
+    def factor(self, f: Factor, space: Space) -> Array:
+        """One of the tensor's factors over the space."""
+        return f.at(self._clipped(space)[0])
+
+    def values(self, space: Space, without: Sequence[Factor] = ()) -> NDArray[np.float64]:
+        """The tensor over the space in float64, scales applied but those `without` which it is asked for; 0 where it is
+        skipped, missing or outside."""
         index, inside = self._clipped(space)
         rank = len(space.points)
         if not index:
@@ -201,8 +225,9 @@ class Access:
             return np.zeros(np.broadcast_shapes(*(i.shape for i in index)))
         else:
             out = _take(self.tensor.data, index).astype(np.float64)
-            for scales, block in self.tensor.factors:
-                out *= _take(scales, [i // b for i, b in zip(index, block, strict=True)]).astype(np.float64)
+            for f in self.tensor.factors:
+                if f not in without:
+                    out *= f.at(index).astype(np.float64)
         bad = [s for s in self.skipped(space) if s.any()]
         missing = self.missing(space)
         if missing is not None and missing.any():

@@ -56,6 +56,11 @@ class Compiled(NamedTuple):
     ptx: str
     tuned: str = ""
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The stages that are kept, as a Compilation has them."""
+        return {"ptx": self.ptx}
+
 
 @dataclass(frozen=True)
 class _Head:

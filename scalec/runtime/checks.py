@@ -22,6 +22,7 @@ from scalec.runtime.stored import (
 )
 from scalec.runtime.tensors import CPU, TensorView
 from scalec.sizes import MOST, Range
+from scalec.suggestions import did_you_mean
 
 _WHOLE_ROWS = 16  # bytes that copies and vectors of a thread store at once: no other result asks for as much
 
@@ -59,7 +60,9 @@ def bind(
     given = dict(zip(takes, positional, strict=False))
     for name, value in named.items():
         if name not in known:
-            raise ArgumentError(f"{spec.entry} has no argument {name!r}", expected=", ".join(known))
+            raise ArgumentError(
+                f"{spec.entry} has no argument {name!r}", expected=", ".join(known), fix=did_you_mean(name, known)
+            )
         if name in given:
             raise ArgumentError(f"{name} is given twice", got="by position and by name")
         given[name] = value

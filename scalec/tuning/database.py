@@ -17,10 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from scalec import env
-from scalec.errors import ScalecError
+from scalec import env, files, schema
+from scalec.abi import Positive
+from scalec.errors import FormatError, ScalecError
+from scalec.schema import ordered
 from scalec.sizes import Range
 
 VERSION = 1
@@ -44,12 +46,12 @@ class Entry:
 
     target: str
     program: str
-    n: int
-    k: int
-    m: Range
+    n: Positive
+    k: Positive
+    m: Annotated[Range, ordered]
     given: dict[str, str]
     schedule: dict[str, str]
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, str | float] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -72,25 +74,13 @@ class Entry:
         """As the file has it."""
         return {**asdict(self), "m": list(self.m)}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Entry:
-        """Reads what `to_json` made.
 
-        Raises:
-            KeyError, TypeError, ValueError: it is no such thing.
-        """
-        low, high = data["m"]
-        text = {name: {str(f): str(v) for f, v in data[name].items()} for name in ("given", "schedule")}
-        return Entry(
-            str(data["target"]),
-            str(data["program"]),
-            int(data["n"]),
-            int(data["k"]),
-            Range(int(low), int(high)),
-            text["given"],
-            text["schedule"],
-            dict(data.get("facts", {})),
-        )
+@dataclass(frozen=True)
+class _Document:
+    """What a file says."""
+
+    version: int
+    entries: tuple[Entry, ...]
 
 
 def read(path: str | os.PathLike[str]) -> list[Entry]:
@@ -100,7 +90,15 @@ def read(path: str | os.PathLike[str]) -> list[Entry]:
         ScalecError: it cannot be read, is no database, or one of another version.
     """
     try:
-        data = Path(path).read_bytes()
+        document = schema.parse(files.read(path))
+        version = document.get("version") if isinstance(document, dict) else None
+        if type(version) is int and version != VERSION:
+            raise ScalecError(
+                f"{path} is a tuning database of version {version}",
+                expected=f"version {VERSION}",
+                fix="tune anew into another file, or set SCALEC_TUNING=off",
+            )
+        return list(schema.read(_Document, document).entries)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -109,18 +107,11 @@ def read(path: str | os.PathLike[str]) -> list[Entry]:
             got=error.strerror or repr(error),
             fix="name another file in SCALEC_TUNING, or set SCALEC_TUNING=off",
         ) from None
-    try:
-        document = json.loads(data)
-        if document["version"] != VERSION:
-            raise ScalecError(
-                f"{path} is a tuning database of version {document['version']}",
-                expected=f"version {VERSION}",
-                fix="tune anew into another file, or set SCALEC_TUNING=off",
-            )
-        return [Entry.from_json(e) for e in document["entries"]]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except FormatError as fault:
         raise ScalecError(
-            f"{path} is no tuning database", got=repr(error), fix="remove it, or set SCALEC_TUNING=off"
+            f"{path} is no tuning database",
+            got=str(fault),
+            fix="set SCALEC_TUNING=off, or to a file that `scalec tune` wrote",
         ) from None
 
 
@@ -137,17 +128,13 @@ def write(path: str | os.PathLike[str], change: Iterable[Entry], *, gone: Iterab
         OSError: it cannot be written.
         ScalecError: what is there is no database.
     """
-    from filelock import FileLock
-
-    file = Path(path)
+    file = Path(path).resolve()  # where that is a link, what it leads to is written
     file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{file}.lock"):
+    with files.locked(f"{file}.lock"):
         dropped = {e.identity for e in gone}
         kept = [e for e in merge(read(file), change) if e.identity not in dropped]
-        temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
         text = json.dumps({"version": VERSION, "entries": [e.to_json() for e in kept]}, indent=1) + "\n"
-        temporary.write_text(text)
-        os.replace(temporary, file)
+        files.replace(file, text.encode())
 
 
 # ------------------------------------------------------------------------------------------------------------- look-ups

@@ -15,14 +15,65 @@ import datetime
 import hashlib
 import json
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from scalec import files, schema
+from scalec.abi import Count
+from scalec.errors import FormatError, ScalecError
+from scalec.schema import ordered, within
 from scalec.sizes import Range
+
+
+@dataclass(frozen=True)
+class Found:
+    """The fastest schedule for a range of M.
+
+    Attributes:
+        m: the range.
+        at: the size of M that was measured: the range's upper end.
+        winner: the fields that the winner's name says; DEFAULT where it is the compiler's own choice.
+        schedule: all fields of the winner.
+        us, default_us: medians of the winner and of the compiler's own choice.
+        roofline_us: what no kernel is faster than, by the documented rates.
+        times: medians of all that were timed, peers too.
+        flop: floating-point operations of a launch.
+    """
+
+    m: Annotated[Range, ordered]
+    at: Count
+    winner: str
+    schedule: dict[str, str]
+    us: float
+    default_us: float
+    roofline_us: float
+    flop: Annotated[int, within(0, 1 << 100)]
+    times: dict[str, float]
+    peers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line: of a job, or of a range of it that was finished, or of a candidate that was refused or is slow."""
+
+    job: str = ""
+    what: str = ""
+    began: str = ""
+    m: Annotated[Range, ordered] | None = None
+    done: Found | None = None
+    refused: str | None = None
+    reason: str = ""
+    slow: str | None = None
+    us: float = 0.0
+    best_us: float = 0.0
 
 
 class Journal:
     """The journal of one job.
+
+    Raises:
+        ScalecError: the file is there, and cannot be read.
 
     Attributes:
         path: the file.
@@ -31,7 +82,7 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str], job: Any, what: str) -> None:
         self.path = Path(path)
-        self.done: dict[Range, dict[str, Any]] = {}
+        self.done: dict[Range, Found] = {}
         self._out: dict[Range, dict[str, str]] = {}
         self._job = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
         self._what, self._begun = what, False
@@ -49,38 +100,43 @@ class Journal:
         """Notes a candidate that was clearly slower than the best."""
         self._note({"m": list(m), "slow": name, "us": us, "best_us": best_us})
 
-    def finish(self, m: Range, found: dict[str, Any]) -> None:
+    def finish(self, found: Found) -> None:
         """Notes what was found of a range."""
-        self._note({"m": list(m), "done": found})
+        self._note({"m": list(found.m), "done": asdict(found)})
 
     def _read(self) -> None:
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            lines = files.read(self.path).split(b"\n")
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise ScalecError(
+                f"{self.path} cannot be read as a journal", got=error.strerror or repr(error), fix="name another file"
+            ) from None
         mine = False
         for line in lines:
             try:
-                entry = json.loads(line)
-                if "job" in entry:
-                    mine = entry["job"] == self._job
-                elif mine:
-                    self._take(entry)
-            except (ValueError, KeyError, TypeError):
+                entry = schema.read(_Line, schema.parse(line))
+            except FormatError:
                 continue
+            if entry.job:
+                mine = entry.job == self._job
+            elif mine:
+                self._take(entry)
         if lines and lines[-1]:  # the last line was not finished: what follows begins its own
             with self.path.open("ab") as file:
                 file.write(b"\n")
 
-    def _take(self, entry: dict[str, Any]) -> None:
-        m = Range(*entry["m"])
-        if "done" in entry:
-            self.done[m] = entry["done"]
-        elif "refused" in entry:
-            self._out.setdefault(m, {})[entry["refused"]] = entry["reason"]
-        elif "slow" in entry:
-            reason = f"{entry['us']:.2f} us where the best took {entry['best_us']:.2f}"
-            self._out.setdefault(m, {})[entry["slow"]] = reason
+    def _take(self, line: _Line) -> None:
+        if line.done is not None:
+            self.done[line.done.m] = line.done
+        elif line.m is None:
+            return
+        elif line.refused is not None:
+            self._out.setdefault(line.m, {})[line.refused] = line.reason
+        elif line.slow is not None:
+            reason = f"{line.us:.2f} us where the best took {line.best_us:.2f}"
+            self._out.setdefault(line.m, {})[line.slow] = reason
 
     def _note(self, entry: dict[str, Any]) -> None:
         if not self._begun:
@@ -88,7 +144,7 @@ class Journal:
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
             self._write({"job": self._job, "what": self._what, "began": now})
         self._write(entry)
-        self._take(entry)
+        self._take(schema.read(_Line, schema.parse(json.dumps(entry))))
 
     def _write(self, entry: dict[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from scalec import compiler
@@ -19,7 +19,7 @@ from scalec.sizes import Range, Size
 from scalec.tuning.build import Built, Recipe, contents, fields
 from scalec.tuning.contest import contest
 from scalec.tuning.database import Entry
-from scalec.tuning.journal import Journal
+from scalec.tuning.journal import Found, Journal
 from scalec.tuning.ranking import Ranked, ranked, roofline
 
 DEFAULT = "default"
@@ -86,42 +86,6 @@ class Job:
     rounds: int = 31
 
 
-@dataclass(frozen=True)
-class Found:
-    """The fastest schedule for a range of M.
-
-    Attributes:
-        m: the range.
-        at: the size of M that was measured: the range's upper end.
-        winner: the fields that the winner's name says; DEFAULT where it is the compiler's own choice.
-        schedule: all fields of the winner.
-        us, default_us: medians of the winner and of the compiler's own choice.
-        roofline_us: what no kernel is faster than, by the documented rates.
-        times: medians of all that were timed, peers too.
-        flop: floating-point operations of a launch.
-    """
-
-    m: Range
-    at: int
-    winner: str
-    schedule: dict[str, str]
-    us: float
-    default_us: float
-    roofline_us: float
-    flop: int
-    times: dict[str, float]
-    peers: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As the journal has it."""
-        return {**asdict(self), "m": list(self.m), "peers": list(self.peers)}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Found:
-        """Reads what `to_json` made."""
-        return Found(**{**data, "m": Range(*data["m"]), "peers": tuple(data["peers"])})
-
-
 def tune(
     job: Job,
     timer: Timer,
@@ -154,9 +118,9 @@ def tune(
     for i, m in enumerate(every):
         progress("measuring", i, len(every))
         if m not in notes.done:
-            notes.finish(m, _measured(space, m, kernels[m], timer, notes).to_json())
+            notes.finish(_measured(space, m, kernels[m], timer, notes))
     progress("measuring", len(every), len(every))
-    return [Found.from_json(notes.done[m]) for m in every]
+    return [notes.done[m] for m in every]
 
 
 @dataclass(frozen=True)

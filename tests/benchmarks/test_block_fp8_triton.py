@@ -15,7 +15,7 @@ from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory, Segment
 
 triton = pytest.importorskip("triton")
-pytest.importorskip("torch")
+pytestmark = pytest.mark.thorough  # Triton and its ptxas take their time
 block_fp8 = import_module("benchmarks.block_fp8_triton")
 
 EVERY = sorted({c for _, some in block_fp8.CONFIGS for c in some}, key=str)

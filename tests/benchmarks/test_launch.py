@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
+import torch
 
 from benchmarks import launch
 from scalec.runtime import torch_calls
@@ -16,7 +16,6 @@ DIMS = {"m": 4, "n": 256, "k": 256}
 
 
 def test_contenders_call_what_they_say():
-    torch = pytest.importorskip("torch")
     device = FakeDevice(place=("cpu", 0), native=True)
     kernel = Kernel(gemm_spec(n=256, k=256), b"", device=device)
     contenders = launch.of_kernel(torch, kernel, DIMS, "cpu", sets=5)
@@ -50,7 +49,6 @@ def test_contenders_call_what_they_say():
 
 def test_addresses_are_found_by_the_way_named():
     """By handles and by DLPack along with sizes, which data_ptr does not say; nothing is launched."""
-    torch = pytest.importorskip("torch")
     device = FakeDevice(place=("cpu", 0), native=True)
     tensors = [torch.zeros(n, 3) for n in (4, 5, 6)]
     make: Any = device.trampoline
@@ -67,7 +65,6 @@ def test_addresses_are_found_by_the_way_named():
 
 
 def test_torchs_contenders_run():
-    torch = pytest.importorskip("torch")
     made = launch.of_torch(torch, DIMS, "cpu")
     for name in ("torch.mm, out=", "torch.mm", "torch.empty"):
         assert made[name]().shape == (4, 256)

@@ -85,7 +85,6 @@ def test_recorded_results_can_be_read():
 
 
 def test_figure(text, tmp_path):
-    pytest.importorskip("matplotlib")
     source, first, second = tmp_path / "r.json", tmp_path / "1.svg", tmp_path / "2.svg"
     rows = (row(1, 10, 20, held=2, third=30), row(64, 10, 20, held=3, published={"DeepGEMM": 1.3}))
     source.write_text(text(*rows))

@@ -17,7 +17,7 @@ from scalec.reference.packing import storage
 from scalec.reference.quantize import quantize
 
 triton = pytest.importorskip("triton")
-pytest.importorskip("torch")
+pytestmark = pytest.mark.thorough  # Triton and its ptxas take their time
 module = import_module("benchmarks.quantise_triton")
 
 BF16 = ml_dtypes.bfloat16

@@ -36,6 +36,7 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(env.PTXAS.name, on_path)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("case", sm100_loops.CASES, ids=lambda c: c.name)
 def test_counts_stay(case: sm100_loops.Case, toolchain: None) -> None:
     counts = sm100_loops.count(case)

@@ -33,7 +33,7 @@ def test_programs(name: str, split: int) -> None:
         run_on(source, {"m": m, "n": 136, "k": 1024}, ("n", "k"), m, limit, times=1)
 
 
-@pytest.mark.once("split")
+@pytest.mark.once
 @pytest.mark.parametrize("split", [1, 2])
 @pytest.mark.parametrize("result", ["mxfp8", "nvfp4", "fp8_block"])
 def test_quantised_results(result: str, split: int) -> None:

@@ -113,6 +113,7 @@ def test_the_data_show_the_order(name: str) -> None:
     assert (first != second).any()
 
 
+@pytest.mark.once("target", "source")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("source", [FP8, BF16, "C[m,n]:f32 = A[m,k]:e4m3@B[n,k]:e4m3"])
 def test_the_order_is_decided_alike_for_every_m(target: str, source: str) -> None:

@@ -14,7 +14,6 @@ from scalec.ir import context
 from scalec.reference.quantize import quantize
 from tests.emulator.quantised import codes, compile_, launch, parsed, run_quantised, same
 from tests.emulator.running import by_turns
-from tests.tiers import fields
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
@@ -144,7 +143,7 @@ def test_blocks_along_the_rows_of_a_tile(case: tuple[str, str], seed: int) -> No
     assert kernel.spec.schedule.startswith("swap=1")
 
 
-@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
+@pytest.mark.once("target")
 @pytest.mark.parametrize(
     ("target", "result", "settings"),
     [
@@ -206,7 +205,7 @@ def test_blocks_of_more_rows_than_a_warp_has(target: str, result: str, settings:
     assert refusal.value.fix
 
 
-@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
+@pytest.mark.once("target")
 @pytest.mark.parametrize(
     ("target", "program", "result", "settings"),
     [

@@ -13,7 +13,6 @@ from tests.emulator.quantised import run_quantised
 from tests.emulator.running import Ran, by_turns, run_on
 from tests.emulator.sm100_programs import PROGRAMS, k_of
 from tests.emulator.sm120_programs import limit
-from tests.tiers import fields
 
 TARGET = "sm_100a"
 
@@ -82,9 +81,10 @@ SCHEDULES = {
     "a warp that copies tiles of scales": (
         "C[m,n] = A[m,k]:mxfp4 @ B[n,k]:mxfp4", "tile=128x256x256, scale_copier=1, cta_group=2", (300, 520, 544)),
 }  # fmt: skip
+USUAL = {"stored from registers", "swapped", "pairs", "dynamic", "parts of K", "promoted, windows"}
 
 
-@pytest.mark.once(touches=lambda name, seed: fields(SCHEDULES[name]))
+@pytest.mark.once(touches=lambda name, seed: {name} & USUAL)
 @pytest.mark.parametrize(("name", "seed"), by_turns(SCHEDULES, 4))
 def test_schedule(name: str, seed: int) -> None:
     source, schedule, (m, n, k) = SCHEDULES[name]
@@ -93,7 +93,7 @@ def test_schedule(name: str, seed: int) -> None:
     assert all(field in ran.kernel.spec.schedule for field in schedule.split(", ")), ran.kernel.spec.schedule
 
 
-@pytest.mark.once("dims", touches=lambda schedule, **_: fields(schedule))
+@pytest.mark.once("dims")
 @pytest.mark.parametrize(
     ("program", "result", "schedule"),
     [
@@ -113,6 +113,7 @@ def test_quantised(program: str, result: str, schedule: str, dims: dict[str, int
     assert "warpgroups=2" in kernel.spec.schedule
 
 
+@pytest.mark.thorough
 def test_blocks_as_wide_as_a_warpgroups_columns_are_promoted() -> None:
     """Where N is no multiple of them, ptxas 13.5 spills a register of this tile."""
     program, dims = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)", {"m": 136, "n": 384, "k": 256}

@@ -80,6 +80,7 @@ def chosen(source: str, dims: dict[str, int], target: str = "sm_90a") -> str:
 KNOWN = {"n": 256, "k": 256}
 
 
+@pytest.mark.once("epilogue")
 @pytest.mark.parametrize(
     ("source", "dims", "epilogue"),
     [

@@ -1,6 +1,7 @@
 """Faults put into our kernels' PTX: the emulator finds each, or its numbers are wrong, or it escapes and is counted.
 
 An escape need not be a miss: a fault in what is not executed, or that no order of these sizes shows, changes nothing.
+So there are several K blocks, more than stages, and several tiles for each CTA.
 """
 
 from __future__ import annotations
@@ -54,7 +55,15 @@ def check_mutant_seed(seed: int) -> Outcome:
     """Puts a fault into a program's kernel, and says whether it was found."""
     random = Random(f"mutant {seed}")
     case = draw(random.randrange(2000))
-    case = case.but(launches=case.launches[:1], twists=(), exact=True, inputs=case.inputs)
+    tile, k = random.choice((("64x16x64", 320), ("64x32x128", 640), ("128x16x128", 640), ("32x32x64", 320)))
+    case = case.but(
+        launches=({"m": 140, "n": 128, "k": k},),
+        twists=(("integers", 3),),
+        exact=True,
+        sms=2,
+        ranges={},
+        schedule={**case.schedule, "tile": tile, "stages": "2", "cluster": random.choice(("1x1", "1x1", "2x1", "1x2"))},
+    )
     chosen: list[str] = []
 
     def change(text: str) -> str:

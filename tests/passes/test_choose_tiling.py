@@ -64,6 +64,7 @@ def test_tiles_that_straddle_blocks_parts_and_clusters(
     assert (schedule.tile[:2], schedule.split, schedule.cluster, schedule.swap) == (tile, split, cluster, swap)
 
 
+@pytest.mark.once("program", "m")
 @pytest.mark.parametrize("m", [1, 5, 8, 9, 16])
 @pytest.mark.parametrize("program", [
     {}, {"a_block": "1, -1", "b_block": "1, -1"}, {"a_block": None, "b_block": None, "element": "bf16"},
@@ -89,6 +90,7 @@ def test_eight_columns_are_looked_at_nowhere_else(problem_in: Callable[..., Prob
     assert min(columns(7168, 8)) == 16  # those of the program itself
 
 
+@pytest.mark.thorough
 def test_every_shape_gets_a_schedule_that_holds(decide: Callable[..., Schedule]) -> None:
     """Whatever is left to the compiler passes its own checks, for any size and granularity that is supported."""
     for m in ("?", 1, 64, 65, 300, 5000):

@@ -55,6 +55,14 @@ def test_pack6_and_back(element: str, n: int, rows: int) -> None:
     assert decode(storage(x), element)[..., :n].view(np.uint8).tolist() == x.view(np.uint8).tolist()
 
 
+@pytest.mark.parametrize("element", ["e2m1", "e3m2", "e2m3"])
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
+def test_packed_elements_of_no_extent(element: str, shape: tuple[int, int]) -> None:
+    raw = storage(np.zeros(shape, numpy_dtype(element)))
+    assert raw.shape == (shape[0], -(-(4 if element == "e2m1" else 6) * shape[1] // 8))
+    assert decode(raw, element).size == 0
+
+
 def test_packed_columns_begin_at_multiples_of_16_bytes() -> None:
     for shape, strides in (((130, 7), (4, 528)), ((3, 130, 7), (1056, 4, 528)), ((8, 4), (4, 32)), ((1, 4), (4, 16))):
         packed = to_packed(codes(*shape))

@@ -13,7 +13,7 @@ import scalec
 from scalec import api, env
 from scalec.errors import ArgumentError, DeviceError, ScalecError, ScheduleError, UnsupportedError
 from scalec.runtime import driver
-from tests.runtime.fake import gemm_spec
+from tests.runtime.fake import gemm_spec, machine_code
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def compilations(tmp_path, monkeypatch):
     monkeypatch.setenv("SCALEC_TUNING", "off")
     asked = []
 
-    def compile_source(source, target=None, dims=None, schedule=None, tuned=True):
+    def compile_source(source, target=None, dims=None, schedule=None, tuned=True, on_drop=None):
         asked.append((source, target, dims, schedule))
-        return types.SimpleNamespace(spec=gemm_spec(), cubin=b"cubin", ptx="ptx", texts={})
+        return types.SimpleNamespace(spec=gemm_spec(), cubin=machine_code(gemm_spec()), ptx="ptx", texts={}, tuned=None)
 
     fake = types.ModuleType("scalec.compiler")
     fake.compile_source = compile_source  # pyright: ignore[reportAttributeAccessIssue]
@@ -38,7 +38,7 @@ def test_a_second_compilation_is_a_hit(compilations):
     for _ in range(2):
         kernel = scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": 128}, {"tile": (128, 128, 64), "stages": 4})
     assert compilations == [("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": 128}, {"tile": "128x128x64", "stages": "4"})]
-    assert (kernel.spec, kernel.cubin, kernel.ptx) == (gemm_spec(), b"cubin", "ptx")
+    assert (kernel.spec, kernel.cubin, kernel.ptx) == (gemm_spec(), machine_code(gemm_spec()), "ptx")
     scalec.compile("C[m,n] = A[m,k]@B[n,k]", "sm_90a", {"k": 256})
     assert len(compilations) == 2
 
@@ -124,6 +124,7 @@ def test_variables(monkeypatch):
     assert names == [
         "SCALEC_CACHE_DIR",
         "SCALEC_CACHE",
+        "SCALEC_CACHE_LIMIT",
         "SCALEC_TARGET",
         "SCALEC_DEVICE",
         "SCALEC_PTXAS",
@@ -140,6 +141,13 @@ def test_variables(monkeypatch):
     for text, value in (("", True), ("1", True), ("0", False)):
         monkeypatch.setenv("SCALEC_CACHE", text)
         assert env.CACHE.get() is value
+    for text, value in (("", 1 << 30), ("0", 0), ("5000", 5000), ("2k", 2048), ("500M", 500 << 20), ("3T", 3 << 40)):
+        monkeypatch.setenv("SCALEC_CACHE_LIMIT", text)
+        assert env.CACHE_LIMIT.get() == value
+    for text in ("-1", "M", "5X", "1.5G", "1" * 99, "²G"):
+        monkeypatch.setenv("SCALEC_CACHE_LIMIT", text)
+        with pytest.raises(ScalecError, match="expected: bytes, or K, M, G or T of them"):
+            env.CACHE_LIMIT.get()
 
 
 def test_no_other_module_reads_our_variables():

@@ -124,6 +124,7 @@ def test_opcheck(kernels, name):
         assert torch.library.opcheck(op, tensors, test_utils=tests) == dict.fromkeys(tests, "SUCCESS")
 
 
+@pytest.mark.once("name", "backend")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", ["plain", "scalar", "quantised", "fp8"])
 def test_compiled_calls_equal_eager_ones(kernels, name, backend):
@@ -196,6 +197,7 @@ def test_accumulated_results_are_mutated(kernels, backend, how):
     assert torch.equal(after, wanted * 2)
 
 
+@pytest.mark.thorough
 def test_inductor(kernels):
     """With a C++ compiler; a transposed operand reaches the kernel with the strides that it has."""
     import shutil

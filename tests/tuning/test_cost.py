@@ -27,6 +27,7 @@ def judged(program: str, every: int) -> Judgement:
     return judge(shapes, FITTED[kind])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("program", "every", "fewest", "first_five", "slower"),
     [("fp8", 1, 1100, 0.89, 1.025), ("f32", 1, 60, 0.77, 1.02), ("bf16", 3, 100, 0.75, 1.045)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -61,7 +62,8 @@ def test_what_is_written_is_read(own) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [("{", "is no tuning database"), ('{"version": 1, "entries": [{}]}', "is no tuning database"),
-     ('{"version": 9, "entries": []}', "is a tuning database of version 9")],
+     ('{"version": 9, "entries": []}', "is a tuning database of version 9"), ("[" * 5000, "is no tuning database"),
+     ('{"version": 1, "entries": [], "version": 1}', "is no tuning database"), ("5", "is no tuning database")],
 )  # fmt: skip
 def test_another_file_is_refused_with_the_way_out(own, text: str, message: str) -> None:
     own.parent.mkdir()
@@ -69,6 +71,38 @@ def test_another_file_is_refused_with_the_way_out(own, text: str, message: str) 
     with pytest.raises(ScalecError, match=message) as caught:
         chosen(m=16)
     assert "SCALEC_TUNING=off" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [("n", 0, "entries[0].n: 0, expected 1 to 2147483647"), ("n", "7168", "entries[0].n: '7168', expected an integer"),
+     ("m", [5, 1], "entries[0].m: an array of 2, expected a range, its smaller end first"), ("x", 1, "no field 'x'"),
+     ("m", [1], "an array of 1, expected an array of 2"), ("schedule", {"tile": 3}, "tile: 3, expected a text"),
+     ("facts", {"us": []}, "facts.us: an array of 0, expected a text or a number"), ("given", None, "None, expected")],
+)  # fmt: skip
+def test_an_entry_that_is_none_is_named(own, name: str, value: object, fault: str) -> None:
+    database.write(own, [entry()])
+    document = json.loads(own.read_text())
+    document["entries"][0][name] = value
+    own.write_text(json.dumps(document))
+    with pytest.raises(ScalecError) as caught:
+        database.read(own)
+    assert fault in caught.value.got
+    assert "remove" not in caught.value.fix  # SCALEC_TUNING=/etc/passwd
+
+
+@pytest.mark.parametrize("kind", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_refused(tmp_path, kind) -> None:
+    kind(tmp_path / "tuning.json")
+    with pytest.raises(ScalecError, match="cannot be read as a tuning database"):
+        database.read(tmp_path / "tuning.json")
+
+
+def test_where_a_link_leads_is_written(tmp_path) -> None:
+    (tmp_path / "tuning.json").symlink_to("kept.json")
+    database.write(tmp_path / "tuning.json", [entry()])
+    assert (tmp_path / "tuning.json").is_symlink()
+    assert database.read(tmp_path / "kept.json") == [entry()]
 
 
 def test_the_compiler_takes_it(own) -> None:

@@ -17,9 +17,9 @@ from scalec.sizes import Range
 from scalec.tuning import build as builder
 from scalec.tuning import database, tuner
 from scalec.tuning.build import Built, Recipe, build
-from scalec.tuning.journal import Journal
+from scalec.tuning.journal import Found, Journal
 from scalec.tuning.ranking import Ranked
-from scalec.tuning.tuner import DEFAULT, Found, Job, Samples, entries, tune
+from scalec.tuning.tuner import DEFAULT, Job, Samples, entries, tune
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 JOB = Job(FP8, "sm_90a", {"n": 256, "k": 512}, Range(9, 32), candidates=3, rounds=8)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -89,7 +88,7 @@ class Machine:
         self._idle = 0  # turns in a row in which a warp did nothing, or let others run as it may be spinning
         self.polling = False
         self._serial = 0
-        self._waiting: deque[tuple[int, list[tuple[int, int, int]]]] = deque()
+        self._waiting: Iterator[tuple[int, list[tuple[int, int, int]]]] = iter(())
 
     # -- asynchronous work -----------------------------------------------------------------------------------------
 
@@ -139,13 +138,11 @@ class Machine:
             EmulatorError: the program is wrong, or not modelled; `where` names instruction and thread.
         """
         size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
-        positions = self._positions()
-        turns = 0
-        at_once = max(1, self.options.sms // size)
-        self._waiting = deque(enumerate(positions))
+        at_once, following, turns = max(1, self.options.sms // size), None, 0
+        self._waiting = enumerate(self._positions())
         while True:
-            while len(self.live) < at_once and self._waiting:
-                self._start(*self._waiting.popleft())
+            while len(self.live) < at_once and (following := next(self._waiting, None)):
+                self._start(*following)
             if not self.live:
                 break
             self._turn()
@@ -157,9 +154,10 @@ class Machine:
 
     def take_cluster(self) -> tuple[int, int, int] | None:
         """Takes a cluster that has not begun out of the grid: the position of its first CTA; None if all have begun."""
-        if not self._waiting:
+        following = next(self._waiting, None)
+        if following is None:
             return None
-        return self._waiting.popleft()[1][0]
+        return following[1][0]
 
     def _drain(self) -> list[Callable[[], None]]:
         actions = []
@@ -168,20 +166,18 @@ class Machine:
                 actions.append(heapq.heappop(heap)[2])
         return actions
 
-    def _positions(self) -> list[list[tuple[int, int, int]]]:
-        """For each cluster the positions of its CTAs, in the order of their ranks (PTX ISA, %cluster_ctarank)."""
+    def _positions(self) -> Iterator[list[tuple[int, int, int]]]:
+        """For each cluster the positions of its CTAs, in the order of their ranks (PTX ISA, %cluster_ctarank), made
+        when it begins."""
         (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster_shape
         if gx % cx or gy % cy or gz % cz:
             raise Finding(
                 "resources", f"a grid of {self.grid} CTAs cannot be cut into clusters of {self.cluster_shape}"
             )
-        clusters = []
         for z in range(0, gz, cz):
             for y in range(0, gy, cy):
                 for x in range(0, gx, cx):
-                    ctas = [(x + i, y + j, z + k) for k in range(cz) for j in range(cy) for i in range(cx)]
-                    clusters.append(ctas)
-        return clusters
+                    yield [(x + i, y + j, z + k) for k in range(cz) for j in range(cy) for i in range(cx)]
 
     def _start(self, number: int, positions: list[tuple[int, int, int]]) -> None:
         kernel = self.kernel
