@@ -145,3 +145,16 @@ def test_everything_at_the_same_time(tmp_path, times):
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == f"{times} times in {THREADS} threads, 0 wrong\n"
+
+
+def test_torch_tensors_and_ops_of_each_thread():
+    torch = pytest.importorskip("torch")
+    kernels = [scalec.compile("C[m,n]:f32 = A[m,k] @ B[n,k]", "sm_90a", {"n": 16, "k": 64}) for _ in range(4)]
+    b = torch.randint(-4, 5, (16, 64)).bfloat16()
+
+    def work(number: int) -> None:
+        a = torch.randint(-4, 5, (3 + number, 64)).bfloat16()
+        for call in (kernels[number % 4], kernels[number % 4].op):
+            assert torch.equal(call(a, b), a.float() @ b.float().t())
+
+    together(work)
