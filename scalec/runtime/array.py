@@ -1,4 +1,5 @@
-"""A result for callers without torch: device memory of ours, readable through DLPack and `__cuda_array_interface__`."""
+"""A result for callers whose tensors are neither torch's nor numpy's: device memory of ours, which other libraries read
+through DLPack or `__cuda_array_interface__`, and numpy copies to the host (`numpy.asarray`)."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ class DeviceArray:
         return made
 
     def numpy(self) -> Any:
-        """A copy on the host, after the work now on its stream.
+        """A copy on the host, with the same strides, after the work now on its stream.
 
         The dtype is the one of numpy or ml_dtypes that means the same; without ml_dtypes, unsigned integers of the
         same size hold the bits.
@@ -85,9 +86,14 @@ class DeviceArray:
         if 0 in self.shape:
             return np.empty(self.shape, dtype)
         raw = self.device.download(self.pointer, self._span(), self.stream)
-        flat = np.frombuffer(raw, f"u{self.itemsize}")  # as_strided knows no float8_e5m2
+        flat = np.frombuffer(raw, f"u{self.itemsize}").copy()  # as_strided knows no float8_e5m2
         steps = tuple(s * self.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(flat, self.shape, steps).copy().view(dtype)
+        return np.lib.stride_tricks.as_strided(flat, self.shape, steps).view(dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is False:
+            raise ValueError("a DeviceArray is read by a copy; numpy.from_dlpack shares memory on the host")
+        return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

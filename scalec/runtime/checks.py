@@ -313,9 +313,9 @@ def check_place(t: TensorSpec, view: TensorView, device: Device, first: str) -> 
     kind, ordinal = view.place
     here = f"{device.place[0]}:{device.place[1]}" if device.place[0] == "cuda" else "the host"
     if view.place == CPU:
-        raise ArgumentError(
-            f"{t.name} is on the CPU", expected=f"a tensor on {here} ({device.name})", fix=f"{t.name}.cuda()"
-        )
+        numpy = view.kind == "numpy"
+        fix = "a tensor of torch or cupy there, or SCALEC_DEVICE=emulator" if numpy else f"{t.name}.cuda()"
+        raise ArgumentError(f"{t.name} is on the CPU", expected=f"a tensor on {here} ({device.name})", fix=fix)
     raise ArgumentError(
         f"{t.name} is on {kind}:{ordinal}, " + (f"{first} is on {here}" if first else f"the kernel runs on {here}"),
         expected="all tensors on one device",
@@ -339,15 +339,16 @@ def check_strides(t: TensorSpec, view: TensorView, free: frozenset[int], mapped:
                 f"{t.name} is not contiguous",
                 got=f"strides {view.strides} of shape {list(view.shape)}",
                 expected="tiles without gaps (layout blocked)",
-                fix=f"{t.name}.contiguous()",
+                fix=_contiguous(t.name, view),
             )
         return
     inner, item = contiguous_axis(t), itemsize(t.dtype)
     index = t.shape[inner] if t.shape else "0"
     if view.shape[inner] > 1 and view.strides[inner] != 1:
-        stored = f"{t.name}.contiguous()"
+        stored = _contiguous(t.name, view)
         if t.layout in ("col", "packed"):
-            stored = f"{t.name}.transpose(-1, -2).contiguous().transpose(-1, -2)"
+            turn = f"{'swapaxes' if view.kind == 'numpy' else 'transpose'}(-1, -2)"
+            stored = f"{_contiguous(f'{t.name}.{turn}', view)}.{turn}"
         raise ArgumentError(
             f"{t.name} is not contiguous along index {inner} ({index})",
             got=f"strides {view.strides}",
@@ -365,18 +366,23 @@ def check_strides(t: TensorSpec, view: TensorView, free: frozenset[int], mapped:
                 f"{t.name} has a stride of {stride} elements {where}",
                 got=f"strides {view.strides} of shape {list(view.shape)}",
                 expected=f"at least {reach if output else 1}" + (": results must not overlap" if output else ""),
-                fix=f"{t.name}.contiguous()",
+                fix=_contiguous(t.name, view),
             )
         if not mapped and axis not in free and stride != gapless[axis]:
             raise ArgumentError(
                 f"{t.name} has a stride of {stride} elements {where}, the kernel needs {gapless[axis]}",
                 got=f"strides {view.strides}",
                 expected=f"strides {gapless}",
-                fix=f"{t.name}.contiguous()",
+                fix=_contiguous(t.name, view),
             )
         if stride * item % t.align:
             raise _unaligned_stride(t, view, axis, stride == gapless[axis], output)
         reach += (extent - 1) * stride
+
+
+def _contiguous(what: str, view: TensorView) -> str:
+    """How the library of a tensor makes a copy without gaps."""
+    return f"numpy.ascontiguousarray({what})" if view.kind == "numpy" else f"{what}.contiguous()"
 
 
 def _unaligned_stride(t: TensorSpec, view: TensorView, axis: int, gapless: bool, output: bool) -> ArgumentError:

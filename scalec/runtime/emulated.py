@@ -145,7 +145,11 @@ class EmulatedDevice:
         kept = tuple(parameters)
 
         def launch(stream: int) -> None:
-            seen = replace(loaded, memory=self._view(loaded.memory, tensors))
+            try:
+                seen = replace(loaded, memory=self._view(loaded.memory, tensors))
+            except (MemoryError, OverflowError, ValueError) as error:
+                name, _, size = max(tensors, key=lambda t: t[2])
+                raise DeviceError(f"{self.name} has no memory to judge {size} bytes of {name} in") from error
             arguments = [bytes(memoryview(p).cast("B")) for p in kept]
             try:
                 self.stats = emulate(

@@ -23,6 +23,7 @@ from scalec.runtime.tensors import (
     adopt,
     array_interface,
     dlpack_device,
+    is_numpy,
     is_torch,
     stream_handle,
     torch_stream,
@@ -53,9 +54,11 @@ class Loaded:
 class Kernel:
     """A compiled kernel: `C = kernel(A, B, A_scale, B_scale)`.
 
-    Tensors are torch's, or anything with DLPack or `__cuda_array_interface__`. The kernel runs on torch's current
-    stream if a torch tensor is given, else on the legacy default stream, or on `stream`; the host does not wait.
-    Without `out`, results are allocated: by torch where a torch tensor is given, else as DeviceArray.
+    Tensors are torch's, or anything with DLPack or `__cuda_array_interface__`; on the emulator numpy's arrays too. The
+    kernel runs on torch's current stream if a torch tensor is given, else on the legacy default stream, or on `stream`;
+    the host does not wait. Without `out`, results are allocated: as torch tensors where a torch tensor is given, as
+    numpy arrays where all tensors are numpy's (of ml_dtypes' types where numpy has none; elements below 8 bits as
+    packed uint8), else as DeviceArray, which has `__dlpack__`, `__array__` and on a GPU `__cuda_array_interface__`.
 
     Where torch must see the call (torch.compile, torch.export, fake tensors, transforms) it is one op of torch's: `op`.
     It has no backward: with grad mode on, a tensor that requires grad is refused.
@@ -133,7 +136,7 @@ class Kernel:
             stream: a CUstream handle, or a stream object.
 
         Returns:
-            The result, or a tuple of several.
+            The result, or a tuple of several: `out` where that is given, else new ones of the operands' library.
 
         Raises:
             ArgumentError: an argument does not fit; nothing was launched.
@@ -322,6 +325,8 @@ class Kernel:
                 if view.ready >= 0:
                     device.order(view.ready, handle)
             plan.launch((handle, *addresses, *packed(scalars)), scalars)
+        if all(map(is_numpy, tensors)):
+            outs = tuple([o.numpy() if isinstance(o, DeviceArray) else o for o in outs])
         return outs[0] if self._single else outs
 
     def _look(self, tensors: tuple[Any, ...], given: bool, stream: Any, form: int = 1) -> _Found:

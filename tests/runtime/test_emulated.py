@@ -8,7 +8,8 @@ import pytest
 
 import scalec
 from scalec.errors import DeviceError
-from scalec.runtime import devices, emulated
+from scalec.runtime import devices, dlpack, emulated
+from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
 
 BF16 = "C[m,n]:f32 = A[m,k] @ B[n,k]"
@@ -29,11 +30,66 @@ def operands(m: int = 8) -> tuple[np.ndarray, np.ndarray]:
     return tuple(rng.integers(-4, 5, shape).astype(ml_dtypes.bfloat16) for shape in ((m, 32), (16, 32)))
 
 
-def test_numpy_arrays_in_a_device_array_out(kernel):
+def test_numpy_arrays_in_and_out(kernel):
     a, b = operands()
     got = kernel(a, b)
-    np.testing.assert_array_equal(got.numpy(), a.astype(float) @ b.astype(float).T)
-    assert "emulator" in repr(got)
+    assert (type(got), got.dtype) == (np.ndarray, np.float32)
+    np.testing.assert_array_equal(got, a.astype(float) @ b.astype(float).T)
+    got += 1  # its own memory
+    assert kernel(a[:0], b).shape == (0, 16)
+
+
+def test_numpy_has_the_types_of_quantised_results():
+    source = "C[m,n]:{} = A[m,k] @ B[n,k]"
+    a, b = (np.ones((rows, 64), ml_dtypes.bfloat16) for rows in (3, 32))
+    values, scales = scalec.compile(source.format("mxfp8"), "sm_90a", {"n": 32, "k": 64})(a, b)
+    assert (values.dtype, values.shape) == (ml_dtypes.float8_e4m3fn, (3, 32))
+    assert (scales.dtype, scales.shape) == (ml_dtypes.float8_e8m0fnu, (3, 1))
+    assert (values.astype(np.float32) * scales.astype(np.float32) == 64).all()
+    values, scales = scalec.compile(source.format("mxfp4"), "sm_90a", {"n": 32, "k": 64})(a, b)
+    assert (values.dtype, values.shape) == (np.uint8, (3, 16))
+    assert (values == values[0, 0]).all()
+    assert scales.dtype == ml_dtypes.float8_e8m0fnu
+
+
+class Foreign:
+    """An array of another library, with DLPack alone."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **named: object) -> object:
+        return dlpack.make(
+            self.array, self.array.ctypes.data, self.array.shape, (self.array.shape[1], 1), "bf16", (1, 0)
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def test_other_and_mixed_arrays_in(kernel):
+    torch = pytest.importorskip("torch")
+    a, b = operands()
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    for given in ((Foreign(a), Foreign(b)), (Foreign(a), b), (a, Foreign(b))):
+        got = kernel(*given)
+        assert type(got) is DeviceArray
+        assert "emulator" in repr(got)
+        for read in (np.asarray(got), np.from_dlpack(got), np.array(got, np.float64), torch.from_dlpack(got).numpy()):
+            np.testing.assert_array_equal(read, expected)
+        with pytest.raises(ValueError, match="read by a copy"):
+            np.asarray(got, copy=False)
+        np.testing.assert_array_equal(kernel(a, b, out=got).numpy(), expected)
+    for given in ((torch.from_numpy(a.view(np.uint16)).view(torch.bfloat16), b), (a, torch.ones(16, 32).bfloat16())):
+        assert type(kernel(*given)) is torch.Tensor
+
+
+def test_results_keep_the_strides_that_the_kernel_gave_them():
+    array = DeviceArray(emulated.EmulatedDevice("sm_90a"), (3, 5), "e5m2", strides=(1, 16))
+    array.device.upload(array.pointer, bytes(range(67)), 0)
+    got = array.numpy()
+    assert (got.strides, got.dtype) == ((1, 16), ml_dtypes.float8_e5m2)
+    assert got.view(np.uint8)[2, 4] == 66
 
 
 def test_the_result_given(kernel):
@@ -55,7 +111,7 @@ def test_torch_tensors_on_the_host(kernel):
 def test_memory_that_moves_between_calls(kernel):
     for m in (8, 3, 8, 70):
         a, b = operands(m)
-        np.testing.assert_array_equal(kernel(a, b).numpy(), a.astype(float) @ b.astype(float).T)
+        np.testing.assert_array_equal(kernel(a, b), a.astype(float) @ b.astype(float).T)
 
 
 def test_a_finding_is_an_error_that_names_instruction_and_thread(kernel):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import ArgumentError
+from scalec.errors import ArgumentError, DeviceError
 from scalec.runtime import dlpack, driver
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
@@ -206,6 +206,13 @@ def test_objects(scaled, name):
             call(**(operands() | {"A_scale": value}))
         assert message in str(caught.value)
         assert "A_scale" in str(caught.value)
+
+
+@pytest.mark.parametrize("stride", [2**50, 2**58, 2**61])
+def test_memory_that_cannot_be_there(scaled, stride):
+    value = tensor(data=0x7FFF_FFFF_0000, strides=(stride, 1))
+    with pytest.raises(DeviceError, match=r"has no memory to judge .* bytes of A_scale in"):
+        scaled(**(operands() | {"A_scale": value}))
 
 
 def test_results_that_are_no_arrays(scaled):

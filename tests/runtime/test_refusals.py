@@ -227,7 +227,23 @@ def test_numpy_arrays_are_on_the_cpu():
     import numpy as np
 
     kernel = Kernel(gemm_spec(), b"", device=FakeDevice())
-    assert refusal(kernel, **(gemm_tensors() | {"A": np.zeros((256, 1024), np.uint8)})).startswith("A is on the CPU\n")
+    assert refusal(kernel, **(gemm_tensors() | {"A": np.zeros((256, 1024), np.uint8)})) == (
+        "A is on the CPU\n  expected: a tensor on cuda:0 (Fake H200)\n"
+        "  fix: a tensor of torch or cupy there, or SCALEC_DEVICE=emulator"
+    )
+
+
+def test_numpy_arrays_are_put_right_by_numpy():
+    import numpy as np
+
+    kernel = Kernel(gemm_spec(), b"", device=FakeDevice(place=("cpu", 0)))
+    t = {name: np.zeros(tensor.__cuda_array_interface__["shape"], "u1") for name, tensor in gemm_tensors().items()}
+    t |= {
+        "A": np.zeros((1024, 256), np.uint8).T,
+        "A_scale": np.zeros((256, 8), "f4"),
+        "B_scale": np.zeros((4, 8), "f4"),
+    }
+    assert refusal(kernel, **t).endswith("\n  fix: numpy.ascontiguousarray(A)")
 
 
 def test_columns_of_one_buffer_do_not_overlap():

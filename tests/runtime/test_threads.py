@@ -138,10 +138,23 @@ def test_threads_on_one_stream_have_one_workspace():
     assert len(device.reserved) == 2
 
 
-@pytest.mark.parametrize("times", [24, pytest.param(1000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("times", [14, pytest.param(1000, marks=pytest.mark.thorough)])
 def test_everything_at_the_same_time(tmp_path, times):
     given = os.environ | {"SCALEC_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "tests.runtime.stress", str(tmp_path), str(times), "0"]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == f"{times} times in {THREADS} threads, 0 wrong\n"
+
+
+def test_torch_tensors_and_ops_of_each_thread():
+    torch = pytest.importorskip("torch")
+    kernels = [scalec.compile("C[m,n]:f32 = A[m,k] @ B[n,k]", "sm_90a", {"n": 16, "k": 64}) for _ in range(4)]
+    b = torch.randint(-4, 5, (16, 64)).bfloat16()
+
+    def work(number: int) -> None:
+        a = torch.randint(-4, 5, (3 + number, 64)).bfloat16()
+        for call in (kernels[number % 4], kernels[number % 4].op):
+            assert torch.equal(call(a, b), a.float() @ b.float().t())
+
+    together(work)
