@@ -52,8 +52,11 @@ def read(path: str | os.PathLike[str], most: int = MOST) -> bytes:
         return file.read(most)
 
 
-def replace(path: str | os.PathLike[str], data: bytes) -> None:
+def replace(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> None:
     """Writes a file beside its place and renames it into it: who reads sees what was there, or all of what is now.
+
+    Args:
+        mode: permissions, less those that the process's umask takes.
 
     Raises:
         OSError: it cannot be written; what was there stays.
@@ -62,7 +65,7 @@ def replace(path: str | os.PathLike[str], data: bytes) -> None:
     # O_EXCL: never through a link that somebody left at that name
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
+        with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
             file.write(data)
         os.replace(temporary, path)
     except BaseException:

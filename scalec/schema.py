@@ -131,7 +131,7 @@ def _plain(kinds: tuple[type, ...], expected: str) -> Reader:
                 value.encode()
             except UnicodeEncodeError:
                 raise _fault(value, "whole characters") from None
-        elif float in kinds and not abs(value) <= sys.float_info.max:  # NaN, infinities, integers beyond
+        elif isinstance(value, (int, float)) and float in kinds and not abs(value) <= sys.float_info.max:  # NaN too
             raise _fault(value, "a finite number")
         return value
 

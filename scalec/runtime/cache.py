@@ -288,7 +288,7 @@ def put(key: str, compiled: Compiled) -> bool:
 def _store(path: str, data: bytes) -> bool:
     try:
         _make_directory()
-        files.replace(path, data)
+        files.replace(path, data, 0o644)  # whatever the umask: one that others can write would not be read
     except OSError as error:
         _warn_unwritable(error)
         return False

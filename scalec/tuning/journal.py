@@ -73,7 +73,7 @@ class Journal:
     """The journal of one job.
 
     Raises:
-        ScalecError: the file is there, and cannot be read.
+        ScalecError: the file is there, and cannot be read, or is no journal.
 
     Attributes:
         path: the file.
@@ -113,17 +113,21 @@ class Journal:
             raise ScalecError(
                 f"{self.path} cannot be read as a journal", got=error.strerror or repr(error), fix="name another file"
             ) from None
-        mine = False
+        mine = begun = False
         for line in lines:
             try:
                 entry = schema.read(_Line, schema.parse(line))
             except FormatError:
                 continue
             if entry.job:
-                mine = entry.job == self._job
+                begun, mine = True, entry.job == self._job
             elif mine:
                 self._take(entry)
-        if lines and lines[-1]:  # the last line was not finished: what follows begins its own
+        if not begun and any(lines):
+            raise ScalecError(
+                f"{self.path} is no journal: nothing is added to it", expected="lines of JSON", fix="name another file"
+            )
+        if lines[-1]:  # the last line was not finished: what follows begins its own
             with self.path.open("ab") as file:
                 file.write(b"\n")
 

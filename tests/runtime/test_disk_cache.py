@@ -140,6 +140,17 @@ def test_a_directory_that_others_can_write_is_not_used(folder, mode):
     assert cache.get(KEY) == MADE
 
 
+def test_whatever_the_umask_is_an_entry_is_a_hit(folder):
+    before = os.umask(0)
+    try:
+        cache.put(KEY, MADE)
+        cache.get_or_compile(OTHER, lambda: MADE)
+    finally:
+        os.umask(before)
+    assert cache.get(KEY) == MADE
+    assert {stat.S_IMODE(p.stat().st_mode) & 0o022 for p in (folder, folder / "locks", *folder.glob("*.kernel"))} == {0}
+
+
 @pytest.mark.parametrize("which", ["directory", "entry"])
 def test_what_another_user_owns_is_not_used(folder, monkeypatch, which):
     cache.put(KEY, MADE)

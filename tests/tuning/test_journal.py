@@ -89,3 +89,13 @@ def test_what_is_no_file_is_refused(tmp_path, kind) -> None:
     kind(tmp_path / "journal")
     with pytest.raises(ScalecError, match="cannot be read as a journal"):
         Journal(tmp_path / "journal", ["job"], "")
+
+
+def test_to_another_file_nothing_is_added(tmp_path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ScalecError, match="is no journal: nothing is added to it"):
+        Journal(tmp_path / "notes.txt", ["job"], "")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    (tmp_path / "empty").write_text("")
+    Journal(tmp_path / "empty", ["job"], "").finish(found(LOW))
+    assert Journal(tmp_path / "empty", ["job"], "").done == {LOW: found(LOW)}
