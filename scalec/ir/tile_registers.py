@@ -7,6 +7,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, in_step, maker, plainly_swizzled
 from scalec.ir.tile_types import (
+    I1,
     I32,
     ByteScalesType,
     CursorType,
@@ -86,6 +87,23 @@ class LoadOp(Tile.Operation, name="load"):
                 return fail(op, f"step {int_of(op.step)} of {depth} elements of K is outside {tile_k}")
         elif (int_of(op.step) + 1) * 8 * STEP_BYTES > tile_k * bits:
             return fail(op, f"step {int_of(op.step)} of {STEP_BYTES} bytes is outside rows of {tile_k * bits // 8}")
+        return True
+
+
+class CutOp(Tile.Operation, name="cut"):
+    """Makes zero of the K element `element` of a slice in registers, in each row, where `condition` holds."""
+
+    target: ext.Operand[MultiplicandType]
+    condition: ext.Operand[I1]
+    element: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        depth, element = shape_of(op.target.type)[1], element_of(op.target.type)
+        if bits_of(element) * depth != 8 * STEP_BYTES or bits_of(element) >= 8:
+            return fail(op, f"cuts {depth} elements of {element}, expected {STEP_BYTES} bytes of packed ones")
+        if not 0 <= int_of(op.element) < depth:
+            return fail(op, f"element {int_of(op.element)} of {depth}")
         return True
 
 

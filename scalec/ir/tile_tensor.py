@@ -263,6 +263,26 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
         return _in_slot(op) and in_step(op, None, op.a, op.b)
 
 
+class CutRowsOp(Tile.Operation, name="cut_rows"):
+    """Makes zero of the 4-bit K element `element` of each row of the cursor's stage of a shared [rows, K], for products
+    that are issued behind it. All lanes of a warp are here."""
+
+    tile: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    element: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (rows, depth), stored = shape_of(op.tile.type), element_of(op.tile.type)
+        if str(stored) != "i8" or depth != swizzle_of(op.tile.type) or rows % LANES:
+            return fail(
+                op, f"cuts {rows} rows of {depth} {stored}, expected rows by {LANES}, of a swizzle's bytes each"
+            )
+        if not 0 <= int_of(op.element) < 2 * depth:
+            return fail(op, f"element {int_of(op.element)} of {2 * depth}")
+        return plainly_swizzled(op, op.tile) and in_step(op, None, op.tile)
+
+
 class HandOverOp(Tile.Operation, name="hand_over"):
     """When all products that this thread has issued are done, the tensor core arrives at a barrier of the stage.
 

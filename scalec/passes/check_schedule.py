@@ -241,6 +241,12 @@ def _cta_group(problem: Problem, schedule: Any) -> None:
             f"{problem.rhs.element.name} by {group} CTAs together",
             fix="cta_group=1",
         )
+    if group > 1 and problem.half_bytes:
+        raise ScheduleError(
+            f"cta_group = {group}, and rows of {problem.k.name} = {problem.k.size} end in half a byte: a CTA zeroes "
+            "the other half in its own shared memory, and a product of several CTAs reads several",
+            fix=f"cta_group=1, or an even {problem.k.name}: pad both operands with zeros",
+        )
     along_m, along_n = schedule.cluster
     if along_m % group:
         raise ScheduleError(

@@ -155,6 +155,8 @@ def _groups(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
     family = problem.family
     if schedule.cta_group is not None:
         return (schedule.cta_group,) if family.columns(schedule.cta_group) else (1,)
+    if problem.half_bytes:  # check-schedule says why
+        return (1,)
     pairs = family.pair_n and (schedule.cluster or PAIR)[0] % 2 == 0 and problem.target.max_cluster >= 2
     return (1, 2) if pairs and problem.m.tiles(family.m, ASSUMED) >= 2 else (1,)
 

@@ -60,6 +60,23 @@ class Consumer(Epilogue):
         e.op("tile.mma_wait", operands=[accumulator], pending=0)
         self.release(h, cursor, lag=1)
 
+    @property
+    def padding(self) -> int | None:
+        """Of a K block that is K's last, the element behind the last one, where it shares a byte with that."""
+        k = self.problem.k.size
+        return k % self.schedule.tile[2] if self.problem.half_bytes and k is not None else None
+
+    def at_end(self, w: Work, k0: ir.Value | None = None) -> ir.Value | None:
+        """Whether the K block that begins at element `k0` of a tile or part (None: the first; `w.k`: the one before) is
+        K's last; None where nobody asks (`padding`)."""
+        k, padding = self.problem.k.size, self.padding
+        if k is None or padding is None:
+            return None
+        e, end = self.e, self.at_k(w, k0)
+        if k0 is not w.k:
+            end = e.arith("arith.addi", end, e.i32(self.schedule.tile[2]))
+        return e.compare("lt", e.i32(k - padding), end)
+
     def mma(
         self,
         h: Handles,

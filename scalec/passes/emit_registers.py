@@ -56,12 +56,13 @@ class RegisterConsumer(Consumer):
                 self.fetch(h, side, p.fetched, p.row0, self.at_k(w))
             self.enter(h, p)
             self.turn(p)
-            self.slices_but_the_last(h, p)
+            self.slices_but_the_last(h, p, self.at_end(w))
             with self.over_k(w, s.unroll, start=s.tile[2]) as k0:
                 self.enter(h, p)
                 self.last_slice(h, p, self.at_k(w, k0))
                 self.turn(p)
-                self.slices_but_the_last(h, p)
+                self.slices_but_the_last(h, p, self.at_end(w, k0))
+            self.cut(p, self.slices - 1, self.at_end(w, w.k))
             self.last_slice(h, p, None)
             self.finish(h, w, p.accumulator)
         self.drain()
@@ -108,9 +109,11 @@ class RegisterConsumer(Consumer):
         for words in p.words.values():
             self.e.op("tile.turn", operands=[words])
 
-    def slices_but_the_last(self, h: Handles, p: Pipeline) -> None:
-        """All slices of the front stage but the last are multiplied, all but the first loaded; `front` moves on."""
+    def slices_but_the_last(self, h: Handles, p: Pipeline, last: ir.Value | None) -> None:
+        """All slices of the front stage but the last are multiplied, all but the first loaded; `front` moves on.
+        `last`: whether the block is K's last, where that matters."""
         for step in range(self.slices - 1):
+            self.cut(p, step, last)
             self.load(h, p, step + 1)
             if step == self.slices - 2:  # under the products: the next wait then finds its barrier's address
                 self.e.op("tile.advance", operands=[p.front])
@@ -139,6 +142,16 @@ class RegisterConsumer(Consumer):
             if p.window is not None:
                 e.op("tile.next_block", operands=[p.window])
         e.op("tile.advance", operands=[p.back])
+
+    def cut(self, p: Pipeline, step: int, last: ir.Value | None) -> None:
+        """Zeroes what pads rows that end in half a byte, in the slice `step` of K's `last` block: of the operand that a
+        warp has fewer rows of."""
+        element = self.padding
+        if last is None or element is None or element // self.family.k != step:
+            return
+        s = self.schedule
+        target = p.slices[step % 2][int(s.tile[1] // s.warps[1] <= s.tile[0] // s.warps[0])]
+        self.e.op("tile.cut", operands=[target, last], element=element % self.family.k)
 
     def multiply(self, p: Pipeline, step: int) -> None:
         """One instruction deep: all products of the warp's rows and columns."""

@@ -118,6 +118,7 @@ class TensorConsumer(Producer, Consumer):
                 if promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
                 e.op("tile.wait", operands=[h.ring if h.copied is None else h.copied, cursor])
+                self.cut_rows(h, cursor, self.at_end(w, k0))
                 self.copy_words(h, sums, cursor, before)
                 accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
                 operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
@@ -129,6 +130,17 @@ class TensorConsumer(Producer, Consumer):
                     self.sums_done(h, slot)
             if not promote:
                 self.sums_done(h, slot)
+
+    def cut_rows(self, h: Handles, cursor: ir.Value, last: ir.Value | None) -> None:
+        """Zeroes what pads rows of A that end in half a byte, in the stage of K's `last` block. The warp waits until it
+        sees the stage full itself."""
+        if last is None:
+            return
+        e = self.e
+        with e.region("tile.when", [last]):
+            if h.copied is not None:
+                e.op("tile.wait", operands=[h.ring, cursor])
+            e.op("tile.cut_rows", operands=[h.tiles["A"], cursor], element=self.padding)
 
     def copies(self, h: Handles) -> None:
         """All copies of scale words to tensor memory, as far ahead of the products as it has room.

@@ -240,6 +240,13 @@ class Problem:
         return next(iter(given), self.family.scales[0].type if self.family.scales else "")
 
     @property
+    def half_bytes(self) -> bool:
+        """Whether rows of both operands end in half a byte. Copies bring whole ones, so the kernel zeroes the other
+        half in one operand: in the other it is a finite number, as these types have no others."""
+        packed = all(o.element.bits < 8 and not o.padded and not o.mn_major for o in (self.lhs, self.rhs))
+        return packed and self.k.size is not None and self.k.size * self.lhs.element.bits % 8 != 0
+
+    @property
     def block_columns(self) -> int:
         """Columns of a tile that share a scale of the result; 1 where its rows do, or it has none."""
         return 1 if self.swapped else self.result.block

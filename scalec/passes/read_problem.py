@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -302,16 +301,12 @@ class Reader(EpilogueReader):
             )
 
     def check_rows(self, operand: Operand, inner: Dim) -> None:
-        """Refuses an extent that the rows of a packed operand, contiguous along `inner`, cannot have."""
-        name, row = operand.name, operand.element
-        if row.bits >= 8 or inner.size is None:
-            return
-        step, why = PADDED_ROW, f", which the copies that pad {row.name} to a byte need"
-        if not operand.padded:
-            step, why = 8 // math.gcd(8, row.bits), f": a row of {name} is no whole number of bytes"
-        if inner.size % step:
+        """Refuses an extent that the rows of an operand whose copies pad it, contiguous along `inner`, cannot have."""
+        name, row, step = operand.name, operand.element, PADDED_ROW
+        if operand.padded and inner.size is not None and inner.size % step:
             raise UnsupportedError(
-                f"{inner.name} = {inner.size} is not a multiple of {step}{why}",
+                f"{inner.name} = {inner.size} is not a multiple of {step}, which the copies that pad {row.name} to a "
+                "byte need",
                 got=f"{name}: {row.name}, rows of {inner.size} elements",
                 expected=f"{inner.name} a multiple of {step}",
                 fix=f"pad {inner.name} to {-(-inner.size // step) * step} with zeros"

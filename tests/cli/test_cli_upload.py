@@ -15,6 +15,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
 from scalec.ir.context import context
 from scalec.lowering import signature
+from scalec.reference import Results
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice
 
@@ -90,6 +91,17 @@ def test_results_are_read_one_element_an_entry(element):
     np.testing.assert_array_equal(found, exact)
     assert run.check("C", found, exact.astype(np.float64)).ok
     assert made.nbytes == 5 * ELEMENT_TYPES[element].bytes(8)
+
+
+def test_rows_of_results_that_end_in_half_a_byte_are_compared_without_its_other_half():
+    exact = np.array([[0, 0.5, 1], [2, 3, -6]], reference.numpy_dtype("e2m1"))
+    spec = TensorSpec("C", "e2m1", (Extent(size=2), Extent(size=3)))
+    stored = reference.storage(exact) | np.array([[0, 0x70]], np.uint8)
+    found = {"C": run.values_of(spec, run._placed(FakeDevice(), spec, stored))}
+    expected = Results()
+    expected["C"] = exact.astype(np.float64)
+    (checked,) = run.compare(found, expected)
+    assert checked.diff == checked.max_error == 0
 
 
 @pytest.mark.parametrize(("sign", "times"), [("=", 1), ("+=", 2)])

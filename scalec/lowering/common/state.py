@@ -180,6 +180,13 @@ def row_swizzle(b: Builder, row: ir.Value) -> ir.Value:
     return b.shl(b.and_(b.shr(row, 2), 1), 4)
 
 
+def swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
+    """What a row XORs into the index of its 16-byte chunks: rows of `pitch` bytes, swizzled over as many."""
+    return {128: lambda: b.and_(row, 7), 64: lambda: b.and_(b.shr(row, 1), 3), 32: lambda: b.and_(b.shr(row, 2), 1)}[
+        pitch
+    ]()
+
+
 @dataclass(frozen=True)
 class Fragment:
     """An accumulator in registers: for each wave, the N/2 f32 that a thread holds (PTX ISA 9.7.15.5.1, figure D)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.state import Buffer, Cursor, State
+from scalec.lowering.common.state import Buffer, Cursor, State, swizzle
 from scalec.lowering.sm100.pairs import pair_mask
 from scalec.lowering.sm100.table import TABLE
 
@@ -175,6 +175,23 @@ def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value |
         bytes.append(byte)
     text = f"{kind}.block_scale.scale_vec::{count}X"
     return text, _scaled(scale, a, b, columns, rows, (bytes[0], bytes[1])), addresses
+
+
+@TABLE.lowers("tile.cut_rows")
+def cut_rows(s: State, op: ir.OpView) -> None:
+    """A row each lane; the async proxy reads what they store: tcgen05.mma (PTX ISA 9.7.13.4, fence.proxy)."""
+    b, source = s.b, s.get(op.tile)
+    pitch, (rows, _) = tile.swizzle_of(op.tile.type), tile.shape_of(op.tile.type)
+    byte, upper = divmod(tile.int_of(op.element), 2)
+    chunk, within = divmod(byte, 16)
+    own = b.add(b.mul(s.lane, pitch), b.shl(b.xor(swizzle(b, s.lane, pitch), chunk), 4))
+    at = b.add(source.address(b, s.get(op.cursor)), b.add(own, within))
+    for row in range(0, rows, tile.LANES):  # of one swizzle with the first
+        place = f"[$0 + {row * pitch}]"
+        kept = f"ld.shared.b8 B, {place};\nand.b16 B, B, {0x0F if upper else 0xF0};\nst.shared.b8 {place}, B;"
+        b.asm(f"{{\n.reg .b16 B;\n{kept}\n}}", [], [at])
+    b.asm("fence.proxy.async.shared::cta;")
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
 
 
 @TABLE.lowers("tile.hand_over")

@@ -13,9 +13,9 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
 from scalec.lowering.common.scale_bytes import ONES
-from scalec.lowering.common.state import State
+from scalec.lowering.common.state import State, swizzle
 from scalec.lowering.sm120.table import TABLE
-from scalec.lowering.sm120.transpose import UNPACK, load_transposed, swizzle
+from scalec.lowering.sm120.transpose import UNPACK, load_transposed
 
 _CHUNK = 16  # bytes of a row of an 8x8 matrix of ldmatrix
 _ELEMENTS = {
@@ -84,6 +84,20 @@ def load(s: State, op: ir.OpView) -> None:
         text = f"ldmatrix.sync.aligned.{form.format(len(registers))} {{{names}}}, [${len(registers)} + {rows * pitch}];"
         for v, x in zip(registers, b.asm(text, [b.i32] * len(registers), [at]), strict=True):
             v.set(b.shl(x, 2) if padded and element == 4 else x)  # mxf8f6f4 takes e2m1 in bits 2 to 5: 9.7.14.5.10
+
+
+@TABLE.lowers("tile.cut")
+def cut(s: State, op: ir.OpView) -> None:
+    """Lane 4g + i has elements 8i to 8i + 7 of row g, in a register, and those 32 further on in another (PTX ISA
+    9.7.14.5.11, m16n8k64): of the instruction's half of K with the element, one lane of four clears its bits."""
+    b, bits = s.b, tile.bits_of(tile.element_of(op.target.type))
+    half, within = divmod(tile.int_of(op.element) * bits, 8 * _CHUNK)
+    lane, place = divmod(within, 32)
+    mine = b.and_(s.get(op.condition), b.compare("eq", b.and_(s.lane, 3), lane))
+    mask = b.select(mine, b.constant(0xFFFFFFFF ^ ((1 << bits) - 1 << place)), -1)
+    for registers in s.get(op.target).registers:
+        for v in registers[half * len(registers) // 2 :][: len(registers) // 2]:
+            v.set(b.and_(v.get(), mask))
 
 
 def _first_chunk(s: State, source: Any, target: Slice, step: int, pitch: int) -> ir.Value:

@@ -12,20 +12,13 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.state import State
+from scalec.lowering.builder import Variable
+from scalec.lowering.common.state import State, swizzle
 
 UNPACK = {4: "b4x16_p64", 6: "b6x16_p32"}
 """Source formats of ldmatrix for elements narrower than their byte in shared memory, by their bits."""
 
 _CHUNK = 16  # bytes of a row of a matrix of ldmatrix, and of what a swizzle moves
-
-
-def swizzle(b: Builder, row: ir.Value, pitch: int) -> ir.Value | int:
-    """What a row XORs into the index of its 16-byte chunks: rows of `pitch` bytes, swizzled over as many."""
-    return {128: lambda: b.and_(row, 7), 64: lambda: b.and_(b.shr(row, 1), 3), 32: lambda: b.and_(b.shr(row, 2), 1)}[
-        pitch
-    ]()
 
 
 @dataclass(frozen=True)

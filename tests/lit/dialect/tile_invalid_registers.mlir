@@ -421,3 +421,23 @@ func.func @p(%A: i64, %i: i64, %x: i32) {
 %t = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 "tile.store_bytes"(%r, %t, %c) : (!tile.scale_bytes, !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+
+// -----
+
+// cut: elements that share bytes
+// EXPECT: cuts 32 elements of f4E2M1FN, expected 32 bytes of packed ones
+func.func @cut(%last: i1) {
+  %s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 32>, f4E2M1FN, "a">
+  "tile.cut"(%s, %last) {element = 0 : i64} : (!tile.slice<array<i64: 16, 32>, f4E2M1FN, "a">, i1) -> ()
+  return
+}
+
+// -----
+
+// cut: an element of the slice
+// EXPECT: element 64 of 64
+func.func @cut(%last: i1) {
+  %s = "tile.multiplicand"() : () -> !tile.slice<array<i64: 16, 64>, f4E2M1FN, "a">
+  "tile.cut"(%s, %last) {element = 64 : i64} : (!tile.slice<array<i64: 16, 64>, f4E2M1FN, "a">, i1) -> ()
+  return
+}

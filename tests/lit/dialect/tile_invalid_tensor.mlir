@@ -400,3 +400,19 @@ func.func @p(%again: i1) {
 // EXPECT: stores to !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>, expected a word of 128 rows
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>
 "tile.ones"(%w) {scale = "ue8m0"} : (!tile.buffer<array<i64: 1, 256>, i32, 0 : i64, 1 : i64>) -> ()
+
+// -----
+
+// cut_rows: a row a lane
+// EXPECT: cuts 48 rows of 128 i8, expected rows by 32, of a swizzle's bytes each
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 48, 128>, i8, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.cut_rows"(%a, %c) {element = 3 : i64} : (!tile.buffer<array<i64: 48, 128>, i8, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// cut_rows: an element of the row
+// EXPECT: element 256 of 256
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.cut_rows"(%a, %c) {element = 256 : i64} : (!tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 4 : i64>, !tile.position) -> ()

@@ -9,7 +9,7 @@
 !a_words = !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 3 : i64>
 !sums = !tile.accumulator<array<i64: 32, 32>, "warp">
 
-func.func @registers(%scales: memref<?x?xi8>, %s: i64, %x: i32) {
+func.func @registers(%scales: memref<?x?xi8>, %s: i64, %x: i32, %last: i1) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !a
   %b = "tile.shared"() {offset = 49152 : i64} : () -> !b
   %t = "tile.shared"() {offset = 49152 : i64} : () -> !b_mn
@@ -35,6 +35,8 @@ func.func @registers(%scales: memref<?x?xi8>, %s: i64, %x: i32) {
   // elements of less than a byte lie in tiles of bytes
   // CHECK-NEXT: "tile.load"({{.*}}) {step = 0 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f4E2M1FN, "b">, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position) -> ()
   "tile.load"(%y0, %b, %at) {step = 0 : i64, transpose = 0 : i64} : (!tile.slice<array<i64: 32, 32>, f4E2M1FN, "b">, !b, !tile.position) -> ()
+  // CHECK-NEXT: "tile.cut"(%{{.*}}, %{{.*}}) {element = 63 : i64} : (!tile.slice<array<i64: 32, 64>, f4E2M1FN, "b">, i1) -> ()
+  "tile.cut"(%p0, %last) {element = 63 : i64} : (!tile.slice<array<i64: 32, 64>, f4E2M1FN, "b">, i1) -> ()
   // CHECK-NEXT: "tile.load"({{.*}}) {step = 1 : i64, transpose = 1 : i64}
   "tile.load"(%z0, %t, %at) {step = 1 : i64, transpose = 1 : i64} : (!tile.slice<array<i64: 32, 16>, bf16, "b">, !b_mn, !tile.position) -> ()
   // 4-bit elements of bytes with K outermost, packed on the way

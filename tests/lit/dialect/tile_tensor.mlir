@@ -25,6 +25,8 @@ func.func @tensor(%again: i1, %m0: i32, %m: i32) {
   // elements of less than a byte lie in tiles of bytes
   // CHECK-NEXT: "tile.mma_sums"(%[[SUMS]], %[[SLOT]], %{{.*}}, %{{.*}}, %[[AT]], %{{.*}}) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f4E2M1FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   "tile.mma_sums"(%sums, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f4E2M1FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!sums, !tile.position, !a, !b, !tile.position, i1) -> ()
+  // CHECK-NEXT: "tile.cut_rows"(%{{.*}}, %[[AT]]) {element = 255 : i64} : (!tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position) -> ()
+  "tile.cut_rows"(%b, %at) {element = 255 : i64} : (!b, !tile.position) -> ()
   // CHECK-NEXT: "tile.hand_over"(%{{.*}}, %[[AT]]) {side = "empty"} : (!tile.stages, !tile.position) -> ()
   "tile.hand_over"(%ring, %at) {side = "empty"} : (!tile.stages, !tile.position) -> ()
   // CHECK-NEXT: "tile.hand_over"(%{{.*}}, %[[SLOT]]) {side = "full"} : (!tile.stages, !tile.position) -> ()
