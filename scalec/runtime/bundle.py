@@ -154,8 +154,8 @@ def _text(folder: Path) -> bytes:
         raise ScalecError(
             f"no bundle in {folder}", expected=f"{folder / MANIFEST}", fix="scalec compile ... --bundle DIR"
         ) from None
-    except OSError as error:
-        raise ScalecError(f"{folder / MANIFEST} cannot be read", got=error.strerror or repr(error)) from None
+    except (OSError, ValueError) as error:  # a path with a null character
+        raise ScalecError(f"{str(folder)!r} cannot be read", got=getattr(error, "strerror", "") or str(error)) from None
 
 
 def _rows(folder: Path, text: bytes) -> list[tuple[Row, KernelSpec]]:
@@ -202,8 +202,12 @@ def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bun
         device: the machine to run on, instead of the GPU of each call's tensors.
 
     Raises:
+        ArgumentError: `directory` is no path.
         ScalecError: no bundle there, one of another version, or a file that is not what was written.
     """
+    if not isinstance(directory, (str, os.PathLike)):
+        found = type(directory).__qualname__
+        raise ArgumentError(f"the bundle is of type {found}", got=f"{directory!r:.80}", expected="a folder's path")
     folder = Path(directory)
     text = _text(folder)
     while True:

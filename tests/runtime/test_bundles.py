@@ -16,6 +16,7 @@ import pytest
 import scalec
 from scalec.errors import ArgumentError, ScalecError
 from scalec.runtime import bundle, dispatch
+from scalec.runtime import cubin as cubins
 from scalec.runtime.kernel import Kernel
 from scalec.targets import get_target
 from tests.runtime.fake import FakeDevice, code_of, gemm_spec, gemm_tensors, machine_code, simple_spec
@@ -103,6 +104,14 @@ def test_what_is_no_bundle_is_refused(tmp_path):
     (tmp_path / "manifest.json").write_text('{"version": 7, "kernels": []}')
     with pytest.raises(ScalecError, match="is a bundle of version 7"):
         scalec.load(tmp_path)
+
+
+@pytest.mark.parametrize("directory", [5, None, [], b"b", "a\0b", "loop", "/dev/null"])
+def test_what_is_no_folder_is_refused(tmp_path, monkeypatch, directory):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ScalecError):
+        scalec.load(directory)
 
 
 def test_damage_is_found(tmp_path):
@@ -229,6 +238,21 @@ def test_a_spec_is_held_against_its_machine_code(tmp_path, cubin, message):
     forge(tmp_path, sha256=hashlib.sha256(cubin).hexdigest())
     with pytest.raises(ScalecError, match=f"(?s)is not what the manifest says.*{message}"):
         bundle.load(tmp_path)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_103a", "sm_120a"])
+def test_what_ptxas_notes_is_what_is_read(target):
+    """Were a ptxas to note parameters or threads elsewhere, nothing would be compared: here they are."""
+    made = scalec.compile("C[m,n] = A[m,k]:e4m3@B[n,k]:e4m3", target, {"n": 512, "k": 512}, cache=False)
+    cubins.check(made.spec, made.cubin)
+    launch, arguments = made.spec.launch, made.spec.arguments
+    for wrong in (
+        replace(made.spec, arguments=arguments[1:]),
+        replace(made.spec, launch=replace(launch, threads=launch.threads - 32)),
+    ):
+        with pytest.raises(ScalecError, match="machine code"):
+            cubins.check(wrong, made.cubin)
 
 
 def _writer(folder: str, k: int, barrier) -> None:
