@@ -13,12 +13,13 @@ from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.emulator.machine.kernel import Kernel
 from scalec.emulator.machine.machine import Machine, Options
 from scalec.emulator.machine.memory import WINDOWS, GlobalMemory, Segment
-from scalec.emulator.parser import parse
+from scalec.emulator.parser import MOST_BYTES, parse
 from scalec.emulator.program import Module
 from scalec.emulator.stats import Stats
 
 Argument = int | float | bytes | np.generic
 
+CONST_BYTES = 11 << 16  # PTX ISA 5.1.3: 64 KB of variables, and 640 KB in ten regions
 MOST_CTAS = (2**31 - 1, 65535, 65535)  # of a grid, by dimension (CUDA programming guide, technical specifications)
 
 
@@ -42,14 +43,19 @@ def load(text: str, memory: GlobalMemory) -> Loaded:
 
     Raises:
         PtxSyntaxError, NotModelled: by the parser.
+        Finding: resources: the variables are too large.
     """
     module = parse(text)
     loaded = Loaded(module, memory)
+    if sum(v.size for v in module.variables if v.space == "global") > MOST_BYTES:
+        raise Finding("resources", f"variables in .global of more than {MOST_BYTES} bytes, which the emulator takes")
     at = 0
     for variable in (v for v in module.variables if v.space == "const"):
         at = -(-at // variable.align) * variable.align
         loaded.symbols[variable.name] = at
         at += variable.size
+    if at > CONST_BYTES:
+        raise Finding("resources", f"{at} bytes in .const, a GPU has {CONST_BYTES}")
     loaded.consts = Segment("constant memory", "const", 0, at, np.zeros(at, np.uint8))
     segments: dict[str, Segment] = {}
     for variable in (v for v in module.variables if v.space == "global"):
@@ -62,6 +68,10 @@ def load(text: str, memory: GlobalMemory) -> Loaded:
             continue
         data = bytearray(variable.init)
         for offset, symbol, generic in variable.relocations:
+            if symbol.name not in loaded.symbols:
+                raise PtxSyntaxError(
+                    f"{variable.name} begins with the address of {symbol.name!r}, which is no variable"
+                )
             address = loaded.symbols[symbol.name] + symbol.offset
             if generic and symbol.name not in segments:
                 address += WINDOWS["const"]
@@ -135,6 +145,8 @@ def _pack(kernel: Kernel, arguments: Sequence[Argument]) -> np.ndarray:
         if isinstance(argument, np.generic):
             data = argument.tobytes()
         elif isinstance(argument, int):
+            if not -(1 << 8 * param.size - 1) <= argument < 1 << 8 * param.size:
+                raise PtxSyntaxError(f"parameter {param.name} has {param.size} bytes, too few for {argument:#x}"[:200])
             data = (argument & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
         elif isinstance(argument, float):
             data = np.array(argument, "f8" if param.size == 8 else "f4").tobytes()

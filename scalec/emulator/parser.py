@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from scalec.emulator.findings import NotModelled, PtxSyntaxError
@@ -34,6 +36,12 @@ _SPECIAL = re.compile(
     r"|reserved_smem_\w+|current_graph_exec)(\.[xyzw])?$"
 )
 
+# Limits of ours, beyond what any kernel has: a text that exceeds one is refused, instead of taking all memory.
+MOST_DEPTH = 64  # braces and brackets inside each other
+MOST_REGISTERS = 1 << 18  # that a function declares
+MOST_BYTES = 1 << 30  # of variables in .global
+MOST_DIGITS = 10  # at the end of a register's name
+
 
 @dataclass
 class _Scope:
@@ -59,7 +67,17 @@ class _Parser(Cursor):
         self.scopes: list[_Scope] = []
         self.function: Function | None = None
         self.pending: list[tuple[int, list[_Scope]]] = []  # instructions whose labels wait for the end of the function
+        self.depth = 0
         self.out = Module((0, 0), "")
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What stands in braces or brackets."""
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            raise self.error(f"more than {MOST_DEPTH} braces and brackets inside each other")
+        yield
+        self.depth -= 1
 
     # -- the module ------------------------------------------------------------------------------------------------
 
@@ -67,8 +85,12 @@ class _Parser(Cursor):
         while self.token.kind != "end":
             word = self.next().text
             if word == ".version":
-                major, _, minor = self.next().text.partition(".")
-                self.out.version = (int(major), int(minor or 0))
+                major, _, minor = self.token.text.partition(".")
+                numbers = integer_of(major), integer_of(minor or "0")
+                if self.token.kind != "number" or None in numbers:
+                    raise self.error(f"got {self.shown}, expected a version such as 8.7")
+                self.next()
+                self.out.version = (numbers[0] or 0, numbers[1] or 0)
             elif word == ".target":
                 self.out.target = self.next().text
                 while self.take(","):
@@ -83,10 +105,12 @@ class _Parser(Cursor):
                 self.declaration()
             elif word == ".alias":
                 first, _, second, _ = self.next().text, self.next(), self.next().text, self.next()
+                if second not in self.out.functions:
+                    raise self.error(f"{first[:40]} is an alias of {second[:40]!r}, which is no function")
                 self.out.functions[first] = self.out.functions[second]
             elif word != ";":
                 self.at -= 1
-                raise self.error(f"got {word!r}, expected a directive of the module")
+                raise self.error(f"got {self.shown}, expected a directive of the module")
         if not self.out.target:
             raise PtxSyntaxError("the text has no .target directive", "line 1")
         return self.out
@@ -133,7 +157,9 @@ class _Parser(Cursor):
                 kind = word
             elif word not in ("global", "const", "shared", "local", "attribute", "managed", "unified"):
                 self.at -= 1
-                raise self.error(f"got .{word}, expected a type")
+                raise self.error(f"got {self.shown}, expected a type")
+        if kind not in TYPE_BITS or align < 0 or align & (align - 1):
+            raise self.error(f"a variable of type {kind or 'none'}, a multiple of {align}")
         size = max(1, TYPE_BITS[kind] // 8) * width
         found = []
         while True:
@@ -151,6 +177,9 @@ class _Parser(Cursor):
             total = size * count
             if unsized:
                 total = len(init) if init else 0
+            if not len(init or b"") <= total <= MOST_BYTES:
+                given = f", {len(init)} of them given" if init else ""
+                raise self.error(f"{name[:40]} has {total} bytes{given}: the emulator takes up to {MOST_BYTES}")
             if init is not None:
                 init = init.ljust(total, b"\0")
             found.append(Variable(name, space, align or size, total, init, tuple(relocations), extern and unsized))
@@ -164,9 +193,10 @@ class _Parser(Cursor):
 
         def element() -> None:
             if self.take("{"):
-                while not self.take("}"):
-                    element()
-                    self.take(",")
+                with self.inside():
+                    while not self.take("}"):
+                        element()
+                        self.take(",")
                 return
             if self.token.kind == "word":
                 generic = self.take("generic")
@@ -175,6 +205,8 @@ class _Parser(Cursor):
                 symbol = Symbol(self.next().text, self.offset())
                 if generic:
                     self.need(")")
+                if size != 8:
+                    raise self.error(f"an address in {size} bytes, expected 8")
                 relocations.append((len(data), symbol, generic))
                 data.extend(bytes(size))
                 return
@@ -233,6 +265,8 @@ class _Parser(Cursor):
         end = start
         while depth >= 0 and not (self.tokens[end].text in (",", ")") and depth == 0):
             depth += {"[": 1, "]": -1}.get(self.tokens[end].text, 0)
+            if self.tokens[end].kind == "end":
+                raise self.error("the text ends within parameters")
             end += 1
         self.tokens.insert(end, Token("mark", ";", self.tokens[end].line))
         return self.variables()
@@ -248,7 +282,8 @@ class _Parser(Cursor):
                 continue
             if self.take("{"):
                 self.scopes.append(_Scope())
-                self.block()
+                with self.inside():
+                    self.block()
                 self.scopes.pop()
             elif token.text == ".reg":
                 self.next()
@@ -299,6 +334,10 @@ class _Parser(Cursor):
                 self.need(">")
                 assert self.function is not None
                 first = len(self.function.registers)
+                if not 0 <= count <= MOST_REGISTERS - first:
+                    raise self.error(
+                        f"{name[:40]}<{count}> after {first} registers: the emulator has {MOST_REGISTERS} a function"
+                    )
                 self.function.registers += [(f"{name}{i}", kind) for i in range(count)]
                 self.scopes[-1].ranges[name] = (first, count, kind)
             else:
@@ -340,7 +379,15 @@ class _Parser(Cursor):
 
             code[at] = replace(instruction, operands=tuple(fix(o) for o in instruction.operands))
             whole.update(scopes[0].labels)
+            if (
+                instruction.opcode == "brx"
+                and getattr(instruction.operands[-1], "name", "") not in self.function.tables
+            ):
+                raise PtxSyntaxError("brx through what is no .branchtargets", instruction.where)
         for name, labels in self.function.tables.items():
+            missing = next((label.name for label in labels if label.name not in whole), None)
+            if missing is not None:
+                raise self.error(f"no label {missing[:40]!r}, which {name[:40]} has")
             self.function.tables[name] = tuple(Label(label.name, whole[label.name]) for label in labels)
 
     # -- instructions ----------------------------------------------------------------------------------------------
@@ -358,7 +405,7 @@ class _Parser(Cursor):
         word = self.next()
         if word.kind != "word" or word.text.startswith((".", "%")):
             self.at -= 1
-            raise self.error(f"got {word.text!r}, expected an instruction")
+            raise self.error(f"got {self.shown}, expected an instruction")
         opcode, *modifiers = word.text.split(".")
         operands: list[Operand | None] = []
         while not self.take(";"):
@@ -366,10 +413,13 @@ class _Parser(Cursor):
             while self.token.text.startswith(".") and self.token.kind == "word":  # e.g. ".unified" after an address
                 modifiers += self.next().text[1:].split(".")
             if not self.take(",") and not self.peek(";"):
-                raise self.error(f"got {self.token.text!r}, expected ',' or ';'")
+                raise self.error(f"got {self.shown}, expected ',' or ';'")
         words = tuple([t.text for t in self.tokens[start : self.at]])
         self.function.code.append(Instruction(opcode, tuple(modifiers), guard, tuple(operands), line, words))
         if opcode in ("bra", "brx"):
+            to = operands[-1] if operands else None
+            if not isinstance(to, Symbol) or to.offset:
+                raise PtxSyntaxError(f"{opcode} to what is no label", f"line {line}")
             self.pending.append((len(self.function.code) - 1, list(self.scopes)))
             if opcode == "brx" and isinstance(operands[-1], Symbol):
                 pass  # the table's name stays a symbol
@@ -387,6 +437,10 @@ class _Parser(Cursor):
             return None if token.text == "_" else self.named(token)
         if token.kind == "number" or token.text in ("-", "~"):
             return self.constant()
+        with self.inside():
+            return self.bracketed()
+
+    def bracketed(self) -> Operand | None:
         if self.take("{"):
             elements = []
             while not self.take("}"):
@@ -408,7 +462,7 @@ class _Parser(Cursor):
             if not isinstance(found, Reg):
                 raise self.error("'!' stands before something that is not a register")
             return replace(found, negated=True)
-        raise self.error(f"got {token.text!r}, expected an operand")
+        raise self.error(f"got {self.shown}, expected an operand")
 
     def named(self, token: Token) -> Operand:
         name = token.text
@@ -422,7 +476,7 @@ class _Parser(Cursor):
             stem = name.rstrip("0123456789")
             if stem != name:
                 # a prefix may itself end in digits ("%r1_<3>" does not, "%f2<3>" might): the longest one wins
-                for cut in range(len(name) - 1, len(stem) - 1, -1):
+                for cut in range(len(name) - 1, max(len(stem), len(name) - MOST_DIGITS) - 1, -1):
                     if name[:cut] in scope.ranges:
                         first, count, kind = scope.ranges[name[:cut]]
                         number = int(name[cut:])
@@ -433,7 +487,7 @@ class _Parser(Cursor):
         if name.startswith("%"):
             if _SPECIAL.match(name):
                 return Special(name)
-            raise self.error(f"register {name} is not declared")
+            raise self.error(f"register {name[:40]} is not declared")
         if name == "WARP_SZ":
             return Imm(32)
         return Symbol(name, self.offset())
@@ -447,16 +501,20 @@ class _Parser(Cursor):
 
     def constant(self) -> Imm:
         if self.take("~"):
-            return Imm(~self.constant().value)
+            with self.inside():
+                return Imm(~self.constant().value)
         sign = -1 if self.take("-") else 1
-        text = self.next().text
+        if self.token.kind != "number":
+            raise self.error(f"got {self.shown}, expected a number")
+        token = self.next()
+        text = token.text
         if text[:2].lower() == "0f":
             return Imm(int(text[2:], 16) ^ (0x80000000 if sign < 0 else 0), 32)
         if text[:2].lower() == "0d":
             return Imm(int(text[2:], 16) ^ (1 << 63 if sign < 0 else 0), 64)
         if "." in text or ("e" in text.lower() and text[:2].lower() != "0x"):
             return Imm(float_bits(sign * float(text), 8), 64)
-        return Imm(sign * integer_of(text))
+        return Imm(sign * self.number(token))
 
     def address(self) -> Address:
         base = self.simple()

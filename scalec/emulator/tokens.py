@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterable
@@ -11,19 +12,28 @@ from typing import NamedTuple
 from scalec.emulator.findings import PtxSyntaxError
 
 _BETWEEN = r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+"
-# what stands before it, then the token, the most frequent kind first: word, mark, number, string
+# what stands before it, then the token, the most frequent kind first: word, mark, number, string; a string, or a
+# comment, that does not end is the rest of the text
 _TOKEN = re.compile(
     rf"""({_BETWEEN})
       ([.%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*
+      |/\*.*+
       |[][{{}}()<>,;:@!|+*=~&^/?-]
       |0[fF][0-9a-fA-F]{{8}}|0[dD][0-9a-fA-F]{{16}}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
       |[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|[0-9]+U?
-      |"(?:[^"\\]|\\.)*"
+      |"(?:[^"\\]|\\.)*+(?:"|\Z)
       |\Z)""",
     re.VERBOSE | re.DOTALL,
 )
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL).fullmatch
 # by the first character; all others begin words
 _KINDS = {**dict.fromkeys("][{}()<>,;:@!|+*=~&^/?-", "mark"), **dict.fromkeys("0123456789", "number"), '"': "string"}
+
+MOST_BITS = 64
+"""Of an integer constant (PTX ISA 4.5.1)."""
+
+F32_MAX = (2 - 2**-24) * 2.0**127
+"""The last number that is rounded to one of f32."""
 
 
 class Token(NamedTuple):
@@ -47,6 +57,8 @@ def _tokens(text: str) -> list[Token]:
             tokens.append(Token(kind, token, line))
             if kind == "string":
                 line += token.count("\n")
+    if tokens and (tokens[-1].text.startswith("/*") or (tokens[-1].kind == "string" and not _STRING(tokens[-1].text))):
+        raise PtxSyntaxError(f"{tokens[-1].text[:40]!r} has no end", f"line {tokens[-1].line}")
     tokens.append(Token("end", "the end of the text", line))
     return tokens
 
@@ -75,8 +87,10 @@ class Cursor:
         return self.tokens[self.at]
 
     def next(self) -> Token:
-        """Takes it."""
+        """Takes it; refuses the text where there is none."""
         token = self.tokens[self.at]
+        if token.kind == "end":
+            raise self.error("the text ends too early")
         self.at += 1
         return token
 
@@ -94,7 +108,7 @@ class Cursor:
     def need(self, text: str) -> None:
         """Takes this one, or refuses the text."""
         if not self.take(text):
-            raise self.error(f"got {self.token.text!r}, expected {text!r}")
+            raise self.error(f"got {self.shown}, expected {text!r}")
 
     def error(self, message: str) -> PtxSyntaxError:
         """Of the line that the parser has come to."""
@@ -106,22 +120,39 @@ class Cursor:
         token = self.next()
         if token.kind != "number":
             self.at -= 1
-            raise self.error(f"got {token.text!r}, expected an integer")
-        return sign * integer_of(token.text)
+            raise self.error(f"got {self.shown}, expected an integer")
+        return sign * self.number(token)
+
+    def number(self, token: Token) -> int:
+        """The integer that a token writes."""
+        value = integer_of(token.text)
+        if value is None:
+            raise PtxSyntaxError(
+                f"{token.text[:40]} is no integer of {MOST_BITS} bits (PTX ISA 4.5.1)", f"line {token.line}"
+            )
+        return value
+
+    @property
+    def shown(self) -> str:
+        """The token that comes next, for people."""
+        return repr(self.token.text[:40])
 
 
-def integer_of(text: str) -> int:
-    """The integer that a token writes (PTX ISA 4.5.1)."""
+def integer_of(text: str) -> int | None:
+    """The integer that a token writes (PTX ISA 4.5.1); None where it has more bits than any, or wrong digits."""
     text = text.rstrip("U")
-    if text[:2] in ("0x", "0X"):
-        return int(text, 16)
-    if text[:2] in ("0b", "0B"):
-        return int(text, 2)
-    return int(text, 8) if len(text) > 1 and text[0] == "0" and text.isdigit() else int(text)
+    base = {"0x": 16, "0b": 2}.get(text[:2].lower(), 8 if len(text) > 1 and text[0] == "0" else 10)
+    try:
+        value = int(text, base) if len(text) <= MOST_BITS + 2 else None
+    except ValueError:
+        return None
+    return value if value is not None and value < 1 << MOST_BITS else None
 
 
 def float_bits(value: float, size: int) -> int:
-    """The bits of a number in `size` bytes, 4 or 8."""
+    """The bits of a number in `size` bytes, 4 or 8; an infinity's where it is too large for them."""
+    if size == 4 and abs(value) > F32_MAX:
+        value = math.copysign(math.inf, value)
     return int.from_bytes(struct.pack("<d" if size == 8 else "<f", value), "little")
 
 

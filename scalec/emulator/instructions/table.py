@@ -120,6 +120,9 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     except EmulatorError as error:
         error.where = error.where or instruction.where
         raise
+    except (ValueError, TypeError, LookupError, AttributeError) as error:  # fewer operands, or of another kind
+        wrong = f"operands or modifiers that {instruction.name[:40]} has not"
+        raise PtxSyntaxError(wrong, instruction.where) from error
     if watched:
         step = _watched(step, watched)
     if instruction.guard is None or own_guard:

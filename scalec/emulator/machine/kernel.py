@@ -15,6 +15,7 @@ from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Va
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
 _PARAM_LIMIT = 32764  # bytes of kernel parameters, PTX ISA 5.2.6 (sm_70 and later, PTX 8.1)
+_LOCAL_LIMIT = 512 << 10  # bytes of a thread (CUDA programming guide, technical specifications)
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ class Kernel:
             self.local_offsets[variable.name] = at
             at += variable.size
         self.local_bytes = at
+        if at > _LOCAL_LIMIT:
+            raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:
         """State space and address of a variable; shared addresses lack the CTA's rank.
