@@ -51,7 +51,7 @@ def parse(text: str, name: str = "<module>") -> ir.Module:
     try:
         return ir.Module.parse(text)
     except ir.MLIRError as error:
-        raise IRError(f"{name}: {error}") from None
+        raise IRError(str(error).replace('error: "-":', f"  {name}:").strip()) from None
 
 
 def verify(module: ir.Module, after: str) -> None:
