@@ -12,7 +12,7 @@ import pytest
 
 import scalec
 from scalec import compiler, frontend
-from scalec.errors import ScalecError
+from scalec.errors import ScalecError, ToolchainError
 from scalec.ir import context as contexts
 from scalec.passes import pipeline
 from scalec.runtime.kernel import Kernel
@@ -110,3 +110,16 @@ def test_calls(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
         only_ours(lambda value=value: kernel(1.0, value, value), value)
         only_ours(lambda value=value: kernel(value, value, value, out=value), value)
         only_ours(lambda value=value: kernel.bind(value, value, value), value)
+
+
+@pytest.mark.parametrize("ptxas", ["/bin/true", "/bin/false", "/nonexistent", "/"])
+def test_ptxas(monkeypatch: pytest.MonkeyPatch, ptxas: str) -> None:
+    monkeypatch.setenv("SCALEC_PTXAS", ptxas)
+    with pytest.raises(ToolchainError):
+        scalec.compile(PRODUCT, "sm_90a", cache=False)
+
+
+def test_no_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    with pytest.raises(ToolchainError, match="temporary files"):
+        scalec.compile(PRODUCT, "sm_90a", cache=False)
