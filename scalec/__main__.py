@@ -1,6 +1,16 @@
-"""`python -m scalec`: the command of the same name, where its script is not on PATH."""
+"""`scalec`, and `python -m scalec`: the command line, which may be interrupted while it is being imported."""
 
-from scalec.cli import main
+import signal
+
+
+def run() -> None:
+    """Ends as a process that a signal ends until the command line can say so itself."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from scalec.cli import main
+
+    signal.signal(signal.SIGINT, before)
+    main(prog_name="scalec")
+
 
 if __name__ == "__main__":
-    main(prog_name="scalec")
+    run()

@@ -39,8 +39,11 @@ class _Commands(click.Group):
             if error.errno == errno.EPIPE:  # the reader is gone: whoever reads on will not miss us
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
                 ctx.exit(1)
-            where = f"{error.filename}: " if error.filename else ""
+            where = f"{error.filename!s:.200}: " if error.filename else ""
             _complain(f"{where}{error.strerror or error}")
+            ctx.exit(1)
+        except MemoryError:
+            _complain("out of memory")
             ctx.exit(1)
         except KeyboardInterrupt:
             ctx.exit(130)

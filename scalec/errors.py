@@ -7,6 +7,9 @@ from dataclasses import dataclass
 NAME = "<program>"
 """What messages call a program's text that comes from no file."""
 
+SHOWN = 200
+"""Characters of a longer line that a message shows, around its place."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -45,7 +48,9 @@ class ScalecError(Exception):
         if at is not None:
             head = f"{at.name}:{at.line}:{at.column}: {head}"
             if at.text:
-                head += f"\n  {at.text}\n  {' ' * (at.column - 1)}{'^' * max(at.width, 1)}"
+                first = max(0, at.column - 1 - SHOWN // 2) if len(at.text) > SHOWN else 0
+                text, width = at.text[first : first + SHOWN], max(1, min(at.width, SHOWN))
+                head += f"\n  {text}\n  {' ' * (at.column - 1 - first)}{'^' * width}"
         return "\n".join([head, *(f"  {label}: {text}" for label, text in notes if text)])
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalec.commands.output import note, plain_table, print_table, write_result
+from scalec.commands.program import read_text
 from scalec.errors import ScalecError
+from scalec.sizes import natural
 from scalec.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 ARGUMENTS = "NUMBER, in:FILE.npy, inout:FILE.npy, out:TYPE[SHAPE], zeros:, iota: or random:TYPE[SHAPE], map:N/box=..."
 
-_SHAPED = re.compile(r"(out|zeros|iota|random):(\w+)\[([\d,x ]*)\]$")
-_SEEDS = re.compile(r"(\d+)(?::(\d+))?$")
+_SHAPED = re.compile(r"(out|zeros|iota|random):(\w+)\[((?:\d+(?:[,x ]+\d+)*[, ]*)?)\]$", re.ASCII)
 _NUMPY = {
     **{f"{k}{b}": f"{'i' if k == 's' else 'u'}{b // 8}" for k in "bus" for b in (8, 16, 32, 64)},
     "f16": "f2",
@@ -31,6 +32,10 @@ _NUMPY = {
     "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2",
 }
+_MAPPED = {1: "u8", 2: "f16", 4: "f32", 8: "f64"}  # bytes of an element: what a tensor map takes it for
+
+MOST_BYTES, MOST_INDICES = 1 << 32, 32
+"""Of an argument's buffer: beside its bytes the emulator keeps as many again."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def emulate(request: Launch, *, stats: bool, stats_json: str | None) -> None:
     from scalec.emulator.machine.machine import Options
     from scalec.emulator.machine.memory import GlobalMemory
 
-    text = Path(request.source).read_text() if request.source != "-" else _stdin()
+    text = read_text(request.source)
     seeds, counted, kernel, buffers = _seeds(request.seeds), None, None, {}
     try:
         for seed in seeds:
@@ -124,18 +129,12 @@ def emulate(request: Launch, *, stats: bool, stats_json: str | None) -> None:
         write_result(json.dumps(report, indent=1) + "\n", stats_json)
 
 
-def _stdin() -> str:
-    import sys
-
-    return sys.stdin.read()
-
-
 def _seeds(text: str) -> range:
-    found = _SEEDS.match(text)
-    if found is None:
-        raise ScalecError(f"seeds {text!r}", expected="N, or FIRST:END")
-    first = int(found[1])
-    return range(first, int(found[2]) if found[2] else first + 1)
+    first, colon, end = text.partition(":")
+    seeds = range(natural(first), natural(end) if colon else natural(first) + 1)
+    if natural(first) < 0 or not seeds:
+        raise ScalecError(f"seeds {text!r:.80}", expected="N, or FIRST:END with END above FIRST")
+    return seeds
 
 
 def _only_entry(module: Any) -> str:
@@ -149,7 +148,11 @@ def _only_entry(module: Any) -> str:
 
 def _block(module: Any, entry: str) -> tuple[int, int, int]:
     function = module.functions.get(entry)
-    required = function.directives.get("reqntid") if function else None
+    if function is None:
+        names = [f.name for f in module.functions.values() if f.entry]
+        near = did_you_mean(entry, names)
+        raise ScalecError(f"the text has no entry {entry!r:.80}", expected=", ".join(names) or "none", fix=near)
+    required = function.directives.get("reqntid")
     if not required:
         raise ScalecError(f"{entry} has no .reqntid", fix="give --block X[,Y[,Z]]")
     x, y, z = (*required, 1, 1)[:3]
@@ -172,14 +175,12 @@ def _arguments(texts: Sequence[str], memory: GlobalMemory, seed: int) -> tuple[d
 
 
 def _number(text: str) -> int | float:
-    try:
-        return int(text, 0)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise ScalecError(f"argument {text!r}", expected=ARGUMENTS) from None
+    for read in (lambda text: int(text, 0), float):
+        try:
+            return read(text if len(text) <= 80 else "")
+        except ValueError:
+            pass
+    raise ScalecError(f"argument {text!r:.80}", expected=ARGUMENTS)
 
 
 def _buffer(text: str, number: int, memory: GlobalMemory, seed: int) -> _Buffer | None:
@@ -187,7 +188,7 @@ def _buffer(text: str, number: int, memory: GlobalMemory, seed: int) -> _Buffer 
 
     kind, _, rest = text.partition(":")
     if kind in ("in", "inout"):
-        data = np.ascontiguousarray(np.load(rest))
+        data = _loaded(rest)
         made = _Buffer(memory.allocate(data.nbytes, f"argument {number} ({rest})"), data.dtype, data.shape)
         made.segment.data[:] = data.view(np.uint8).reshape(-1)
         made.segment.written[:] = True
@@ -203,12 +204,15 @@ def _buffer(text: str, number: int, memory: GlobalMemory, seed: int) -> _Buffer 
             f"type {name!r} of argument {number}", expected=", ".join(_NUMPY), fix=did_you_mean(name, _NUMPY)
         )
     dtype = np.dtype(getattr(ml_dtypes, _NUMPY[name], None) or _NUMPY[name])
-    shape = tuple(int(e) for e in re.split(r"[,x ]+", shaped[3]) if e)
-    size = int(np.prod(shape)) * dtype.itemsize
+    shape = tuple(natural(e) for e in re.split(r"[,x ]+", shaped[3]) if e)
+    count = math.prod(shape)
+    size = count * dtype.itemsize
+    if min(shape, default=0) < 0 or size > MOST_BYTES or len(shape) > MOST_INDICES:
+        most = f"at most {MOST_BYTES} bytes, {MOST_INDICES} indices"
+        raise ScalecError(f"argument {number} ({text:.80}) is too large", expected=most)
     made = _Buffer(memory.allocate(size, f"argument {number} ({text})"), dtype, shape)
     if shaped[1] == "out":
         return made
-    count = int(np.prod(shape))
     data = {
         "zeros": lambda: np.zeros(count),
         "iota": lambda: np.arange(count),
@@ -221,9 +225,22 @@ def _buffer(text: str, number: int, memory: GlobalMemory, seed: int) -> _Buffer 
     return made
 
 
+def _loaded(path: str) -> NDArray[Any]:
+    """The array of numbers in a .npy file."""
+    import numpy as np
+
+    try:
+        data = np.load(path)
+    except (ValueError, EOFError) as error:
+        raise ScalecError(f"{path} is no array", got=f"{error!s:.200}", expected="a file of numpy.save") from None
+    if not isinstance(data, np.ndarray) or data.dtype.hasobject or data.dtype.names:
+        raise ScalecError(f"{path} is no array of numbers", expected="a file of numpy.save")
+    return np.ascontiguousarray(data)
+
+
 def _tensor_map(text: str, buffers: dict[int, _Buffer]) -> bytes:
     """map:N/box=64x64[/swizzle=128][/atom=32][/element=u8]: a tensor map over all of buffer N, sizes innermost last."""
-    from scalec.emulator.layouts.tensor_map import TensorMap, encode
+    from scalec.emulator.layouts.tensor_map import ELEMENTS, TensorMap, encode
 
     which, *settings = text.removeprefix("map:").split("/")
     fields: dict[str, str] = {}
@@ -231,18 +248,19 @@ def _tensor_map(text: str, buffers: dict[int, _Buffer]) -> bytes:
         name, _, value = setting.partition("=")
         fields[name] = value
     if (
-        not which.isdigit()
-        or int(which) not in buffers
+        natural(which) not in buffers
         or "box" not in fields
         or set(fields) - {"box", "swizzle", "atom", "element"}
+        or buffers[natural(which)].dtype.itemsize not in _MAPPED
+        or fields.get("element", "u8") not in ELEMENTS
     ):
         raise ScalecError(
             f"argument {text!r}",
             expected="map:N/box=ROWSxCOLUMNS[/swizzle=128][/atom=32][/element=TYPE], N an earlier buffer",
         )
-    buffer = buffers[int(which)]
+    buffer = buffers[natural(which)]
     item = buffer.dtype.itemsize
-    names = {1: "u8", 2: "bf16" if "bfloat" in buffer.dtype.name else "f16", 4: "f32", 8: "f64"}
+    name = "bf16" if "bfloat" in buffer.dtype.name else _MAPPED[item]
     extents = tuple(reversed(buffer.shape))
     strides, step = [], item
     for extent in extents[:-1]:
@@ -250,13 +268,13 @@ def _tensor_map(text: str, buffers: dict[int, _Buffer]) -> bytes:
         strides.append(step)
     return encode(
         TensorMap(
-            fields.get("element", names[item]),
+            fields.get("element", name),
             buffer.segment.base,
             extents,
             tuple(strides),
-            tuple(int(b) for b in reversed(fields["box"].split("x"))),
+            tuple(natural(b) for b in reversed(fields["box"].split("x"))),
             (1,) * len(extents),
-            swizzle=int(fields.get("swizzle", 0)),
+            swizzle=natural(fields.get("swizzle", "0")),
             atomicity=f"{fields.get('atom', 16)}B",
         )
     )

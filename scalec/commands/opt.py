@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from scalec.commands.output import write_result
+from scalec.commands.program import read_text
 from scalec.targets import DEFAULT_TARGET
 
 
@@ -19,5 +18,5 @@ def optimise(file: str, passes: Sequence[str], target: str | None, output: str |
     """
     from scalec.passes import pipeline
 
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    write_result(pipeline.opt(text, list(passes), target or DEFAULT_TARGET), output)
+    text = read_text(file)
+    write_result(pipeline.opt(text, list(passes), target or DEFAULT_TARGET, "<stdin>" if file == "-" else file), output)

@@ -23,19 +23,26 @@ def read_source(text: str) -> str:
         OSError: the file cannot be read.
         ScalecError: it is not UTF-8 text, or `text` is neither a file nor a program.
     """
+    if text == "-" or _names_a_file(text):
+        _named("<stdin>" if text == "-" else text)
+        return read_text(text)
+    if text.strip() and not any(c in text for c in "=[#\n"):  # every program has a statement
+        raise ScalecError(f"no file {text:.200}", expected="a file, -, or a program such as 'C[m,n] = A[m,k]@B[n,k]'")
+    return text
+
+
+def read_text(file: str) -> str:
+    """The text of a file, or of standard input for "-".
+
+    Raises:
+        OSError: the file cannot be read.
+        ScalecError: it is not UTF-8 text.
+    """
     try:
-        if text == "-":
-            _named("<stdin>")
-            return sys.stdin.read()
-        if _names_a_file(text):
-            _named(text)
-            return Path(text).read_text(encoding="utf-8")
-        if text.strip() and not any(c in text for c in "=[#\n"):  # every program has a statement
-            raise ScalecError(f"no file {text}", expected="a file, -, or a program such as 'C[m,n] = A[m,k]@B[n,k]'")
-        return text
+        return sys.stdin.buffer.read().decode() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ScalecError(
-            f"{text} is not text", got=f"byte 0x{error.object[error.start]:02x} at {error.start}", expected="UTF-8"
+            f"{file} is not text", got=f"byte 0x{error.object[error.start]:02x} at {error.start}", expected="UTF-8"
         ) from None
 
 
@@ -74,7 +81,7 @@ def parse_pairs(text: str) -> list[tuple[str, str]]:
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not (name and equals and value):
-            raise ValueError(f"{part.strip()!r} is not NAME=VALUE")
+            raise ValueError(f"{part.strip()!r:.80} is not NAME=VALUE")
         pairs.append((name, value))
     return pairs
 

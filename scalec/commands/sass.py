@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sysconfig
-import tempfile
 from pathlib import Path
 
 from scalec.errors import ToolchainError
+from scalec.lowering.ptxas import scratch
 
 _TOOLS = {"nvdisasm": ["-c"], "cuobjdump": ["-sass"]}
 
@@ -37,10 +37,12 @@ def disassemble(cubin: bytes, *, encoding: bool = False) -> str:
     """
     tool, options = find("nvdisasm") if encoding else find()
     options = [*options, "-hex"] if encoding else options
-    with tempfile.TemporaryDirectory(prefix="scalec-") as folder:
+    with scratch() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        done = subprocess.run([tool, *options, path], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [tool, *options, path], capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
     if done.returncode:
         raise ToolchainError(f"{tool.name} refused the cubin: {done.stderr.strip()}")
     return done.stdout

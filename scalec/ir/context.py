@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,10 +53,27 @@ def parse(text: str, name: str = "<module>") -> ir.Module:
     Raises:
         IRError: with MLIR's diagnostic.
     """
+    if _depth(text) > MOST_DEPTH:
+        raise IRError(f"{name} has more than {MOST_DEPTH} brackets inside each other")
     try:
-        return ir.Module.parse(text)
+        return ir.Module.parse(text.encode())
+    except UnicodeEncodeError as error:
+        raise IRError(f"{name} is not text", got=f"U+{ord(text[error.start]):04X} at {error.start}") from None
     except ir.MLIRError as error:
-        raise IRError(f"{name}: {error}") from None
+        raise IRError(str(error).replace('error: "-":', f"  {name}:").strip()) from None
+
+
+MOST_DEPTH = 256
+"""Brackets inside each other: of some thousands, MLIR's parser overruns its stack and ends the process."""
+
+
+def _depth(text: str) -> int:
+    """Brackets inside each other, at the most."""
+    depth = most = 0
+    for mark in re.findall(r"->|[{}()\[\]<>]", text):
+        depth = max(0, depth + 1 if mark in "{([<" else depth - (mark != "->"))
+        most = max(most, depth)
+    return most
 
 
 def verify(module: ir.Module, after: str) -> None:

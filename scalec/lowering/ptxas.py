@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,7 +63,7 @@ def version() -> str:
     """
     path = find()
     try:
-        text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        text = subprocess.run([path, "--version"], capture_output=True, check=False).stdout.decode(errors="replace")
     except OSError as error:
         raise _cannot_run(path, error) from None
     found = re.search(r"V(\d[\d.]*)", text)
@@ -78,6 +80,24 @@ def _fix() -> str:
     return f"unset {env.PTXAS.name}, or name a ptxas there" if env.PTXAS.get() else "pip install nvidia-cuda-nvcc"
 
 
+@contextmanager
+def scratch() -> Iterator[str]:
+    """A folder that is gone behind the body.
+
+    Raises:
+        ToolchainError: the folder of temporary files takes no more.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="scalec-", ignore_cleanup_errors=True) as folder:
+            yield folder
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot write temporary files: {error.strerror or error}",
+            got=error.filename or "",
+            fix="make room there, or set TMPDIR to another folder",
+        ) from None
+
+
 def assemble(ptx: str, arch: str, what: str) -> Assembled:
     """Assembles `ptx` for `arch`.
 
@@ -89,14 +109,15 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
         ToolchainError: ptxas failed.
     """
     program = find()
-    with tempfile.TemporaryDirectory(prefix="scalec-") as folder:
+    with scratch() as folder:
         source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         try:
             run = subprocess.run(
                 [program, f"-arch={arch}", "-v", "-O3", source, "-o", output],
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 check=False,
             )
         except OSError as error:
@@ -104,7 +125,9 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
         log = (run.stdout + run.stderr).replace(folder + "/", "")
         if run.returncode:
             raise ToolchainError(f"ptxas refused the kernel of schedule {what}:\n{log.strip()}")
-        cubin = output.read_bytes()
+        cubin = output.read_bytes() if output.exists() else b""
+    if not cubin:
+        raise ToolchainError(f"{program} made no cubin", got=log.strip()[:200] or "no output", fix=_fix())
     judge(log, what)
     registers = _REGISTERS.search(log)
     return Assembled(cubin, log, int(registers.group(1)) if registers else 0)

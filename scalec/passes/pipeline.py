@@ -93,8 +93,8 @@ def run_pipeline(
             on_pass(step.name, module, seconds)
 
 
-def opt(text: str, passes: Sequence[str], target: str = DEFAULT_TARGET) -> str:
-    """The module in `text` after the named passes, as text: what `scalec opt` prints.
+def opt(text: str, passes: Sequence[str], target: str = DEFAULT_TARGET, name: str = "<module>") -> str:
+    """The module in `text`, which messages call `name`, after the named passes, as text: what `scalec opt` prints.
 
     Raises:
         IRError: `text` is not a valid module, or a pass left an invalid one.
@@ -102,7 +102,7 @@ def opt(text: str, passes: Sequence[str], target: str = DEFAULT_TARGET) -> str:
     """
     chosen, row = find(passes), get_target(target)
     with contexts.context():
-        module = contexts.parse(text)
+        module = contexts.parse(text, name)
         for step in chosen:
             try:
                 run_pipeline(module, row, passes=[step])

@@ -40,7 +40,7 @@ def test_source(tmp_path, monkeypatch):
     file.write_text("C[m,n] = A[m,k]@B[n,k]\n")
     assert program.read_source(str(file)) == "C[m,n] = A[m,k]@B[n,k]\n"
     assert program.read_source("C[m,n] = A[m,k]@B[n,k]") == "C[m,n] = A[m,k]@B[n,k]"
-    monkeypatch.setattr("sys.stdin", io.StringIO("from stdin"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from stdin")))
     assert program.read_source("-") == "from stdin"
 
 

@@ -1,0 +1,216 @@
+"""Every command and option with values that nobody should give: an exit status and one message, no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from scalec.cli import main
+
+MANY, LONG = "9" * 100_000, "x" * 5000
+PRODUCT = "C[m,n] = A[m,k]@B[n,k]"
+NASTY = (
+    "",
+    " ",
+    "-1",
+    "0",
+    "1e99",
+    MANY,
+    "é²",
+    "[",
+    "=",
+    ",",
+    "a=b=c",
+    "m=",
+    "m=1:0",
+    "5:2",
+    LONG,
+    "/",
+    "nan",
+)
+"""Values for any option."""
+
+PTX = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 q) .reqntid 32 { ret; }
+"""
+
+GPU_ONLY = {"bench", "tune"}  # they refuse before anything is read that takes a GPU
+
+
+def _commands() -> list[tuple[tuple[str, ...], click.Command]]:
+    found = []
+    for name, command in main.commands.items():
+        inner = command.commands.items() if isinstance(command, click.Group) else ()
+        found += [((name, sub), c) for sub, c in inner] or [((name,), command)]
+    return found
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("k.ptx").write_text(PTX)
+    Path("notes.txt").write_text("no array\n")
+    Path("latin.ptx").write_bytes(PTX.encode() + b"// \xe9\xff\n")
+    Path("bits.mlir").write_bytes(b"\xff\xfe\0\0")
+    np.save("a.npy", np.zeros(8, np.float32))
+    np.save("objects.npy", np.array([{}], object), allow_pickle=True)
+    np.save("fields.npy", np.zeros(4, [("a", "f4"), ("b", "i2")]))
+    np.savez("several.npz", a=np.zeros(3))
+    return tmp_path
+
+
+def refused(result, *statuses: int) -> None:
+    assert result.exit_code in (statuses or (1, 2)), result.stdout
+    assert "Traceback" not in result.stderr
+    assert sum(line.lower().startswith("error: ") for line in result.stderr.splitlines()) == 1, result.stderr
+    assert len(result.stderr.replace(MANY, "").replace(LONG, "")) < 3000  # click repeats what is no number
+
+
+REQUIRED = {"emulate": ("k.ptx", "--arg", "0", "--arg", "0"), "opt": ("--passes", "infer-roles", "bits.mlir")}
+
+
+@pytest.mark.parametrize("path", [path for path, command in _commands() if command.params], ids=" ".join)
+def test_every_option(invoke, files: Path, path: tuple[str, ...]) -> None:
+    command = dict(_commands())[path]
+    arguments = REQUIRED.get(path[0], (PRODUCT, "--dim", "m=8,n=8,k=8"))
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.is_flag or path[0] in ("run", *GPU_ONLY):
+            continue
+        for value in NASTY:
+            name = option.opts[0]
+            given = (f"{name}={value}",) if name.startswith("--") else (name, value)
+            result = invoke(*path, *arguments, *given)
+            if result.exit_code:
+                refused(result)
+
+
+@pytest.mark.parametrize("path", [path for path, command in _commands() if command.params], ids=" ".join)
+def test_every_argument(invoke, files: Path, path: tuple[str, ...]) -> None:
+    for value in (
+        *NASTY,
+        "notes.txt",
+        "latin.ptx",
+        "bits.mlir",
+        ".",
+        "none/such.ptx",
+        "A[",
+        PRODUCT + " with stages=99",
+    ):
+        before = ("--passes", "infer-roles") if path[0] == "opt" else ()
+        refused(invoke(*path, *before, "--", value))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--seed", "5:2"),
+        ("--seed", f"0:{MANY}"),
+        ("--entry", "none"),
+        ("--grid", "1,1,100000"),
+        ("--block", "64"),
+        ("--block", "1,1,1000000000"),
+        ("--cluster", "64"),
+        ("--shared", "-5"),
+        ("--shared", "99999999999"),
+        ("--save", "0=x.npy"),
+        ("--save", "7=x.npy"),
+        ("--ignore", "nothing"),
+    ],
+)
+def test_launches(invoke, files: Path, arguments: tuple[str, ...]) -> None:
+    refused(invoke("emulate", "k.ptx", "--arg", "1", "--arg", "2", *arguments))
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *("in:notes.txt", "in:none.npy", "in:.", "in:", "in:objects.npy", "in:fields.npy", "in:several.npz"),
+        *("zeros:s32[99999999999999]", f"zeros:s32[{MANY}]", f"out:u8[{'2,' * 60}2]", "zeros:quux[4]", "out:f32[x]"),
+        *("map:0/box=4", "map:9/box=4", "map:0", "map:0/box=ax4", "map:0/box=4/swizzle=many", "map:0/element=u9/box=4"),
+        *("map:0/box=", "map:/box=1", "map:0/box=4/atom=x", f"map:0/box={MANY}", "map:0/box=4/element="),
+        *("18446744073709551616", "-9223372036854775809", MANY, "1e400x", "", "٣²"),
+    ],
+)
+def test_launch_arguments(invoke, files: Path, argument: str) -> None:
+    refused(invoke("emulate", "k.ptx", "--arg", "in:a.npy", "--arg", argument))
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"", PTX.replace("ret;", "{" * 9999).encode()])
+def test_standard_input(shell, text: bytes) -> None:
+    for arguments in (("emulate", "-"), ("compile", "-"), ("opt", "--passes=infer-roles", "-")):
+        done = shell(*arguments, input=text)
+        assert b"Traceback" not in done.stderr
+        if text or arguments[0] != "opt":  # nothing is a module
+            assert done.returncode in (1, 2)
+            assert done.stderr.lower().startswith((b"error: ", b"usage: "))
+
+
+@pytest.mark.parametrize("ptxas", ["/bin/true", "/bin/false", "/nonexistent", "/etc/passwd", "/"])
+def test_ptxas(invoke, monkeypatch: pytest.MonkeyPatch, ptxas: str) -> None:
+    monkeypatch.setenv("SCALEC_PTXAS", ptxas)
+    refused(invoke("compile", PRODUCT), 1)
+    assert invoke("env").exit_code == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_no_room(invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Temporary files, and results."""
+    refused(invoke("compile", PRODUCT, "--emit", "scale", "-o", "/dev/full"), 1)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    refused(invoke("compile", PRODUCT), 1)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "write_text", full)
+    result = invoke("compile", PRODUCT)
+    refused(result, 1)
+    assert "No space left on device" in result.stderr
+    assert "TMPDIR" in result.stderr
+
+
+def test_no_memory(invoke, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def empty(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("scalec.emulator.launch.parse", empty)
+    result = invoke("emulate", "k.ptx")
+    assert (result.exit_code, result.stderr) == (1, "error: out of memory\n")
+
+
+@pytest.mark.parametrize("module", ["scalec.cli", "click", "scalec.targets", "scalec.compiler", "scalec.lowering"])
+def test_interrupted_while_importing(module: str) -> None:
+    """From the first line of `scalec` on."""
+    code = f"""
+import os, signal, sys
+import scalec.__main__ as command
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["scalec", "compile", {PRODUCT!r}]
+command.run()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert done.returncode in (130, -signal.SIGINT)
+
+
+def test_a_module_is_named(invoke, files: Path) -> None:
+    Path("m.mlir").write_text("module {\n  quux\n}\n")
+    result = invoke("opt", "--passes=infer-roles", "m.mlir")
+    refused(result, 1)
+    assert "m.mlir:2:3: " in result.stderr
