@@ -13,6 +13,7 @@ from scalec.abi import Launch
 from scalec.commands.run import upload
 from scalec.runtime.kernel import Kernel
 from tests.emulator.launches import WRONG, Recording, compiled, found_as, made, outcome
+from tests.emulator.running import run_on
 from tests.emulator.test_split import BLOCKS
 from tests.tiers import fields
 
@@ -119,6 +120,11 @@ def test_sizes_of_one_kernel() -> None:
         values, expected = made("sm_90a", source, dims, seed=m)
         (found,) = outcome(kernel, values, dims, m, 4)
         assert reference.diff(found.astype(np.float64), expected) < 3e-6
+
+
+def test_one_block_of_k() -> None:
+    """Sums begin as zeros and meet a product at once, without a loop between: none moves behind wgmma.fence."""
+    run_on("C[m,n]:f32 = A[m,k] @ B[n,k] with stream_k=1", {"m": 7, "n": 30, "k": 39}, ("m", "k"), 0, 1e-9)
 
 
 FIRST: dict[str, bytes] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 
 from tests.fuzz.running import Outcome
 
@@ -16,8 +17,13 @@ def _programs(seed: int) -> Outcome:
 
 
 def _of(module: str, function: str) -> Callable[[int], Outcome]:
+    """A function of a seed that gives an outcome, or nothing and fails by raising."""
+
     def check(seed: int) -> Outcome:
-        return getattr(import_module(f"tests.fuzz.{module}"), function)(seed)
+        try:
+            return getattr(import_module(f"tests.fuzz.{module}"), function)(seed) or Outcome("ok")
+        except AssertionError as error:
+            return Outcome("wrong", str(error))
 
     return check
 
@@ -26,4 +32,5 @@ KINDS: dict[str, Callable[[int], Outcome]] = {
     "programs": _programs,
     "ptx": _of("ptx", "check_ptx_seed"),
     "mutants": _of("mutants", "check_mutant_seed"),
+    **({"files": _of("files", "check_file_seed")} if find_spec("tests.fuzz.files") else {}),
 }

@@ -325,7 +325,7 @@ def report(case: Case, sizes: Any, name: str, got: Any, low: Any, high: Any, rig
 def _agree(case: Case, sizes: dict[str, int], bounded: bounds.Bounded, expected: np.ndarray) -> None:
     """Raises where the reference is not what `bounds` makes of the program in float64."""
     with np.errstate(all="ignore"):
-        near = np.abs(expected - bounded.value) <= 1e-9 * np.abs(bounded.value) + 1e-3 * bounded.error + 1e-13
+        near = np.abs(expected - bounded.value) <= 1e-9 * np.abs(bounded.value) + bounded.error + 1e-13
     same = near | (expected == bounded.value) | (np.isnan(expected) & np.isnan(bounded.value)) | np.isinf(bounded.error)
     if not same.all():
         at = tuple(int(i) for i in np.argwhere(~same)[0])

@@ -67,7 +67,7 @@ class Values:
         self.of = {m[1]: m[2] for m in re.finditer(r"^  (%\w+) = (.*)$", llvm, re.MULTILINE)}
 
     def scalar(self, value: str) -> str:
-        """What defines a float: looked up through extractvalue of insertvalue."""
+        """What defines a float: looked up through extractvalue of insertvalue, and through asm that only ties."""
         text = self.of.get(value, value)
         taken = re.match(r"extractvalue \{[^}]*\} (%\w+), (\d+)$", text)
         while taken:
@@ -77,9 +77,14 @@ class Values:
             while put and put[3] != index:
                 text = self.of.get(put[1], put[1])
                 put = re.match(r"insertvalue \{[^}]*\} (\S+), float (\S+), (\d+)$", text)
-            if not put:
+            tied = re.match(r"call \{[^}]*\} asm sideeffect \"\", \"[^\"]*\"\((.*)\)$", text)
+            if tied:
+                source = tied[1].split(", ")[int(index)].removeprefix("float ")
+            elif put:
+                source = put[2]
+            else:
                 return text
-            text = self.of.get(put[2], put[2])
+            text = self.of.get(source, source)
             taken = re.match(r"extractvalue \{[^}]*\} (%\w+), (\d+)$", text)
         return text
 

@@ -50,8 +50,11 @@ def mma(s: State, op: ir.OpView) -> None:
     one_in, row, col = (attribute(f"#nvvm.{t}") for t in ("wgmma_scale_in<one>", "mma_layout<row>", "mma_layout<col>"))
     struct = ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * len(registers))})>")
     current = b.op("llvm.mlir.undef", [struct], [])
-    for i, v in enumerate(registers):  # rule 1: tied to the old values, so that FMAs on them cannot float past
-        current = b.insert(current, i, v.get())
+    # rule 1: tied to the old values, so that FMAs on them cannot float past; through no instruction, before the fence,
+    # so that neither can the moves that give equal values (zeros) registers of their own
+    old = b.asm("", [b.f32] * len(registers), [v.get() for v in registers], tied=len(registers), memory=False)
+    for i, value in enumerate(old):
+        current = b.insert(current, i, value)
     nvvm.WgmmaFenceAlignedOp()
     accumulate = bool(tile.int_of(op.accumulate))
     for step in range(tile.shape_of(a.type)[1] // depth):
