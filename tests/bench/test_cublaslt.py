@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+import torch
 
 from scalec.bench import cublaslt
 from scalec.bench.cublaslt import HeuristicResult, Library, Problem
 from scalec.errors import ScalecError
-
-torch = pytest.importorskip("torch")
 
 SIZES = {3: 4, 4: 4, 17: 8, 18: 8, 25: 1, 31: 4, 32: 4}
 """Bytes of the attributes of an operation, as cublasLt.h says; the library refuses others."""

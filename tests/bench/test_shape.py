@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
+import torch
 
 from scalec.bench.contenders import IN_PLACE, TWO_KERNELS, Contender, NoSuchVariantError, contenders
 from scalec.bench.contraction import contraction, reference
@@ -12,7 +13,6 @@ from scalec.bench.suites import BLOCK_FP8, BOTH_FP8
 from scalec.errors import ScalecError
 from tests.bench.test_contenders import spec
 
-torch = pytest.importorskip("torch")
 shape, inputs_of = import_module("scalec.bench.shape"), import_module("scalec.bench.inputs")
 
 DIMS = {"m": 5, "n": 256, "k": 256}
