@@ -163,7 +163,13 @@ def compile_source(
                 slow, reason, what = error, f"ptxas: {error.got}", str(made.schedule)
             except ScheduleError as error:  # a retry that does not suit what the user decided: the first refusal counts
                 if made.tuned is None:
-                    raise (slow or error) from None
+                    more = (
+                        made.free + 1
+                    )  # what spilled is an estimate too: any tile that leaves more than the one before
+                    if slow is None or attempt.spare <= more:
+                        raise (slow or error) from None
+                    attempt = replace(attempt, spare=more)
+                    continue
                 slow, reason, what = None, error.message, made.tuned.text
             if made.tuned is not None:  # measured with another toolchain, it need not be known to this one
                 attempt, reason, made.tuned = replace(attempt, tuned=False), f"tuned: {reason}", None

@@ -229,9 +229,8 @@ def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]
 
     Quantised values count what they stand for in units of the reference's scale: blocks of small scale as much as
     others, and right where a sum that is rounded differently took a block's largest magnitude across a power of two, to
-    another scale, and all its values with it. The reference's are not rounded, but saturate at the largest number.
+    another scale, and all its values with it.
     """
-    import ml_dtypes
     import numpy as np
 
     from scalec.reference import decode
@@ -242,12 +241,12 @@ def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]
     laid_out = {scales for scales, _ in expected.scales.values()}  # the others are row by row, maybe to a byte's end
     got = {n: x if n in laid_out else x[..., : expected[n].shape[-1]] for n, x in got.items()}
     for name, (scales, g) in expected.scales.items():
-        values, largest = got[name], float(ml_dtypes.finfo(got[name].dtype).max)
+        values = got[name]
         block = block_shape(g, values.shape)
         counted = values.astype(np.float64) * expand_scales(got[scales], g, values.shape)
         unit = np.broadcast_to(spread(expected[scales], block, values.shape), values.shape)
         np.divide(counted, unit, out=counted, where=unit != 0)
-        checks[name] = check(name, counted, np.clip(expected[name], -largest, largest), values.dtype)
+        checks[name] = check(name, counted, expected[name], values.dtype)
         each = got[scales] if g.layout == "packed" else decode(got[scales], g.type)
         each = from_layout(each, g.layout, scale_shape(block, values.shape), g.type)
         checks[scales] = check(scales, each, expected[scales])
@@ -255,15 +254,25 @@ def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]
 
 
 def check(name: str, got: NDArray[Any], expected: NDArray[Any], dtype: Any = None) -> Checked:
-    """Compares a result with its reference; what its own type (or `dtype`) rounds away is allowed for."""
+    """Compares a result with its reference, which is not rounded; what its own type (or `dtype`) rounds away is allowed
+    for. Beyond the type's largest number the reference saturates, or where the type's conversion gives infinity, both
+    count as the power of two that comes next."""
     import ml_dtypes
+    import numpy as np
 
     from scalec import reference
 
+    own = np.dtype(got.dtype if dtype is None else dtype)
     try:
-        eps = float(ml_dtypes.finfo(got.dtype if dtype is None else dtype).eps)
+        facts = ml_dtypes.finfo(own)
+        eps, most = float(facts.eps), float(facts.max)
+        if facts.bits > 8:
+            most = 2.0 ** (int(np.frexp(most)[1]))
+            got = np.clip(got.astype(np.float64), -most, most)
+        expected = np.clip(expected, -most, most)
     except ValueError:  # an integer type
         eps = 0.0
+        expected = np.clip(expected, np.iinfo(own).min, np.iinfo(own).max)
     # rounding to nearest is off by eps/4 to eps/2 of a value at most; twice the mean square of eps/2
     limit = max(MAX_DIFF, eps**2 / 6)
     return Checked(name, reference.diff(got, expected), reference.max_error(got, expected), limit, max(MAX_ERROR, eps))

@@ -100,6 +100,7 @@ def operation(name: str, rounding: str) -> Callable[..., np.ndarray]:
         return to_double(result, rounding) if result else _zero(name, operands, rounding)
 
     def run(*operands: np.ndarray) -> np.ndarray:
+        operands = tuple(np.broadcast_arrays(*operands))
         lanes = [x.reshape(-1).tolist() for x in operands]
         return np.array([one(*values) for values in zip(*lanes, strict=True)]).reshape(operands[0].shape)
 

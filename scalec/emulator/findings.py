@@ -31,6 +31,13 @@ class PtxSyntaxError(EmulatorError):
     """The text is not PTX as the emulator understands it; `where` names the line."""
 
 
+class Apart(EmulatorError):
+    """Warps that go together cannot execute this together: each does so by itself, and says what is wrong, if any."""
+
+    def __init__(self) -> None:
+        super().__init__("apart")
+
+
 class Finding(EmulatorError):
     """A mistake of the program under test.
 

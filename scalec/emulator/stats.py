@@ -30,6 +30,7 @@ class Stats:
 
     Attributes:
         executed: instruction index -> how often a warp executed it.
+        runs: (first, end) of straight runs of instructions -> the same, until `spread` adds it to `executed`.
         bytes: path, e.g. "global -> shared (bulk)" -> bytes.
         counts: anything else, by name.
         waits: what warps were put aside for -> how often.
@@ -38,10 +39,17 @@ class Stats:
 
     def __init__(self) -> None:
         self.executed: defaultdict[int, int] = defaultdict(int)
+        self.runs: Counter[tuple[int, int]] = Counter()
         self.bytes: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.waits: Counter[str] = Counter()
         self.prefetched: set[int] = set()
+
+    def spread(self) -> None:
+        for (first, end), times in self.runs.items():
+            for pc in range(first, end):
+                self.executed[pc] += times
+        self.runs.clear()
 
     def report(self, kernel: Kernel) -> dict[str, Any]:
         """All of it, ready for JSON: see the keys."""

@@ -268,8 +268,8 @@ class HoldOp(Tile.Operation, name="hold"):
 class EpilogueOp(Tile.Operation, name="epilogue"):
     """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`).
 
-    `approximate`, an optional unit attribute: the result has 16 bits or fewer, and functions may be off by a sixteenth
-    of its ulp.
+    `approximate`, an optional unit attribute: the result and its scales have 16 bits or fewer, and functions may be off
+    by a sixteenth of its ulp.
     """
 
     accumulator: ext.Operand[FragmentType]

@@ -25,6 +25,9 @@ _OPTIMISATIONS = ("sroa", "instruction_combine", "simplify_cfg", "dead_code_elim
 def _target() -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    # Partial sums that are overwritten more than 100 times (mma_n=8 of 256 columns) are else no longer one register:
+    # LLVM copies them between wgmma.fence and the product.
+    llvm.set_option("scalec", "-large-interval-size-threshold=100000")
     return llvm.Target.from_triple("nvptx64-nvidia-cuda")
 
 

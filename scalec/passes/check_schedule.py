@@ -445,7 +445,7 @@ def _shared_memory(problem: Problem, schedule: Any) -> None:
             f"the schedule needs {plan.total} bytes of shared memory and {problem.target.name} has "
             f"{problem.target.shared_bytes}",
             got=str(plan),
-            fix="fewer stages, a smaller tile, or epilogue=direct",
+            fix="fewer stages, or a smaller tile" + ("" if schedule.epilogue == "direct" else ", or epilogue=direct"),
         )
 
 

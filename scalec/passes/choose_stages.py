@@ -61,7 +61,7 @@ class ChooseStages:
                 f"two stages of {schedule} do not fit into shared memory",
                 got=str(SharedPlan.of(problem, schedule.with_fields(stages=2))),
                 expected=f"at most {problem.target.shared_bytes} bytes on {problem.target.name}",
-                fix="a smaller tile, or epilogue=direct",
+                fix="a smaller tile" + ("" if schedule.epilogue == "direct" else ", or epilogue=direct"),
             )
         return schedule.with_fields(
             stages=stages,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
@@ -65,6 +67,17 @@ _TENSOR = (
 
 CANDIDATES = {"registers": _REGISTERS, "tensor": _TENSOR}
 """By MmaShape.kernel, of kinds whose launches nobody has measured (scalec.tuning.cost)."""
+
+COLUMNS = 16
+"""Columns that a warp takes, or an instruction has, multiples of."""
+
+
+def candidates(problem: Problem) -> Iterator[Candidate]:
+    """Those of the problem's kind of kernel, of other columns where they would cut blocks of the result's scales."""
+    step = math.lcm(problem.block_columns, COLUMNS)
+    for c in CANDIDATES[problem.family.kernel]:
+        columns = c.n if c.n % problem.block_columns == 0 else c.n // step * step or step
+        yield replace(c, n=columns, efficiency=c.efficiency * min(1, columns / c.n))
 
 
 @dataclass(frozen=True)
@@ -137,8 +150,12 @@ def _fastest(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
 
 
 def promotion(problem: Problem) -> int:
-    """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all."""
-    return PROMOTION_BLOCK if problem.has_scales or problem.family.short_sums else 0
+    """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all. Those of a
+    tile where parts that warps take out of tensor memory, of 2^i columns, would cut blocks of the result's scales."""
+    if problem.has_scales or problem.family.short_sums:
+        return PROMOTION_BLOCK
+    uneven = problem.block_columns & (problem.block_columns - 1)
+    return deepest(problem) if problem.family.sums_in == "tensor" and uneven else 0
 
 
 def deepest(problem: Problem) -> int:
@@ -222,7 +239,7 @@ def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
     """The candidates that fit."""
     refused: dict[str, list[str]] = {}
     found = []
-    for c in CANDIDATES[problem.family.kernel]:
+    for c in candidates(problem):
         if c.ctas not in _groups(problem, schedule):
             continue
         if (problem.m.largest or c.m) <= max(WAVES["registers"], problem.family.m) < c.m:

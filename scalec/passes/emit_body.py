@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.passes.emit_results import Results
@@ -110,7 +111,8 @@ class Body(Results):
         segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
         source = p.epilogue.body.blocks[0]
-        narrow = {"approximate": ir.UnitAttr.get()} if p.result.element.bits <= 16 else {}
+        stored = [p.result.element, *([ELEMENT_TYPES[p.result.scale.type]] if p.result.scale else [])]
+        narrow = {"approximate": ir.UnitAttr.get()} if all(x.bits <= 16 for x in stored) else {}
         with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow) as block:
             values = dict(zip(self.held, list(block.arguments)[1:], strict=True))
             values |= {source.arguments[i]: block.arguments[0] for i in p.accumulators}

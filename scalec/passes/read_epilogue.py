@@ -146,13 +146,11 @@ class EpilogueReader:
         granularity, place = GranularityAttr(op.granularity), place_of(op)
         *rows, block = block_of(granularity)
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
-        whole = block == WHOLE or (n.size is not None and block > n.size)
         said = "x".join(str(x) if x != WHOLE else "whole" for x in (*rows, block))
-        if any(x != 1 for x in rows) or whole or block % RESULT_BLOCK:
+        if any(x != 1 for x in rows) or block == WHOLE or block % RESULT_BLOCK:
             raise UnsupportedError(
                 f"{name} is quantised in blocks of {said}, which has no kernel on {self.target.name} yet",
-                expected=f"one scale for each {RESULT_BLOCK}, or a multiple, of {n.name} in a row"
-                + (f" of {n.size}" if n.size is not None else ""),
+                expected=f"one scale for each {RESULT_BLOCK}, or a multiple, of {n.name} in a row",
                 fix=f"say 1x32 or 1x128, or give {name} f32, bf16 or f16 and quantise it after the call",
                 place=place,
             )

@@ -140,8 +140,8 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
     dims: dict[str, int] = {}
     giver: dict[str, str] = {}
     tensors = [t for t in (*spec.operands, *spec.results) if t.name in views]
-    # whole bytes of packed elements do not tell an odd number of them: other tensors are asked first
-    for t in sorted(tensors, key=lambda t: ELEMENT_TYPES[t.dtype].bits < 8):
+    # whole bytes of packed elements may be of several numbers of them, the fewer bits the more: those are asked last
+    for t in sorted(tensors, key=lambda t: -min(ELEMENT_TYPES[t.dtype].bits, 8)):
         view = views[t.name]
         if t.layout == "blocked":
             continue
@@ -263,8 +263,8 @@ def check_padded(t: TensorSpec, dims: Mapping[str, int]) -> None:
     extent = inner.value(dims)
     if extent % PADDED_BOX:
         raise ArgumentError(
-            f"{t.name}: {inner} = {extent} is not a multiple of {PADDED_BOX}, which copies of {t.dtype} beside an"
-            " 8-bit type need",
+            f"{t.name}: {inner} = {extent} is not a multiple of {PADDED_BOX}, which copies that give each element of"
+            f" {t.dtype} a byte need",
             got=f"rows of {extent} elements ({ELEMENT_TYPES[t.dtype].bytes(extent)} bytes)",
             expected=f"rows of a multiple of {PADDED_BOX} elements (cuTensorMapEncodeTiled)",
             fix=f"pad {inner} with zeros to {align_up(extent, PADDED_BOX)}, in every tensor that has it",

@@ -14,7 +14,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
 from scalec.passes.choose_stages import few_blocks, several_tiles
-from scalec.passes.choose_tiling import CANDIDATES, deepest, promotion
+from scalec.passes.choose_tiling import candidates, deepest, promotion
 from scalec.passes.fix_order import FixOrder
 from scalec.passes.parts import part_blocks
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
@@ -145,7 +145,7 @@ def _candidates(problem: Problem, given: Schedule) -> Iterator[Schedule]:
         seen = problem.transposed() if swap else problem
         if swap and no_swap(problem):
             continue
-        for c in CANDIDATES[seen.family.kernel]:
+        for c in candidates(seen):
             for split in SPLITS if given.split is None and seen.k.size is not None else (given.split or 1,):
                 tried = {"swap": swap, "tile": (c.m, c.n, deepest(seen)), "cta_group": c.ctas, "split": split}
                 yield given.with_fields(**{**tried, **given.decided()})

@@ -244,6 +244,28 @@ def test_a_wrong_result(invoke, on_host, wrong):
     assert "wrong result: C" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("dtype", "got", "expected"),
+    [
+        (ml_dtypes.float8_e4m3fn, 448.0, 1e6),
+        (ml_dtypes.float8_e5m2, -57344.0, -1e9),
+        (ml_dtypes.float4_e2m1fn, 6.0, 7.3),
+        (np.float16, np.inf, 1e6),
+        (np.float16, 65504.0, 65519.0),
+        (ml_dtypes.bfloat16, -np.inf, -1e300),
+        (np.float32, np.inf, 1e300),
+        (np.int8, 127, 3000.0),
+    ],
+)
+def test_a_result_beyond_the_largest_number_of_its_type(dtype, got, expected):
+    """As conversions give it: the largest number of 8 bits and fewer, and of integers; infinity of others."""
+    others = np.array([1.0, -2.0])
+    values = np.append(others, got).astype(dtype)
+    assert run.check("C", values, np.append(others, expected)).ok
+    assert not run.check("C", values, np.append(others, -expected)).ok
+    assert not run.check("C", values, np.array([1.0, -2.0, 0.5])).ok
+
+
 def test_the_seed_makes_the_data(invoke, on_host):
     on_host(lambda expected: expected)
     outputs = [invoke("run", FP8, *SIZES, "--seed", seed).stdout for seed in ("1", "1", "2")]

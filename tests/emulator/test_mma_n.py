@@ -32,6 +32,7 @@ CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[str, ...]]] = {
     "goes within a block": (BLOCKS, "tile=64x128x128, mma_n=32, unroll=2", (70, 264, 640), ("n", "k")),
     "one K block": (BLOCKS, "tile=64x80x128, mma_n=40, stages=2", (70, 168, 100), ("n", "k")),
     "sizes that are not known": (BLOCKS, "tile=64x80x128, mma_n=40, stages=3", (70, 328, 640), ()),
+    "partial sums overwritten often": (BLOCKS, "tile=128x256x128, mma_n=8", (128, 256, 512), ("n", "k")),
     "narrow blocks": (NARROW, "tile=64x80x128, mma_n=40", (70, 328, 256), ("n", "k")),
     "blocks of both": (BOTH, "tile=128x80x128, mma_n=40", (300, 328, 256), ("n", "k")),
     "one block": (WHOLE, "tile=64x80x128, mma_n=40", (70, 328, 256), ("n", "k")),

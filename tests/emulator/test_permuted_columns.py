@@ -20,7 +20,7 @@ from tests.tiers import fields
 BLOCKS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
 ROWS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,1x128)"  # of B by bulk copies of windows
 COLUMNS = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128:f32@col,1x128:f32@col)"  # and of vectors
-OUTER = "D[m,n]{} = gelu(A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1xk,1xk) + bias[n])"
+OUTER = "D[m,n]{} = relu(A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1xk,1xk) + bias[n])"
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 BOTH = "D[m,n]{} = A[m,k] @ B[n,k] + X[m,n] * bias[n]"
 

@@ -17,8 +17,8 @@ from tests.emulator.running import by_turns
 
 BF16 = "D[m,n]{} = A[m,k] @ B[n,k]"
 FP8 = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
-SIGMOID = "D[m,n]{} = sigmoid(A[m,k] @ B[n,k])"  # of columns beyond n it is no zero
-BIAS = "D[m,n]{} = gelu(A[m,k] @ B[n,k] + bias[n])"
+POSITIVE = "D[m,n]{} = max(A[m,k] @ B[n,k], 0.5)"  # of columns beyond n it is no zero
+BIAS = "D[m,n]{} = relu(A[m,k] @ B[n,k] + bias[n])"
 MXFP8 = "D[m,n]{} = A[m,k]:mxfp8 @ B[n,k]:mxfp8"
 NVFP4 = "D[m,n]{} = A[m,k]:nvfp4 @ B[n,k]:nvfp4"
 
@@ -53,6 +53,23 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
     if "nvfp4" in program:  # rows of whole 16-byte units
         dims = {**dims, "k": -(-dims["k"] // 128) * 128}
     run_quantised(program, result, dims, ("n", "k"), seed=5, target=target, times=1 if dims["m"] == 40 else 2)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize(
+    ("result", "n"), [("mxfp8", 24), ("mxfp8", 1), ("nvfp4", 6), ("e4m3 scale(1x128:ue8m0@blocked)", 31)]
+)
+def test_a_block_of_more_columns_than_are_known(target: str, result: str, n: int) -> None:
+    run_quantised(BF16, result, {"m": 9, "n": n, "k": 64}, ("n", "k"), seed=5, target=target, times=1)
+
+
+@pytest.mark.parametrize(("result", "n"), [("e4m3 scale(1x24)", 240), ("e5m2 scale(1x40:ue8m0@packed)", 200)])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_blocks_of_no_power_of_two(target: str, result: str, n: int) -> None:
+    settings = "promote=64" if target == "sm_100a" else ""  # what is chosen for the f32 result too, bit for bit
+    kernel = run_quantised(BF16, result, {"m": 9, "n": n, "k": 128}, ("n", "k"), 5, target, settings, times=1)
+    alone = scalec.compile(BF16.format(":" + result), target=target, dims={"n": n, "k": 128})
+    assert alone.spec.schedule == kernel.spec.schedule
 
 
 @pytest.mark.once("target", "result")
@@ -113,18 +130,18 @@ def test_sizes_that_are_not_known(target: str, seed: int) -> None:
 def test_scales_of_no_block_are_zeros(target: str, tile: str, n: int, fixed: tuple[str, ...], layout: str) -> None:
     """Five or six blocks in words of four: what fills the last word up, stored with the block before it or alone."""
     result, dims = f"e4m3 scale(1x32:ue8m0@{layout})", {"m": 72, "n": n, "k": 64}
-    run_quantised(SIGMOID, result, dims, fixed, 2, target, f"tile={tile}", times=1)
+    run_quantised(POSITIVE, result, dims, fixed, 2, target, f"tile={tile}", times=1)
 
 
 # few rows are the columns of a tile, whose rows a block runs along: what result, on which targets a warp has its rows
 SWAPPED = {
     "mxfp8": (FP8, "mxfp8", ("sm_90a", "sm_100a", "sm_120a")),
-    "mxfp8, packed": (SIGMOID, "e4m3 scale(1x32:ue8m0@packed)", ("sm_90a", "sm_100a", "sm_120a")),
+    "mxfp8, packed": (POSITIVE, "e4m3 scale(1x32:ue8m0@packed)", ("sm_90a", "sm_100a", "sm_120a")),
     "mxfp8 of mxfp8": (MXFP8, "mxfp8_e5m2", ("sm_100a", "sm_120a")),
     "mxfp4, blocked": (BIAS, "e2m1 scale(1x32:ue8m0@blocked)", ("sm_100a", "sm_120a")),
     "nvfp4": (BIAS, "nvfp4", ("sm_90a", "sm_100a", "sm_120a")),
     "nvfp4, blocked": (BF16, "e2m1 scale(1x16:ue4m3@blocked)", ("sm_90a", "sm_100a", "sm_120a")),
-    "f32 by columns": (SIGMOID, "e4m3 scale(1x16@col)", ("sm_90a", "sm_100a", "sm_120a")),
+    "f32 by columns": (POSITIVE, "e4m3 scale(1x16@col)", ("sm_90a", "sm_100a", "sm_120a")),
     "nvfp4 of nvfp4": (NVFP4, "nvfp4", ("sm_100a", "sm_120a")),
 }
 

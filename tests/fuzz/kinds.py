@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 
 from tests.fuzz.running import Outcome
 
@@ -32,5 +31,5 @@ KINDS: dict[str, Callable[[int], Outcome]] = {
     "programs": _programs,
     "ptx": _of("ptx", "check_ptx_seed"),
     "mutants": _of("mutants", "check_mutant_seed"),
-    **({"files": _of("files", "check_file_seed")} if find_spec("tests.fuzz.files") else {}),
+    "files": _of("files", "check_file_seed"),
 }

@@ -94,6 +94,8 @@ def test_assembles(source: str, dims: dict[str, int], schedule: dict[str, str]) 
     [
         (FP8, {"tile": "256x256x128"}, "about 416 registers: 256 accumulators, 128 partial sums, 32 for the rest"),
         (FP8, {"tile": "256x128x128", "stages": "5"}, r"needs \d{6} bytes of shared memory and sm_90a has 232448"),
+        (FP8, {"tile": "256x128x128", "stages": "5", "epilogue": "direct"}, r"fix: fewer stages, or a smaller tile$"),
+        (BF16, {"tile": "256x256x256", "epilogue": "direct"}, r"fix: a smaller tile$"),
         (FP8, {"cluster": "4x4"}, "a cluster of 4x4 is 16 CTAs\n  expected: at most 8 on sm_90a"),
         (BF16, {"tile": "100x128x64"}, r"tile M = 100 is not a multiple of 64"),
     ],

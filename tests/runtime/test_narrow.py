@@ -79,7 +79,7 @@ def test_copies_that_pad_count_elements(dtype, k, bytes_):
 def test_copies_that_pad_need_whole_boxes():
     message = refused(packed_spec("e2m1", PADDED), Tensor((70, 96)), 192)
     assert message == (
-        "A: k = 192 is not a multiple of 128, which copies of e2m1 beside an 8-bit type need\n"
+        "A: k = 192 is not a multiple of 128, which copies that give each element of e2m1 a byte need\n"
         "  got: rows of 192 elements (96 bytes)\n"
         "  expected: rows of a multiple of 128 elements (cuTensorMapEncodeTiled)\n"
         "  fix: pad k with zeros to 256, in every tensor that has it"
@@ -164,6 +164,16 @@ def test_bytes_that_hold_one_element_less():
     assert device.launches[-1].parameters[-1] == 127
     with pytest.raises(ArgumentError, match="A has k = 128, B has k = 126"):
         kernel(Tensor((70, 64)), Tensor((8, 126), at=2 * GB))
+
+
+def test_six_bits_tell_what_four_do_not():
+    """129 bytes are 257 or 258 elements of 4 bits, 193 bytes 257 of 6."""
+    a, b = (TensorSpec(name, element, (x, K), align=1) for name, element, x in (("A", "e2m1", M), ("B", "e3m2", N)))
+    spec = replace(packed_spec("e2m1"), operands=(a, b))
+    device = FakeDevice(capability=(12, 0))
+    spec = replace(spec, arguments=(Argument("pointer", "A"), *spec.arguments[1:], Argument("dim", dim="k")))
+    Kernel(spec, b"", device=device)(Tensor((70, 129)), Tensor((8, 193), at=2 * GB))
+    assert device.launches[-1].parameters[-1] == 257
 
 
 def test_torch_has_bytes_of_two():

@@ -111,7 +111,7 @@ def setp(instruction: Instruction, decoder: Decoder) -> Step:
 
     def step(warp: Warp) -> None:
         p = test(warp)
-        p, q = (p[0::2].copy(), p[1::2].copy()) if both else (p, ~p)
+        p, q = (p[..., 0::2].copy(), p[..., 1::2].copy()) if both else (p, ~p)
         if combination is not None:
             combine, c = combination
             with_c = c(warp)

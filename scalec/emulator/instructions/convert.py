@@ -187,7 +187,7 @@ def float_to_integer(have: np.dtype, want: np.dtype, integral: Convert) -> Conve
     def convert(value: np.ndarray) -> np.ndarray:
         value = integral(value.astype(F64))
         result = clamp(value)
-        square = np.dot(value, value)
+        square = np.vdot(value, value)
         return result if square == square else np.where(value == value, result, want.type(nan))
 
     return convert

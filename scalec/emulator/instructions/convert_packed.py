@@ -11,7 +11,7 @@ import numpy as np
 from scalec.emulator import arithmetic
 from scalec.emulator.arithmetic import BF16, F16, F32, F64, U16, U32, canonical
 from scalec.emulator.findings import Finding, NotModelled
-from scalec.emulator.instructions.table import Decoder, Source, Step, op
+from scalec.emulator.instructions.table import Decoder, Source, Step, interleaved, op
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
@@ -73,14 +73,17 @@ def _pairs(instruction: Instruction, decoder: Decoder, source: str) -> Source:
         upper, lower = (decoder.source(x, "f32") for x in operands)
 
         def gather(warp: Warp) -> np.ndarray:
-            result = np.empty((32, 2), F32)
-            result[:, 1], result[:, 0] = upper(warp), lower(warp)
-            return result.reshape(64)
+            return _flat(interleaved(lower(warp), upper(warp)))
 
         return gather
     (operand,) = operands
     get, dtype = decoder.source(operand, source), HALVES[source]
     return lambda warp: get(warp).view(dtype).astype(F32)
+
+
+def _flat(pairs: np.ndarray) -> np.ndarray:
+    """(..., 32, 2) -> (..., 64)."""
+    return pairs.reshape(*pairs.shape[:-2], -1)
 
 
 def _need(instruction: Instruction, *choices: str) -> None:
@@ -100,11 +103,11 @@ def _halves(instruction: Instruction, decoder: Decoder, dtype: np.dtype) -> Step
         upper, lower = (decoder.source(x, "f32") for x in instruction.operands[1:])
 
         def nearest(warp: Warp) -> None:
-            a, b = upper(warp), lower(warp)
-            result = np.empty((32, 2), dtype)
-            result[:, 1], result[:, 0] = a, b
-            square = np.dot(a, a) + np.dot(b, b)  # NaN if an element is
-            put(warp, (result if square == square else canonical(result)).reshape(64))
+            both = _flat(interleaved(lower(warp), upper(warp)))
+            flat = both.reshape(-1)
+            square = np.dot(flat, flat)  # NaN if an element is
+            result = both.astype(dtype)
+            put(warp, result if square == square else canonical(result))
 
         return nearest
 
@@ -136,12 +139,12 @@ def _narrow(instruction: Instruction, decoder: Decoder, to: str, source: str) ->
     def convert(warp: Warp) -> None:
         value = get(warp)
         bits = np.minimum(np.maximum(value, least), largest).astype(form.dtype).view(U8)
-        square = np.dot(value, value)
+        square = np.vdot(value, value)
         if clamp_negative:
             bits = np.where(np.signbit(value), U8.type(0), bits)
         if square != square:
             bits = np.where(value == value, bits, U8.type(form.nan))
-        put(warp, bits.view(U16) if to != "e2m1x2" else bits[0::2] | (bits[1::2] << U8.type(4)))
+        put(warp, bits.view(U16) if to != "e2m1x2" else bits[..., 0::2] | (bits[..., 1::2] << U8.type(4)))
 
     return convert
 
@@ -165,7 +168,7 @@ def _widen(instruction: Instruction, decoder: Decoder, source: str) -> Step:
     def convert(warp: Warp) -> None:
         bits = np.ascontiguousarray(get(warp)).view(U8)
         if source == "e2m1x2":
-            bits = np.stack([bits & U8.type(15), bits >> U8.type(4)], axis=1).reshape(64)
+            bits = _flat(interleaved(bits & U8.type(15), bits >> U8.type(4)))
         put(warp, table[bits])
 
     return convert

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.findings import Apart, Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.convert_packed import BLACKWELL
 from scalec.emulator.instructions.table import Decoder, Step, op
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.fragments import ROW_BYTES
 from scalec.emulator.machine import access, banks
+from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
@@ -105,7 +106,21 @@ def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
         raise PtxSyntaxError(f"{instruction.name} with {len(puts)} registers, expected {form.registers}")
     size = _PACKED.get(form.packed, ROW_BYTES)  # the padding is not read
 
-    def run(warp: Warp) -> None:
+    def together(crew: Crew) -> None:
+        addresses = np.broadcast_to(where(crew), crew.mask.shape)
+        if form.rows < 32 or form.packed or form.space == "":
+            raise Apart
+        rows = access.load_together(crew, form.space, addresses, ROW_BYTES, unchanged=False)
+        for each in addresses:
+            banks.count(crew, each, ROW_BYTES)
+        words = fragments.load_rows(rows, form.shape, form.transposed).reshape(len(rows), -1, 32)
+        for put, word in zip(puts, np.ascontiguousarray(words.swapaxes(0, 1)), strict=True):
+            put(crew, word)
+
+    def run(warp: Warp | Crew) -> None:
+        if isinstance(warp, Crew):
+            together(warp)
+            return
         warp.need_converged(instruction.name, whole=True)
         addresses = where(warp)
         with _rows(warp, form, addresses):

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scalec.emulator.findings import Finding, PtxSyntaxError
+from scalec.emulator.findings import Apart, Finding, PtxSyntaxError
 from scalec.emulator.instructions.table import DTYPES, Decoder, Source, Step, op
 from scalec.emulator.machine import access, banks, strong
+from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
 from scalec.emulator.machine.signals import YIELD, Yield
 from scalec.emulator.machine.warp import Warp
@@ -136,7 +137,22 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
     read_only = instruction.has("nc")
     result: Yield | None = YIELD if is_strong else None
 
-    def step(warp: Warp) -> Yield | None:
+    def together(crew: Crew) -> None:
+        if not whole or each == 16:
+            raise Apart
+        addresses = address(crew)
+        if own:
+            own_shared(crew, addresses)
+        raw = access.load_together(crew, space, addresses, size, unchanged=read_only)
+        for one in np.broadcast_to(addresses, crew.mask.shape):
+            counted(space, crew, one, size, to_memory=False)
+        parts = raw.view(dtype)
+        for i, put in enumerate(puts):
+            put(crew, np.ascontiguousarray(parts[..., i]))
+
+    def step(warp: Warp | Crew) -> Yield | None:
+        if isinstance(warp, Crew):
+            return together(warp)
         addresses = address(warp)
         if own:
             own_shared(warp, addresses)

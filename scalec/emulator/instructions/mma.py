@@ -147,7 +147,7 @@ class _Product:
         gets: the registers of A, of B and of C.
         scales: the data, byte and thread selectors of A's factors and of B's.
         operands: of the instruction.
-        together: this product and those that are computed with it; None until it runs.
+        together: warp.end -> this product and those that are computed with it.
     """
 
     def __init__(
@@ -159,23 +159,24 @@ class _Product:
         operands: tuple[Operand | None, ...],
     ) -> None:
         self.form, self.gets, self.puts, self.scales, self.operands = form, gets, puts, scales, operands
-        self.together: _Together | None = None
+        self.together: dict[int, _Together] = {}
 
     def __call__(self, warp: Warp) -> None:
         warp.need_converged(self.form.name, whole=True)
-        ahead = warp.units.setdefault("mma.sync", {})
+        ahead = warp.units.setdefault("ahead", {})
         words = ahead.pop(warp.pc, None)
         if words is None:
-            if self.together is None:
-                self.together = _Together.of(self, warp.kernel, warp.pc - 1)
+            together = self.together.get(warp.end)
+            if together is None:
+                together = self.together[warp.end] = _Together.of(self, warp.kernel, warp.pc - 1, warp.end)
             try:
-                words, *others = self.together.compute(warp)
+                words, *others = together.compute(warp)
             except Finding:  # by this product or one of the others: then that raises it when its turn comes
                 words, *others = _Together([(warp.pc, self)]).compute(warp)
-            ahead.update(zip(self.together.turns[1:], others, strict=False))
+            ahead.update(zip(together.turns[1:], others, strict=False))
         for put, word in zip(self.puts, words, strict=True):
             put(warp, word)
-        warp.machine.stats.counts["tensor operations"] += self.form.operations
+        warp.machine.stats.counts["tensor operations"] += self.form.operations * (warp.mask.size // 32)
 
 
 class _Together:
@@ -201,10 +202,10 @@ class _Together:
             self.pairs.append(np.array([order.index(i) for i in which]))
 
     @staticmethod
-    def of(first: _Product, kernel: Kernel, pc: int) -> _Together:
-        """The product at pc, and those of the same name behind it that nothing between them hinders."""
+    def of(first: _Product, kernel: Kernel, pc: int, end: int) -> _Together:
+        """The product at pc, and those of the same name before `end` that nothing between them hinders."""
         products, written = [(pc + 1, first)], set[int]()
-        for at in range(pc, min(pc + _AHEAD, len(kernel.code))):
+        for at in range(pc, min(pc + _AHEAD, end, len(kernel.code))):
             step, code = kernel.steps[at], kernel.code[at]
             if code.opcode in _ENDS:
                 break
@@ -216,7 +217,7 @@ class _Together:
         return _Together(products)
 
     def compute(self, warp: Warp) -> np.ndarray:
-        """uint32 (products, registers, 32).
+        """uint32 (products, registers, 32), or (products, registers, warps, 32) of several warps.
 
         Raises:
             Finding: by the selectors of scale factors.
@@ -225,28 +226,40 @@ class _Together:
         a_type, b_type, result = form.types
         a, unit_a = self._operand(warp, 0, a_type, form.a)
         b, unit_b = self._operand(warp, 1, b_type, form.b)
-        c = _matrices(warp, [self.c], form.c, len(self.turns)).view(_RESULTS[result])
+        c = _matrices(warp, self.c, len(self.turns), form.c).view(_RESULTS[result])
         mode = warp.machine.options.tensor_core
+        warps = np.arange(warp.mask.size // 32)[:, None]
+        pairs = [(warps * len(side) + which).reshape(-1) for side, which in zip(self.sides, self.pairs, strict=True)]
         d = multiply(a, b, c, "" if form.factors else a_type, result, mode, b_kind=b_type, instruction="mma",
-                     saturate=form.saturate, unit=unit_a * unit_b, pairs=(self.pairs[0], self.pairs[1]))  # fmt: skip
-        return form.c.registers(d)
+                     saturate=form.saturate, unit=unit_a * unit_b, pairs=(pairs[0], pairs[1]))  # fmt: skip
+        words = form.c.registers(d)
+        if warp.mask.ndim == 1:
+            return words
+        return np.ascontiguousarray(np.moveaxis(words.reshape(len(warps), len(self.turns), -1, 32), 0, 2))
 
     def _operand(self, warp: Warp, side: int, kind: str, fragment: fragments.Fragment) -> tuple[np.ndarray, float]:
         """The matrices of A (side 0) or B, scaled where there are scales, and then their unit."""
         form, steps = self.form, self.sides[side]
-        matrix = decode(_matrices(warp, [s.gets[side] for s in steps], fragment), kind, form.packed)
+        sources = [get for s in steps for get in s.gets[side]]
+        matrix = decode(_matrices(warp, sources, len(steps), fragment), kind, form.packed)
         if not form.factors:
             return matrix, 0.0
-        factors = np.array([s.scales[side].factors(warp, form.factors) for s in steps if s.scales])
+        each = [s.scales[side].factors(warp, form.factors) for s in steps if s.scales]
+        factors = np.stack(np.broadcast_arrays(*each), axis=-3)  # the warps, if there are several, come first
+        factors = np.broadcast_to(factors, (*warp.mask.shape[:-1], *factors.shape[-3:]))
+        factors = factors.reshape(-1, *factors.shape[-2:])
         return scaled(matrix, factors, form.scale_type), scaled_unit(kind, factors, form.scale_type)
 
 
-def _matrices(
-    warp: Warp, sources: list[list[Source]], fragment: fragments.Fragment, count: int | None = None
-) -> np.ndarray:
-    """(matrices, rows, columns) out of the registers of each."""
-    words = np.concatenate([get(warp) for gets in sources for get in gets])
-    return fragment.matrix(words.reshape(count or len(sources), -1, 32))
+def _matrices(warp: Warp, sources: list[Source], count: int, fragment: fragments.Fragment) -> np.ndarray:
+    """(count, rows, columns) out of the registers of each; of several warps (warps * count, rows, columns)."""
+    words = [get(warp) for get in sources]
+    if warp.mask.ndim == 1:
+        return fragment.matrix(np.concatenate(words).reshape(count, -1, 32))
+    together = np.empty((len(warp.mask), len(words), 32), np.uint32)
+    for i, word in enumerate(words):
+        together[:, i] = word
+    return fragment.matrix(together.reshape(len(together) * count, -1, 32))
 
 
 def _kind(instruction: Instruction, name: str, a_type: str) -> _Kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalec.emulator.findings import NotModelled, PtxSyntaxError
-from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, interleaved, op
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import TYPE_BITS, Instruction, Vector
@@ -45,8 +45,8 @@ def _pack(instruction: Instruction, decoder: Decoder, kind: str) -> Step:
     put = decoder.sink(to, kind)
 
     def pack(warp: Warp) -> None:
-        parts = np.stack([get(warp) for get in gets], axis=1)
-        put(warp, parts.view(np.uint64) if kind == "b128" else parts.view(DTYPES[kind])[:, 0])
+        parts = interleaved(*[get(warp) for get in gets])
+        put(warp, parts.view(np.uint64) if kind == "b128" else parts.view(DTYPES[kind])[..., 0])
 
     return pack
 
@@ -60,9 +60,11 @@ def _unpack(instruction: Instruction, decoder: Decoder, kind: str) -> Step:
     dtype = DTYPES[part]
 
     def unpack(warp: Warp) -> None:
-        parts = np.ascontiguousarray(get(warp)).reshape(32, -1).view(dtype)
+        parts = np.ascontiguousarray(get(warp)).view(dtype)
+        if kind == "b128":
+            parts = parts.reshape(-1)
         for i, put in enumerate(puts):
-            put(warp, parts[:, i].copy())
+            put(warp, parts[..., i :: len(puts)].copy())
 
     return unpack
 

@@ -57,6 +57,20 @@ DTYPES: dict[str, np.dtype] = {
 }  # fmt: skip
 
 
+class Grouped:
+    """A step that several warps of a CTA can do at once.
+
+    Attributes:
+        together: the step of all of them; False: nothing happened, and each must do it by itself.
+    """
+
+    def __init__(self, step: Step, together: Callable[[list[Warp]], bool]) -> None:
+        self.step, self.together = step, together
+
+    def __call__(self, warp: Warp) -> Signal | None:
+        return self.step(warp)
+
+
 def op(*names: str, own_guard: bool = False) -> Callable[[Decode], Decode]:
     """Puts a decoding function into the table under dotted prefixes; `own_guard`: it handles @p by itself."""
 
@@ -174,6 +188,7 @@ class Decoder:
 
     Sources return arrays of 32 lanes with the dtype of DTYPES[type] ("b" types: unsigned; packed x2 types: the unsigned
     integer that holds them); they must not be changed in place. Sinks take 32 lanes, of which the active ones are kept.
+    Of several warps at once (machine/crew.py) both are (warps, 32), or (32,) where these agree.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -379,13 +394,21 @@ def _lanes(value: int, float_bits: int, kind: str) -> np.ndarray:
     return np.full(32, raw).view(dtype)
 
 
+def interleaved(*parts: np.ndarray) -> np.ndarray:
+    """Elements side by side in a wider register: each (..., 32) -> (..., 32, number of parts)."""
+    both = np.empty((*np.broadcast(*parts).shape, len(parts)), parts[0].dtype)
+    for i, part in enumerate(parts):
+        both[..., i] = part
+    return both
+
+
 def uniform(warp: Warp, value: np.ndarray, what: str) -> int:
     """The one value that all active lanes hold.
 
     Raises:
         Finding: divergence, when they differ.
     """
-    chosen = value if warp.full else value[warp.mask]
+    chosen = value.reshape(-1) if warp.full else value[warp.mask]
     first = chosen[0]
     if 1 in (chosen != first).tobytes():
         raise Finding("divergence", f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}")

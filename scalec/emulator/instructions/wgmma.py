@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.instructions.table import Decoder, Source, Step, op, uniform
+from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
 from scalec.emulator.machine.access import need_written
@@ -191,47 +191,68 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     bits = OPERANDS[a_type].bits
     saturate = instruction.has("satfinite")
 
-    def run(warp: Warp) -> None:
-        _need_group(warp, instruction)
-        state = _state(warp)
-        _check_registers(warp, state, registers, a_indices, shape + result)
-        group = state.open
-        a_bytes = b_bytes = None
+    def issue(warps: list[Warp]) -> bool:
+        """By one warp, or by the four of a warpgroup: False, and nothing is done, if these do not agree."""
+        states, words = [], []
+        for warp in warps:
+            _need_group(warp, instruction)
+            states.append(_state(warp))
+            _check_registers(warp, states[-1], registers, a_indices, shape + result)
+            word_a = 0 if a_descriptor is None else uniform(warp, a_descriptor(warp), "the descriptor of A")
+            word_b = uniform(warp, b_descriptor(warp), "the descriptor of B")
+            accumulate = True if scale_d is None else bool(uniform(warp, scale_d(warp), "scale-d"))
+            words.append((word_a, word_b, accumulate))
+        word_a, word_b, accumulate = words[0]
+        if any(each != words[0] for each in words):
+            return False
+        first, machine, shared = warps[0].index % 4 * 16, warps[0].machine, warps[0].cta.shared
+        order = warps[0].cta.cluster.order
+        rows = slice(first, first + 16 * len(warps))
+        a_bytes = np.zeros((0, 0), np.int64)
         if a_descriptor is not None:
-            word = uniform(warp, a_descriptor(warp), "the descriptor of A")
-            rows = slice(warp.index % 4 * 16, warp.index % 4 * 16 + 16)
-            a_bytes = _operand(warp, state, word, 64, k, bits, bool(transposed[0]), rows)
-        word = uniform(warp, b_descriptor(warp), "the descriptor of B")
-        b_bytes = _operand(warp, state, word, n, k, bits, bool(transposed[1]), slice(None))
-        a_values = np.stack([source(warp) for source in a_registers]) if a_registers else None
-        accumulate = True if scale_d is None else bool(uniform(warp, scale_d(warp), "scale-d"))
-        shared = warp.cta.shared
+            a_bytes = _operand(warps, word_a, 64, k, bits, bool(transposed[0]), rows)
+        b_bytes = _operand(warps, word_b, n, k, bits, bool(transposed[1]), slice(None))
+        for at, state in enumerate(states):
+            for read in (a_bytes[16 * at : 16 * at + 16], b_bytes):
+                machine.judge.note_read(shared, read, order, state.agent, state.open)
+        machine.stats.bytes["shared -> tensor core"] += a_bytes.size + b_bytes.size * len(warps)
+        a_values = np.stack([[source(warp) for source in a_registers] for warp in warps])
 
         def product() -> None:
-            if a_values is not None:
-                a = fragments.operand_a(4).matrix(a_values)
-            else:
-                assert a_bytes is not None
-                a = shared.data[a_bytes]
-            matrix_a, matrix_b = decode(a, a_type), decode(shared.data[b_bytes], b_type)
+            for state in states:  # of all it is the turn, and of what stands before it
+                while any(other is product for _, other in state.queue):
+                    before = state.queue.pop(0)[1]
+                    if before is not product:
+                        before()
+            a = fragments.operand_a(4).matrix(a_values).reshape(rows.stop - first, -1) if a_registers else None
+            matrix_a = decode(shared.data[a_bytes] if a is None else a, a_type)
+            matrix_b = decode(shared.data[b_bytes], b_type)
             if signs != (1, 1):
                 matrix_a = matrix_a * (signs[0] * signs[1])
-            c = get(warp) if accumulate else None
-            mode = warp.machine.options.tensor_core
-            put(warp, multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate))
+            c = get(warps) if accumulate else None
+            mode = machine.options.tensor_core
+            put(warps, multiply(matrix_a, matrix_b, c, a_type, result, mode, b_kind=b_type, saturate=saturate))
 
-        state.queue.append((group, product))
-        state.issued += 1
-        state.trace = hash((state.trace, identity))
-        state.chain.update(chained)
-        state.used.update(dict.fromkeys(used, group))
-        warp.inflight.update(flying)
-        warp.machine.stats.counts["wgmma"] += 1
-        warp.machine.stats.counts["tensor operations"] += 16 * n * k
-        if warp.machine.random.random() < 0.5:
-            _compute(state, group)
+        for warp, state in zip(warps, states, strict=True):
+            state.queue.append((state.open, product))
+            state.issued += 1
+            state.trace = hash((state.trace, identity))
+            state.chain.update(chained)
+            state.used.update(dict.fromkeys(used, state.open))
+            warp.inflight.update(flying)
+        machine.stats.counts["wgmma"] += len(warps)
+        machine.stats.counts["tensor operations"] += 16 * n * k * len(warps)
+        if machine.random.random() < 0.5:
+            _compute(states[0], states[0].open)
+        return True
 
-    return run
+    def run(warp: Warp) -> None:
+        issue([warp])
+
+    def together(warps: list[Warp]) -> bool:
+        return len(warps) == 4 and warps[0].index % 4 == 0 and warps[3].index == warps[0].index + 3 and issue(warps)
+
+    return Grouped(run, together)
 
 
 def _check_shape(instruction: Instruction, n: int, k: int, result: str, a_type: str, b_type: str) -> None:
@@ -262,8 +283,8 @@ def _flags(
 
 def _accumulators(
     operand: Operand | None, decoder: Decoder, kind: str, n: int
-) -> tuple[list[int], Callable[[Warp, np.ndarray], None], Callable[[Warp], np.ndarray]]:
-    """Register indices of D; a function that puts (16, n) into them, and one that gets it."""
+) -> tuple[list[int], Callable[[list[Warp], np.ndarray], None], Callable[[list[Warp]], np.ndarray]]:
+    """Register indices of D; a function that puts (16 * warps, n) into them, and one that gets it."""
     if not isinstance(operand, Vector):
         raise PtxSyntaxError(f"got {operand}, expected a vector of accumulators")
     indices = [e.index for e in operand.elements if isinstance(e, Reg)]
@@ -275,13 +296,14 @@ def _accumulators(
     for element in operand.elements:
         decoder.source(element, "b32")
 
-    def get(warp: Warp) -> np.ndarray:
-        words = np.concatenate([warp.registers[i] for i in indices])  # np.stack takes five times as long
-        return fragment.matrix(words.reshape(-1, 32)).view(dtype)
+    def get(warps: list[Warp]) -> np.ndarray:
+        words = np.concatenate([warp.registers[i] for warp in warps for i in indices])  # np.stack takes 5 times as long
+        return fragment.matrix(words.reshape(len(warps), -1, 32)).reshape(-1, n).view(dtype)
 
-    def put(warp: Warp, matrix: np.ndarray) -> None:
-        for index, lanes in zip(indices, fragment.registers(matrix), strict=True):
-            warp.registers[index] = lanes
+    def put(warps: list[Warp], matrix: np.ndarray) -> None:
+        for warp, words in zip(warps, fragment.registers(matrix.reshape(len(warps), 16, n)), strict=True):
+            for index, lanes in zip(indices, words, strict=True):
+                warp.registers[index] = lanes
 
     return indices, put, get
 
@@ -314,19 +336,16 @@ def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices:
             )
 
 
-def _operand(
-    warp: Warp, state: _State, word: int, rows: int, k: int, bits: int, transposed: bool, mine: slice
-) -> np.ndarray:
-    """Offsets in shared memory of the bytes of an operand, (rows, k * bits / 8): judged as read from now on."""
+def _operand(warps: list[Warp], word: int, rows: int, k: int, bits: int, transposed: bool, mine: slice) -> np.ndarray:
+    """Offsets in shared memory of the bytes of an operand, (rows, k * bits / 8): judged as read by each now."""
     addresses = operand_addresses(Descriptor.wgmma(word), rows, k, bits, transposed)[mine]
-    shared, order, machine = warp.cta.shared, warp.cta.cluster.order, warp.machine
+    cta = warps[0].cta
+    shared, order, machine = cta.shared, cta.cluster.order, cta.machine
     low, high = int(addresses.min()), int(addresses.max())
     if low < SHARED_RESERVED or high >= shared.size:
         raise Finding(
             "bounds", f"the operand reaches from {low:#x} to {high:#x} of shared memory of {shared.size} bytes"
         )
-    machine.judge.reads(shared, addresses, order, warp.agent, asynchronous=True)
-    machine.judge.note_read(shared, addresses, order, state.agent, state.open)
-    need_written(warp, shared, addresses)
-    machine.stats.bytes["shared -> tensor core"] += addresses.size
+    machine.judge.reads(shared, addresses, order, *[warp.agent for warp in warps], asynchronous=True)
+    need_written(warps[0], shared, addresses)
     return addresses

@@ -116,12 +116,12 @@ def scale_factors(metadata: np.ndarray, matrix: str, count: int, byte_id: int, t
     gives scale_B, for the quad's column (figure 44).
 
     Args:
-        metadata: uint32 (32,), scale-a-data or scale-b-data.
+        metadata: uint32 (..., 32), scale-a-data or scale-b-data.
         matrix: "a" or "b".
         count: factors in a row: 1, 2 or 4 for .scale_vec::1X, 2X or 4X.
 
     Returns:
-        uint8 (16, count) for A, row by row; (8, count) for B, column by column.
+        uint8 (..., 16, count) for A, row by row; (..., 8, count) for B, column by column.
 
     Raises:
         Finding: illegal, selectors that table 37 does not have.
@@ -137,8 +137,8 @@ def scale_factors(metadata: np.ndarray, matrix: str, count: int, byte_id: int, t
                 expected=" or ".join(map(str, legal)) + " (PTX ISA 9.7.14.3, table 37)",
             )
     lanes = _scale_lanes(matrix, thread_id)
-    words = np.ascontiguousarray(metadata[lanes], "<u4")
-    return words.view(np.uint8).reshape(-1, 4)[:, byte_id : byte_id + count]
+    words = np.ascontiguousarray(metadata[..., lanes], "<u4")
+    return words.view(np.uint8).reshape(*words.shape, 4)[..., byte_id : byte_id + count]
 
 
 @cache

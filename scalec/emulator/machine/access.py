@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalec.emulator.findings import Finding
+from scalec.emulator.findings import Apart, Finding
 from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, WINDOWS, Segment
 from scalec.emulator.machine.order import Where
 
 if TYPE_CHECKING:
+    from scalec.emulator.machine.crew import Crew
     from scalec.emulator.machine.cta import Cluster
     from scalec.emulator.machine.warp import Warp
 
@@ -186,6 +187,43 @@ def load(
             need_written(warp, segment, at)
         out[lanes] = segment.data[at]
     return out
+
+
+def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, unchanged: bool) -> np.ndarray:
+    """Weak loads of all lanes of several warps that nothing is wrong with: uint8 (warps, 32, size).
+
+    Args:
+        unchanged: nobody may have written the bytes in this launch.
+
+    Raises:
+        Apart: something may be wrong, or not all lanes load, or they touch more than one segment.
+    """
+    if not crew.full:
+        raise Apart
+    addresses = np.broadcast_to(addresses, crew.mask.shape)
+    low, high = int(addresses.min()), int(addresses.max())
+    segment, offset = locate(crew.cta.cluster, space, low, high + size - low)
+    if (addresses & size - 1).any():
+        raise Apart
+    at = (addresses - (low - offset))[..., None] + _steps(size)
+    if segment.space not in ("shared", "global"):
+        return segment.data[at]
+    shadow, order = segment.shadow, crew.cta.cluster.order
+    epochs = shadow.writer[at]
+    if shadow.pending[at].any() or 0 in segment.written[at].tobytes():
+        raise Apart
+    first = int(epochs[0, 0, 0])
+    same = not (epochs != first).any()
+    if unchanged and not (same and first == 0):
+        raise Apart
+    for warp, theirs in zip(crew.warps, epochs, strict=True):
+        seen = warp.agent.seen
+        if order.unseen(first, seen) if same else order.first_unseen(theirs, seen):
+            raise Apart
+    for warp, where in zip(crew.warps, at, strict=True):
+        visit(warp, segment)
+        crew.machine.judge.note_read(segment, where, order, warp.agent.index, int(warp.agent.seen[warp.agent.index]))
+    return segment.data[at]
 
 
 def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, atomic: bool = False) -> None:

@@ -14,6 +14,7 @@ from scalec.emulator.machine.signals import Condition
 from scalec.emulator.machine.warp import Warp
 
 if TYPE_CHECKING:
+    from scalec.emulator.machine.crew import Crew
     from scalec.emulator.machine.kernel import Kernel
     from scalec.emulator.machine.machine import Machine
 
@@ -131,6 +132,7 @@ class Cta:
         id: (x, y, z) in the grid; number: linear; rank: in its cluster.
         shared: its shared memory; offsets count from the window's start, whose first bytes are the system's.
         barriers: the named barriers.
+        crews: warps that ran in lockstep, by their indices.
         exited: whether all of its threads have.
         visitors: of other CTAs' warps that used its shared memory: place in the order -> clock of the last use.
         units: state that instruction families keep per CTA, by family name.
@@ -147,6 +149,7 @@ class Cta:
         capacity = cluster.order.capacity
         self.barriers = [Barrier(f"barrier {i} of CTA {number}", capacity) for i in range(NAMED_BARRIERS)]
         self.units: dict[str, Any] = {}
+        self.crews: dict[tuple[int, ...], Crew] = {}
         self.exited = False
         self.visitors: dict[int, int] = {}
         threads = kernel.threads

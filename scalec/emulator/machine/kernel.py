@@ -9,7 +9,8 @@ import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.flow import inline_calls, joins
-from scalec.emulator.instructions.table import Decoder, Step, decode, known_functions
+from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
+from scalec.emulator.machine import crew
 from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
@@ -56,7 +57,8 @@ class Kernel:
     """An entry of a module, decoded for one launch shape.
 
     Attributes:
-        steps: for each instruction, a function of the warp that executes it.
+        steps: for each instruction, a function of the warp that executes it; plain: the same, but that nobody judges
+            how it uses the registers of asynchronous tensor instructions, `shared_registers`.
         code: the instructions, for messages.
         registers: per instruction, the indices of the registers that it names.
         joins: per instruction, where paths that part there meet.
@@ -88,10 +90,22 @@ class Kernel:
         self.registers = [frozenset(named((i.guard, *i.operands))) for i in function.code]
         shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)
-        self.steps: list[Step] = [
-            decode(i, decoder, frozenset() if _tensor(i) else shared & named)
-            for i, named in zip(function.code, self.registers, strict=True)
+        self.shared_registers = shared
+        self.plain: list[Step] = [decode(i, decoder) for i in function.code]
+        self.steps = [
+            decode(i, decoder, shared & named) if shared & named and not _tensor(i) else step
+            for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
         ]
+        self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
+        self._ends = crew.ends(function.code)
+        self._runs: dict[int, crew.Run] = {}
+
+    def run(self, start: int) -> crew.Run | None:
+        """The straight run that begins at an instruction; None: it is no part of one."""
+        found = self._runs.get(start)
+        if found is None and start < self._ends[start]:
+            found = self._runs[start] = crew.Run(self, start, self._ends[start])
+        return found
 
     def _check_block(self, function: Function) -> None:
         required = function.directives.get("reqntid")

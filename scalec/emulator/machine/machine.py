@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from scalec.emulator.findings import EmulatorError, Finding
+from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
 from scalec.emulator.machine.kernel import Kernel
 from scalec.emulator.machine.memory import GlobalMemory, Segment
@@ -20,6 +21,7 @@ from scalec.emulator.machine.warp import Warp
 from scalec.emulator.stats import Stats
 
 _PATIENCE = 50_000  # instructions until the latest events happen although warps go on: one may be waiting in a loop
+_ALONE = 1 / 16  # how often a warp has a turn without those that stand where it does
 _SLICE = 400  # instructions that a warp executes at most before another has its turn
 _REPORTED = 64  # turns between two reports of progress: some ten a second
 
@@ -151,6 +153,7 @@ class Machine:
                 self.options.progress(self.stats)
         for action in self._drain():
             action()
+        self.stats.spread()
 
     def take_cluster(self) -> tuple[int, int, int] | None:
         """Takes a cluster that has not begun out of the grid: the position of its first CTA; None if all have begun."""
@@ -213,9 +216,19 @@ class Machine:
         last = self.runnable.pop()
         if at < len(self.runnable):
             self.runnable[at] = last
+        budget = self.random.randrange(_SLICE // 8, _SLICE)
+        mates = self._mates(warp) if self.random.random() > _ALONE else []
+        if mates:
+            self.runnable = [w for w in self.runnable if w not in mates]
+            self._together(sorted([warp, *mates], key=lambda w: w.index), budget)
+            return
         before = warp.executed
-        signal = self._slice(warp, self.random.randrange(_SLICE // 8, _SLICE))
-        self._idle = self._idle + 1 if signal is YIELD or warp.executed == before else 0
+        signal = self._slice(warp, budget)
+        self._put_back(warp, signal, moved=warp.executed > before)
+
+    def _put_back(self, warp: Warp, signal: Signal | None, *, moved: bool) -> None:
+        """A warp's turn is over: it exits, is put aside, or waits for its next turn."""
+        self._idle = 0 if moved and signal is not YIELD else self._idle + 1
         if warp.done:
             self.changes += 1
             self._exited(warp)
@@ -294,7 +307,7 @@ class Machine:
 
     def _slice(self, warp: Warp, budget: int) -> Signal | None:
         """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
-        steps, pc, start = self.kernel.steps, warp.pc, warp.executed
+        steps, pc = self.kernel.steps, warp.pc
         counts = self.stats.executed
         executed = 0
         signal = None
@@ -331,21 +344,92 @@ class Machine:
                 error.where = f"{warp.name}, {warp.lanes_text()}"
                 raise error from None
             raise
+        self._stopped(warp, signal, executed)
+        return signal
+
+    def _stopped(self, warp: Warp, signal: Signal | None, executed: int) -> None:
+        """A warp has had its turn, in which it executed so many instructions, and stands at warp.pc."""
         self.clock += executed
-        warp.executed = start + executed
+        warp.executed += executed
         if isinstance(signal, Blocked):
             if executed or warp.blocked_at != self.changes:
                 warp.blocked.clear()
             warp.blocked_at = self.changes
             warp.blocked[warp.place] = signal
         if warp.executed > self.options.max_instructions:
+            at = self.kernel.code[min(warp.pc, len(self.kernel.code) - 1)]
             raise Finding(
                 "deadlock",
-                f"{warp.name} has executed {warp.executed} instructions and is at line {self.kernel.code[pc].line}",
+                f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
                 expected="an end of the kernel",
                 fix="raise max_instructions if the kernel really is that long",
             )
-        return signal
+
+    def _mates(self, warp: Warp) -> list[Warp]:
+        """The warps of its CTA that can run and stand where it does, none of their lanes elsewhere."""
+        if not warp.full:
+            return []
+        return [w for w in self.runnable if w.pc == warp.pc and w.cta is warp.cta and w.full]
+
+    def _together(self, warps: list[Warp], budget: int) -> None:
+        """Runs warps in lockstep for up to `budget` instructions; one that stops, or comes to stand elsewhere, is put
+        back at once."""
+        kernel, counts = self.kernel, self.stats.executed
+        pc, executed, crew = warps[0].pc, 0, self._crew(warps)
+        while executed < budget and len(warps) > 1 and pc < len(kernel.steps):
+            run, grouped = kernel.run(pc), kernel.grouped.get(pc)
+            behind = pc
+            if run is not None and crew.execute(run):
+                behind = run.end
+            elif grouped is not None and self._grouped(grouped, warps):
+                behind = pc + 1
+            if behind > pc:
+                self.stats.runs[pc, behind] += len(warps)
+                executed, pc = executed + behind - pc, behind
+                for warp in warps:
+                    warp.pc = pc
+                continue
+            step, stay = kernel.steps[pc], list[Warp]()
+            for warp in warps:
+                warp.pc = pc + 1
+                try:
+                    signal = step(warp)
+                except EmulatorError as error:
+                    self._locate(warp, pc, error)
+                    raise
+                done = not isinstance(signal, Blocked)
+                counts[pc] += done
+                if signal is None and not warp.done and warp.full and (not stay or warp.pc == stay[0].pc):
+                    stay.append(warp)
+                    continue
+                if not done:
+                    warp.pc = pc
+                self._stopped(warp, signal, executed + done)
+                self._put_back(warp, signal, moved=executed + done > 0)
+            if stay and (run is not None or len(stay) < len(warps)):
+                crew = self._crew(stay)
+            warps, executed = stay, executed + 1
+            pc = warps[0].pc if warps else pc
+        for warp in warps:
+            self._stopped(warp, None, executed)
+            self._put_back(warp, None, moved=True)
+
+    @staticmethod
+    def _grouped(together: Callable[[list[Warp]], bool], warps: list[Warp]) -> bool:
+        try:
+            return together(warps)
+        except EmulatorError:  # then one of them raises it by itself
+            return False
+
+    def _crew(self, warps: list[Warp]) -> Crew:
+        """What executes steps for warps at once; what they, or it, computed ahead in other company is forgotten."""
+        crews = warps[0].cta.crews
+        who = tuple(warp.index for warp in warps)
+        if who not in crews:
+            crews[who] = Crew(warps)
+        for one in (crews[who], *warps):
+            one.units.pop("ahead", None)
+        return crews[who]
 
     def _located(self, warp: Warp, action: Callable[[Warp], None], argument: Warp) -> None:
         try:

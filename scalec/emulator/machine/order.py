@@ -132,10 +132,12 @@ class Order:
     def epoch(self, agent: int, clock: int) -> int:
         return ((self.serial << _AGENT_BITS | agent) << _CLOCK_BITS) | clock
 
-    def first_unseen(self, epochs: np.ndarray, seen: np.ndarray) -> int:
-        """The first of the epochs (int64, 0: none) that a vector has not observed; 0 if all are."""
+    def first_unseen(self, epochs: np.ndarray, seen: np.ndarray, *others: np.ndarray) -> int:
+        """The first of the epochs (int64, 0: none) that one of the vectors has not observed; 0 if all have."""
         if not epochs.size:
             return 0
+        if others:
+            seen = np.minimum.reduce([seen, *others])
         low, high = int(np.minimum.reduce(epochs, axis=None)), int(np.maximum.reduce(epochs, axis=None))
         if low == high:  # one access left all of it, which is the most frequent case
             return high if self.unseen(high, seen) else 0
@@ -257,12 +259,11 @@ class Judge:
         segment: Segment,
         at: Where,
         order: Order,
-        view: View,
-        *,
+        *views: View,
         asynchronous: bool = False,
         strong: bool = False,
     ) -> None:
-        """A read at this moment, or an asynchronous one issued now, by someone who has observed `view`.
+        """A read at this moment, or an asynchronous one issued now, by those who have observed `views`.
 
         Args:
             strong: a strong operation, which does not race with strong ones (PTX ISA 8.7 "Morally strong operations").
@@ -275,11 +276,11 @@ class Judge:
         if np.count_nonzero(pending):
             self._in_flight(segment, at, pending, "read")
         epochs = shadow.weak_writers(at) if strong else shadow.writer[at]
-        unseen = order.first_unseen(epochs, view.seen)
+        unseen = order.first_unseen(epochs, *[view.seen for view in views])
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "read", "written")
         if asynchronous:
-            unseen = self._unfenced(shadow, at, epochs, order, view)
+            unseen = self._unfenced(shadow, at, epochs, order, *views)
             if unseen and "proxy" not in self.ignore:
                 raise Finding(
                     "proxy",
@@ -290,12 +291,12 @@ class Judge:
                 )
 
     @staticmethod
-    def _unfenced(shadow: Shadow, at: Where, epochs: np.ndarray, order: Order, view: View) -> int:
-        """The first of the epochs of writes through the generic proxy that no proxy fence of a view follows, or 0."""
+    def _unfenced(shadow: Shadow, at: Where, epochs: np.ndarray, order: Order, *views: View) -> int:
+        """The first of the epochs of writes through the generic proxy that a view has no proxy fence behind, or 0."""
         generic = shadow.generic[at]
         if 1 not in generic.tobytes():
             return 0
-        return order.first_unseen(np.where(generic, epochs, 0), view.fenced)
+        return order.first_unseen(np.where(generic, epochs, 0), *[view.fenced for view in views])
 
     def note_read(
         self, segment: Segment, at: Where, order: Order, agent: int, clock: int, *, strong: bool = False

@@ -56,7 +56,7 @@ class Warp:
         cta: the CTA.
         index: in the CTA.
         registers: by register index.
-        pc: the next instruction.
+        pc: the next instruction; end: the first one that must not be looked at ahead (of a Crew, its run's).
         mask: bool (32,), the lanes that execute; `full` says that it is all 32.
         live: bool (32,), the lanes that exist and have not exited.
         agent: its place in the order of the cluster.
@@ -66,6 +66,8 @@ class Warp:
         units: state that instruction families keep per warp, by family name.
         blocked: those of its paths that cannot go on, since `blocked_at` changes of the machine.
     """
+
+    end = 1 << 62
 
     def __init__(self, cta: Cta, index: int, threads: int, kernel: Kernel) -> None:
         self.cta, self.index, self.kernel = cta, index, kernel

@@ -1,0 +1,131 @@
+"""Warps of a CTA that stand at the same instruction, and go on together: straight runs of code are one step for all.
+
+Instructions that read and write registers, and weak loads, have no effect that another warp could see, but that the
+judge knows of a load. A run of them is executed once on arrays of shape (warps, 32), by the functions that else take
+(32,): a crew is a Warp to them. Where something is wrong each warp repeats the run by itself, and finds it. Everything
+else each warp does by itself (machine.py), or has a function of its own for several of them (table.Grouped).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scalec.emulator.findings import EmulatorError
+from scalec.emulator.machine.warp import Warp
+from scalec.emulator.program import Instruction, Special, Vector, named
+
+if TYPE_CHECKING:
+    from scalec.emulator.instructions.table import Step
+    from scalec.emulator.machine.kernel import Kernel
+
+# whose functions take registers of any shape (..., 32) that broadcast against each other, and touch nothing else
+_REGISTERS_ONLY = {
+    "abs", "add", "and", "cnot", "cvt", "cvta", "ex2", "fma", "lg2", "lop3", "mad", "max", "min", "mov", "mul", "neg",
+    "not", "or", "rcp", "rsqrt", "selp", "setp", "shf", "shl", "shr", "sqrt", "sub", "tanh", "xor",
+}  # fmt: skip
+# loads that another warp could see happen at another time, or that may differ in what they touch
+_APART = {"relaxed", "acquire", "volatile", "mmio", "local"}
+
+
+def in_runs(instruction: Instruction) -> bool:
+    """Whether its function takes a Crew: it reads and writes registers, or loads."""
+    parts = [e for o in instruction.operands for e in (o.elements if isinstance(o, Vector) else (o,))]
+    if any(isinstance(part, Special) for part in parts):
+        return False
+    match instruction.opcode:
+        case "ld":
+            return _APART.isdisjoint(instruction.modifiers)
+        case "ldmatrix":
+            return True
+        case "mma":
+            return "f64" not in instruction.types
+    registers_only = instruction.opcode in _REGISTERS_ONLY
+    return registers_only and "b128" not in instruction.types and not instruction.has("cc")  # .cc is a carry
+
+
+def ends(code: Sequence[Instruction]) -> list[int]:
+    """For each instruction the first one from there on that is no part of a run."""
+    found = list(range(len(code)))
+    for at in reversed(range(len(code))):
+        if in_runs(code[at]):
+            found[at] = found[at + 1] if at + 1 < len(code) else len(code)
+    return found
+
+
+class Run:
+    """Instructions that follow each other, which a Crew executes.
+
+    Attributes:
+        end: behind the last one.
+        reads: registers whose values from before it uses; writes: those it changes.
+        watched: those that asynchronous tensor instructions use too.
+    """
+
+    def __init__(self, kernel: Kernel, start: int, end: int) -> None:
+        self.start, self.end, self.length = start, end, end - start
+        self.steps: list[Step] = kernel.plain[start:end]
+        reads, writes = set[int](), set[int]()
+        for code in kernel.code[start:end]:
+            result = named(code.operands[:1])
+            reads |= (named((code.guard, *code.operands[1:])) | (result if code.guard else set())) - writes
+            writes |= result
+        self.reads, self.writes = tuple(reads), tuple(writes)
+        self.watched = kernel.shared_registers & (reads | writes)
+
+
+class Crew(Warp):
+    """Warps in lockstep, which look like one to the functions that execute runs: all of their lanes are active.
+
+    Attributes:
+        warps: in the order of their indices.
+        registers: by index, (warps, 32), or (32,) where all warps hold the same.
+        rows: register -> the last such array, and the rows of it that the warps were given.
+    """
+
+    def __init__(self, warps: list[Warp]) -> None:
+        self.warps, self.cta, self.kernel, self.machine = warps, warps[0].cta, warps[0].kernel, warps[0].machine
+        self.pc = self.end = 0
+        self.mask, self.full = np.ones((len(warps), 32), bool), True
+        self.units = {}
+        self.files = [warp.registers for warp in warps]
+        self.registers = list(self.kernel.initial_registers)
+        self.rows: dict[int, tuple[np.ndarray, list[np.ndarray]]] = {}
+
+    def execute(self, run: Run) -> bool:
+        """A run, by all; False where each has to execute it by itself, as something is wrong or in flight."""
+        if run.watched:
+            if any(warp.inflight and not run.watched.isdisjoint(warp.inflight) for warp in self.warps):
+                return False
+            for warp in self.warps:
+                warp.touched |= run.watched
+        registers, files, rows = self.registers, self.files, self.rows
+        for at in run.reads:
+            values = [file[at] for file in files]
+            known = rows.get(at)
+            if known is None or any(a is not b for a, b in zip(values, known[1], strict=True)):
+                if all(a is b for a, b in pairwise(values)):
+                    registers[at] = values[0]
+                    continue
+                known = rows[at] = np.concatenate(values).reshape(len(files), 32), values
+            registers[at] = known[0]
+        self.end = run.end
+        try:
+            for self.pc, step in enumerate(run.steps, run.start + 1):
+                step(self)
+        except EmulatorError:
+            return False
+        for at in run.writes:
+            value = registers[at]
+            if value.ndim == 1:
+                for file in files:
+                    file[at] = value
+                continue
+            each = list(value)
+            rows[at] = value, each
+            for file, row in zip(files, each, strict=True):
+                file[at] = row
+        return True

@@ -1,0 +1,86 @@
+"""Warps that go on together (machine/crew.py) do what each does alone: the same numbers, counts and findings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scalec.emulator.findings import Finding
+from scalec.emulator.machine import machine
+from scalec.emulator.machine.crew import Crew
+from scalec.emulator.stats import Stats
+from tests.emulator.harness import Out, run_ptx
+
+_TEXT = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out)
+{{
+.shared .align 16 .b8 tile[4096];
+.reg .pred %p<4>;
+.reg .b16 %h<4>;
+.reg .b32 %r<40>;
+.reg .b64 %rd<12>;
+ld.param.u64 %rd0, [in];
+ld.param.u64 %rd1, [out];
+mov.u32 %r0, %tid.x;
+mul.wide.u32 %rd2, %r0, 16;
+add.s64 %rd3, %rd0, %rd2;
+ld.global.v4.b32 {{%r1, %r2, %r3, %r4}}, [%rd3];
+mov.b32 %r5, tile;
+shl.b32 %r6, %r0, 4;
+add.s32 %r7, %r5, %r6;
+st.shared.v4.b32 [%r7], {{%r1, %r2, %r3, %r4}};
+{barrier}
+xor.b32 %r8, %r6, 512;
+add.s32 %r8, %r5, %r8;
+mov.b32 %r30, 7;
+setp.gt.u32 %p1, %r1, %r2;
+@%p1 add.s32 %r30, %r30, %r3;
+@!%p1 ld.shared.b32 %r30, [%r8];
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r10, %r11, %r12, %r13}}, [%r8];
+mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%r14, %r15, %r16, %r17}}, {{%r10, %r11, %r12, %r13}},
+    {{%r1, %r2}}, {{%r3, %r4, %r3, %r4}};
+mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%r18, %r19, %r20, %r21}}, {{%r10, %r11, %r12, %r13}},
+    {{%r3, %r4}}, {{%r14, %r15, %r16, %r17}};
+fma.rn.f32 %r22, %r18, %r19, %r20;
+cvt.rn.bf16x2.f32 %r23, %r22, %r21;
+cvt.rzi.s32.f32 %r24, %r22;
+mov.b64 %rd4, {{%r23, %r24}};
+shr.u64 %rd5, %rd4, 8;
+mov.b64 {{%r25, %r26}}, %rd5;
+selp.b32 %r27, %r25, %r26, %p1;
+add.s64 %rd6, %rd1, %rd2;
+st.global.v4.b32 [%rd6], {{%r30, %r22, %r26, %r27}};
+ret;
+}}
+"""
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, alone: float, barrier: str = "bar.sync 0;") -> tuple[np.ndarray, Stats]:
+    monkeypatch.setattr(machine, "_ALONE", alone)
+    values = np.random.default_rng(0).uniform(-2, 2, 2048).astype(np.float32).view(np.uint32).reshape(-1, 16)
+    out = Out(4096)
+    stats = run_ptx(_TEXT.format(barrier=barrier), [values, out], block=(256, 1, 1), seed=1)
+    return out.view(np.uint32), stats
+
+
+def test_together_as_alone(monkeypatch: pytest.MonkeyPatch):
+    alone, counted_alone = _run(monkeypatch, 1.0)
+    sizes = []
+    execute = Crew.execute
+    monkeypatch.setattr(Crew, "execute", lambda crew, run: sizes.append(len(crew.warps)) or execute(crew, run))
+    together, counted = _run(monkeypatch, 0.0)
+    assert max(sizes) == 8
+    np.testing.assert_array_equal(together, alone)
+    assert counted.executed == counted_alone.executed
+    assert (counted.bytes, counted.counts) == (counted_alone.bytes, counted_alone.counts)
+
+
+def test_together_finds_a_race(monkeypatch: pytest.MonkeyPatch):
+    for alone in (1.0, 0.0):
+        with pytest.raises(Finding) as found:
+            _run(monkeypatch, alone, barrier="")
+        assert found.value.kind in ("race", "uninitialised")
+        assert "ld.shared" in found.value.where or "ldmatrix" in found.value.where or "st.shared" in found.value.where
