@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
+import warnings
 from typing import Any
 
 import click
@@ -27,9 +29,11 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            for sentence in env_of_scalec.unknown():
-                click.echo(f"warning: {sentence}", err=True)
-            result = super().invoke(ctx)
+            with warnings.catch_warnings():
+                for sentence in env_of_scalec.unknown():
+                    click.echo(f"warning: {sentence}", err=True)
+                    warnings.filterwarnings("ignore", re.escape(sentence))  # scalec.compile says so too
+                result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except ScalecError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -61,7 +60,7 @@ def replace(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> Non
     Raises:
         OSError: it cannot be written; what was there stays.
     """
-    temporary = f"{os.fspath(path)}.{secrets.token_hex(8)}{TEMPORARY}"
+    temporary = f"{os.fspath(path)}.{os.urandom(8).hex()}{TEMPORARY}"
     # O_EXCL: never through a link that somebody left at that name
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 ALIASES: dict[str, tuple[str, ...]] = {
     # element types, formats and scales by the names of torch, numpy, CUDA and the OCP formats
@@ -82,6 +81,8 @@ def near(name: str, known: Iterable[str]) -> str:
     for alias in ALIASES.get(plain, ()):
         if _plain(alias) in names:
             return names[_plain(alias)]
+    from difflib import get_close_matches
+
     found = get_close_matches(plain, [k for k in names if k], n=1)
     return names[found[0]] if found else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -112,6 +113,10 @@ def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     sentence = "there is no environment variable SCALEC_DEVISE: did you mean SCALEC_DEVICE?"
     result = CliRunner().invoke(cli.main, ["targets"])
     assert (result.exit_code, result.stderr) == (0, f"warning: {sentence}\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = CliRunner().invoke(cli.main, ["run", "C[m,n] ="])  # which calls scalec.compile
+    assert isinstance(result.exception, SystemExit), "said twice"
     with pytest.warns(UserWarning, match=sentence.replace("?", r"\?")), pytest.raises(ScalecError):
         scalec.compile("nothing")
 

@@ -10,7 +10,7 @@ from scalec.bench.suites import get_suite
 from scalec.commands.output import plain_table, print_table, write_result
 from scalec.errors import ScalecError
 from scalec.sizes import Range, Size, ranges
-from scalec.targets import DEFAULT_TARGET, get_target
+from scalec.targets import get_target
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,6 +35,7 @@ def explain_program(
     Raises:
         ScalecError: a refusal of the compiler, an unknown suite, or neither program nor suite.
     """
+    from scalec.api import default_target
     from scalec.tuning.explain import explain
     from scalec.tuning.predict import LABEL
 
@@ -44,7 +45,7 @@ def explain_program(
         source, shapes = source or chosen.source, chosen.shapes
     if source is None:
         raise ScalecError("no program", fix="give EXPR, or --suite")
-    name = target or DEFAULT_TARGET
+    name = target or default_target()
     found = [
         explain(source, name, part, schedule, some)
         for shape in shapes

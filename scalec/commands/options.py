@@ -98,7 +98,7 @@ TARGET = click.option(
     "--target",
     metavar="NAME",
     type=OneOf("NAME", lambda: TARGETS),
-    help="GPU to compile for; see `scalec targets`.  [default: sm_90a]",
+    help="GPU to compile for; see `scalec targets`.  [default: SCALEC_TARGET, this machine's, or sm_90a]",
 )
 SCHEDULE = click.option(
     "--schedule",

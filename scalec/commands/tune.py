@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scalec import env
 from scalec.commands.output import note, plain_table, print_table, write_result
 from scalec.errors import DeviceError, ScalecError
+from scalec.sizes import natural
 from scalec.tuning import database
 
 if TYPE_CHECKING:
@@ -222,11 +223,10 @@ def forget(which: str, files: Files) -> None:
         ScalecError: no such entry.
     """
     own = database.read(files.database_path())
-    parts = [p.strip() for p in which.split(",")]
-    numbers = range(1, len(own) + 1)
-    if which != "all" and not all(p.isascii() and p.isdigit() and int(p) in numbers for p in parts):
+    numbers = [natural(part) for part in which.split(",")]
+    if which != "all" and not all(1 <= number <= len(own) for number in numbers):
         expected = f"all, or numbers from 1 to {len(own)}" if own else "the database has no entries"
-        raise ScalecError(f"no entries {which!r}", expected=expected, fix="scalec tune --list shows their numbers")
-    gone = own if which == "all" else [own[int(p) - 1] for p in parts]
+        raise ScalecError(f"no entries {which!r:.80}", expected=expected, fix="scalec tune --list shows their numbers")
+    gone = own if which == "all" else [own[number - 1] for number in numbers]
     database.write(files.database_path(), (), gone=gone)
     note(f"{files.database_path()}: {len(gone)} forgotten, {len(own) - len(gone)} left")

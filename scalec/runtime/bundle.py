@@ -181,7 +181,7 @@ def _rows(folder: Path, text: bytes) -> list[tuple[Row, KernelSpec]]:
 def _within(folder: Path, name: str) -> str:
     """The path of a file of a bundle; one that links lead out of it is refused."""
     path, root = os.path.realpath(folder / name), os.path.realpath(folder)
-    if os.path.dirname(path) != root and not path.startswith(os.path.join(root, "")):
+    if not path.startswith(os.path.join(root, "")):
         raise ScalecError(f"{folder / name} leads out of the bundle", got=path, fix="copy the file to its place")
     return path
 

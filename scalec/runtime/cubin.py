@@ -1,7 +1,7 @@
 """What machine code says of itself, held against what a spec says of it.
 
-A cubin is an ELF file (NVIDIA, "CUDA Binary Utilities": machine 190). Its flags name the architecture (bits 8 to 15),
-its symbols the entry point. What ptxas notes of the entry lies in the section `.nv.info.<entry>`, as cuobjdump -elf
+A cubin is an ELF file (NVIDIA, "CUDA Binary Utilities": machine 190). Its flags name the architecture, its sections the
+entry point. What ptxas notes of the entry lies in the section `.nv.info.<entry>`, as cuobjdump -elf
 prints it: of each parameter the bytes (EIATTR_KPARAM_INFO), threads of a CTA (EIATTR_REQNTID), CTAs of a cluster
 (EIATTR_CTA_PER_CLUSTER). Those are compared where they are there: NVIDIA does not promise them.
 """
@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from scalec.abi import PARAMETERS, KernelSpec
 from scalec.errors import FormatError
 
-_HEADER = struct.Struct("<4s12xHHIQQQIHHHHHH")
+_HEADER = struct.Struct("<4s4xB7xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _CUDA = 190  # e_machine
+_ARCHITECTURE = {7: 0, 8: 8}  # by EI_ABIVERSION, where e_flags have it: as ptxas 12.9 writes, and 13.0
 _CODE, _INFO = ".text.", ".nv.info."
 _WITH_BYTES = 4  # EIFMT_SVAL: so many bytes follow
 _PARAMETER, _THREADS, _CLUSTER = 0x17, 0x10, 0x3D
@@ -32,7 +33,7 @@ def check(spec: KernelSpec, cubin: bytes) -> None:
     """
     architecture, sections = _read(cubin)
     wanted = int(re.sub(r"\D", "", spec.target))
-    if architecture != wanted:
+    if architecture not in (wanted, None):
         raise FormatError(f"machine code for sm_{architecture}", wanted=spec.target)
     if _CODE + spec.entry not in sections:
         found = ", ".join(name.removeprefix(_CODE) for name in sections if name.startswith(_CODE))
@@ -60,10 +61,10 @@ def check(spec: KernelSpec, cubin: bytes) -> None:
 _Section = tuple[int, ...]
 
 
-def _read(cubin: bytes) -> tuple[int, dict[str, _Section]]:
-    """The architecture, and the sections' headers by name."""
+def _read(cubin: bytes) -> tuple[int | None, dict[str, _Section]]:
+    """The architecture (None where an unknown ABI may have it elsewhere), and the sections' headers by name."""
     try:
-        magic, _, machine, _, _, _, at, flags, _, _, _, size, count, names = _HEADER.unpack_from(cubin)
+        magic, abi, _, machine, _, _, _, at, flags, _, _, _, size, count, names = _HEADER.unpack_from(cubin)
         if (magic, machine, size) != (b"\x7fELF", _CUDA, _SECTION.size):
             raise FormatError("no cubin: not an ELF file of CUDA")
         rows = [_SECTION.unpack_from(cubin, at + i * size) for i in range(count)]
@@ -71,9 +72,10 @@ def _read(cubin: bytes) -> tuple[int, dict[str, _Section]]:
         named = {texts[row[0] : texts.index(b"\0", row[0])].decode(): row for row in rows}
     except FormatError:
         raise
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise FormatError(f"a cubin that is damaged: {error}") from None
-    return flags >> 8 & 0xFF, named
+    place = _ARCHITECTURE.get(abi)
+    return None if place is None else flags >> place & 0xFF, named
 
 
 def _bytes(cubin: bytes, section: _Section) -> bytes:

@@ -67,6 +67,12 @@ class Allocations:
         if self._segments.pop(address, None) is None:
             del self._reserved[address]
 
+    def reset(self) -> None:
+        """Makes what is reserved zeros, as the calling thread sees it: after a launch that came to no end, counters are
+        not what it found."""
+        for _, reserved in tuple(self._reserved.values()):
+            reserved.segment.data[:] = 0
+
     def find(self, address: int, size: int = 1) -> Segment | None:
         """The allocation that these bytes lie in, as the calling thread sees it."""
         every = (*tuple(self._segments.values()), *(r.segment for _, r in tuple(self._reserved.values())))
@@ -161,8 +167,11 @@ class EmulatedDevice:
                     shared_bytes=shared_bytes,
                     options=self.options,
                 )
-            except EmulatorError as error:
-                raise _device_error(entry, error) from error
+            except BaseException as error:  # Ctrl-C among others
+                self.memory.reset()
+                if isinstance(error, EmulatorError):
+                    raise _device_error(entry, error) from error
+                raise
 
         return launch
 

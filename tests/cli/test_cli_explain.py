@@ -24,6 +24,11 @@ def test_one_shape(invoke):
         assert word in result.stdout
 
 
+def test_the_target_is_the_one_that_compile_takes(invoke, monkeypatch):
+    monkeypatch.setenv("SCALEC_TARGET", "sm_120a")
+    assert f"{FP8} on sm_120a: " in invoke("explain", FP8, "--dim", "m=64,n=256,k=256").stdout
+
+
 @pytest.mark.parametrize(
     ("dims", "schedule", "reasons"),
     [

@@ -104,6 +104,8 @@ def test_list_and_forget(invoke, own) -> None:
     assert [e.m for e in database.read(own)] == [Range(17, 32)]
     wrong = invoke("tune", "--forget", "2")
     assert (wrong.exit_code, "all, or numbers from 1 to 1" in wrong.stderr) == (1, True)
+    wrong = invoke("tune", "--forget", "1" * 5000)
+    assert (wrong.exit_code, "expected: all, or numbers from 1 to 1" in wrong.stderr) == (1, True)
     both = invoke("tune", "--list", "--forget", "1")
     assert (both.exit_code, "--list and --forget each do nothing else" in both.stderr) == (2, True)
     invoke("tune", "--forget", "all")

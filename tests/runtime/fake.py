@@ -252,7 +252,7 @@ def gemm_spec(**dims: int | None) -> KernelSpec:
     )
 
 
-def machine_code(spec: KernelSpec, code: bytes = b"", target: int = 90) -> bytes:
+def machine_code(spec: KernelSpec, code: bytes = b"", target: int = 90, abi: int = 8, flags: int = 0) -> bytes:
     """An ELF file of CUDA with the spec's entry point, whose code is these bytes."""
     notes = struct.pack("<BBHIII", 4, 0x10, 12, spec.launch.threads, 1, 1)
     for i, a in enumerate(spec.arguments):
@@ -263,7 +263,8 @@ def machine_code(spec: KernelSpec, code: bytes = b"", target: int = 90) -> bytes
     for name, data in sections.items():
         rows.append(struct.pack("<IIQQQQIIQQ", len(names), 1, 0, 0, at, len(data), 0, 0, 1, 0))
         names, at = names + name.encode() + b"\0", at + len(data)
-    head = struct.pack("<4s12xHHIQQQIHHHHHH", b"\x7fELF", 2, 190, 1, 0, 0, at, target << 8, 64, 56, 0, 64, 4, 3)
+    flags = flags or target << 8
+    head = struct.pack("<4s4xB7xHHIQQQIHHHHHH", b"\x7fELF", abi, 2, 190, 1, 0, 0, at, flags, 64, 56, 0, 64, 4, 3)
     return head + b"".join(sections.values()) + b"".join(rows)
 
 

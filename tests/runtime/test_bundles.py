@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -215,13 +216,22 @@ def test_nothing_is_written_through_a_link(tmp_path):
     assert len(bundle.load(tmp_path / "b")["C"].kernels) == 2
 
 
+def far_sections() -> bytes:
+    """Machine code whose table of sections is said to lie beyond any file."""
+    code = bytearray(machine_code(gemm_spec()))
+    struct.pack_into("<Q", code, 40, 1 << 63)
+    return bytes(code)
+
+
 @pytest.mark.parametrize(
     ("cubin", "message"),
     [
         (b"\x7fELF and no more", "a cubin that is damaged"),
         (machine_code(gemm_spec())[:200], "a cubin that is damaged"),
+        (far_sections(), "a cubin that is damaged"),
         (b"#!/bin/sh" + bytes(100), "no cubin: not an ELF file of CUDA"),
         (machine_code(gemm_spec(), target=100), "machine code for sm_100, expected sm_90a"),
+        (machine_code(gemm_spec(), abi=7, flags=0x500D50), "machine code for sm_80, expected sm_90a"),
         (machine_code(replace(gemm_spec(), entry="D")), "machine code of 'D', expected an entry point 'C'"),
         (machine_code(replace(gemm_spec(), arguments=gemm_spec().arguments[1:])), "parameters of .* bytes, expected"),
         (
@@ -238,6 +248,11 @@ def test_a_spec_is_held_against_its_machine_code(tmp_path, cubin, message):
     forge(tmp_path, sha256=hashlib.sha256(cubin).hexdigest())
     with pytest.raises(ScalecError, match=f"(?s)is not what the manifest says.*{message}"):
         bundle.load(tmp_path)
+
+
+@pytest.mark.parametrize(("abi", "flags"), [(7, 0x5A0D5A), (8, 0x6005A04), (9, 0)], ids=["12.9", "13.0", "unknown"])
+def test_the_architecture_is_where_each_ptxas_writes_it(abi, flags):
+    cubins.check(gemm_spec(), machine_code(gemm_spec(), abi=abi, flags=flags))
 
 
 @pytest.mark.thorough

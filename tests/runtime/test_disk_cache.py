@@ -291,6 +291,7 @@ scalec.compile
 start = time.perf_counter()
 kernel = scalec.compile("C[m,n] = A[m,k]", target="sm_90a", dims={"k": 7168})
 took = time.perf_counter() - start
-heavy = ("torch_mlir", "mlir", "llvmlite", "lark", "click", "rich", "filelock", "numpy", "torch", "scalec.compiler")
+heavy = ("torch_mlir", "mlir", "llvmlite", "lark", "click", "rich", "filelock", "numpy", "torch", "scalec.compiler",
+         "difflib", "secrets")
 print(took * 1e3, str([m for m in heavy if m in sys.modules]).replace(" ", ""))
 """

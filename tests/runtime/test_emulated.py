@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import scalec
+from scalec.emulator.findings import EmulatorError
 from scalec.errors import DeviceError
 from scalec.runtime import devices, dlpack, emulated
 from scalec.runtime.array import DeviceArray
@@ -122,6 +123,23 @@ def test_a_finding_is_an_error_that_names_instruction_and_thread(kernel):
     assert "line " in caught.value.got
     assert "warp" in caught.value.got
     assert "wgmma.wait_group" in caught.value.fix
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), EmulatorError("PTX", "no")], ids=["Ctrl-C", "refused"])
+def test_a_launch_that_came_to_no_end_leaves_no_counters_to_the_next(monkeypatch, end):
+    split = scalec.compile(BF16, target="sm_90a", dims={"n": 16, "k": 128}, schedule={"split": 2, "parts": "memory"})
+    a, b = (np.ones((rows, 128), ml_dtypes.bfloat16) for rows in (8, 16))
+
+    def interrupted(loaded, *_, **__):
+        counters = next(s for s in loaded.memory.segments() if s.name == "the counters of the tiles")
+        counters.data[0] = 1  # the first part of the only tile is there
+        raise end
+
+    with monkeypatch.context() as patch:
+        patch.setattr(emulated, "emulate", interrupted)
+        with pytest.raises((KeyboardInterrupt, DeviceError)):
+            split(a, b)
+    assert (split(a, b) == 128).all()
 
 
 def test_a_kernel_without_its_ptx_is_refused(kernel):
