@@ -393,13 +393,16 @@ def _schedule(random: Random, case: Case) -> dict[str, str]:
     drawn = {}
     if random.random() < 0.5:
         drawn["tile"] = _tile(random, case)
-    for name in random.sample(sorted(FIELD_VALUES), random.choice((1, 1, 2, 3, 4))):
+    for name in random.sample(sorted(FIELD_VALUES), random.choice((1, 2, 3, 4, 5))):
         drawn[name] = pick(random, FIELD_VALUES[name])
     return drawn
 
 
 def _tile(random: Random, case: Case) -> str:
-    rows = random.choice((1, 1, 2, 2, 3, 4)) * max(32, TARGETS[case.target].mma[-1].m)
+    family = TARGETS[case.target].mma_for(case.operands[0].element, case.operands[1].element)
+    step = 32 if family is None else max(32, family.m)
+    rows = step * (1 if step == 128 else random.choice((1, 1, 2, 2, 3, 4)))
     columns = random.choice((8, 16, 16, 24, 32, 32, 48, 64, 64, 80, 96, 128, 176, 192, 256))
-    k = random.choice((32, 64, 128, 128, 256))
+    bits = max(x.bits for x in case.operands)
+    k = random.choice((1, 2, 2, 2, 4)) * 512 // {6: 8}.get(bits, bits)  # mostly 128 bytes of a row
     return f"{rows}x{columns}x{k}"

@@ -84,7 +84,8 @@ def check_mutant_seed(seed: int) -> Outcome:
         found.message = f"{chosen[0]}: {found.message}"
         return found
     kind = "escape" if found.kind == "ok" else "found"
-    return Outcome(kind, f"{chosen[0]} ({places[0]}): {found.kind}", refusals=[f"{kind}: {chosen[0]}"], seconds=found.seconds)
+    message = f"{chosen[0]} ({places[0]}): {found.kind}"
+    return Outcome(kind, message, refusals=[f"{kind}: {chosen[0]}"], seconds=found.seconds)
 
 
 def _changed(match: re.Match[str], new: str, random: Random) -> str:
