@@ -290,8 +290,9 @@ class CudaDevice:
 
         def move(address: int, _kept: ctypes.Array = tensor_map) -> None:
             result = replace(seen, address)
-            if result[0]:
-                _check(cu, result, f"cuTensorMapReplaceAddress({address:#x})")
+            if result[0]:  # a thread that has not used CUDA yet has no context, and the call asks for one
+                with self._current():
+                    _check(cu, replace(seen, address), f"cuTensorMapReplaceAddress({address:#x})")
 
         return move
 

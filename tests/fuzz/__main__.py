@@ -39,10 +39,11 @@ def main() -> int:
 
 def many(given: argparse.Namespace, seeds: range) -> int:
     from tests.fuzz import pool
+    from tests.fuzz.kinds import KINDS
 
     tally, shown, failed = pool.Tally(), time.monotonic(), 0
     option = f" --kind {given.kind}" * (given.kind != "programs")
-    for seed, outcome in pool.run(given.kind, seeds, given.jobs, given.timeout):
+    for seed, outcome in pool.run(KINDS[given.kind], seeds, given.jobs, given.timeout):
         tally.add(seed, outcome)
         if outcome.failed:
             failed += 1

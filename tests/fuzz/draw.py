@@ -290,7 +290,7 @@ def _step(random: Random, tree: Tree, inputs: dict[str, Operand], exact: bool) -
     if kind == "function":
         return (random.choice(PLAIN if exact and random.random() < 0.8 else FUNCTIONS), tree)
     if kind == "power":
-        return ("^", tree, random.choice((1, 2, 2, 3, 5)))
+        return ("^", tree, random.choice((1, 2, 2, 3, 5, 7)))
     if kind == "largest":
         return (random.choice(("max", "min")), tree, *(_leaf(random, inputs) for _ in range(random.choice((1, 1, 2)))))
     if kind == "twice":

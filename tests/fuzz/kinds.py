@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 from tests.fuzz.running import Outcome
@@ -15,21 +16,17 @@ def _programs(seed: int) -> Outcome:
     return check(draw(seed))
 
 
-def _of(module: str, function: str) -> Callable[[int], Outcome]:
-    """A function of a seed that gives an outcome, or nothing and fails by raising."""
-
-    def check(seed: int) -> Outcome:
-        try:
-            return getattr(import_module(f"tests.fuzz.{module}"), function)(seed) or Outcome("ok")
-        except AssertionError as error:
-            return Outcome("wrong", str(error))
-
-    return check
+def _called(module: str, function: str, seed: int) -> Outcome:
+    """What a function of a seed gives: an outcome, or nothing, and then it fails by raising."""
+    try:
+        return getattr(import_module(f"tests.fuzz.{module}"), function)(seed) or Outcome("ok")
+    except AssertionError as error:
+        return Outcome("wrong", str(error))
 
 
 KINDS: dict[str, Callable[[int], Outcome]] = {
     "programs": _programs,
-    "ptx": _of("ptx", "check_ptx_seed"),
-    "mutants": _of("mutants", "check_mutant_seed"),
-    "files": _of("files", "check_file_seed"),
+    "ptx": partial(_called, "ptx", "check_ptx_seed"),
+    "mutants": partial(_called, "mutants", "check_mutant_seed"),
+    "files": partial(_called, "files", "check_file_seed"),
 }

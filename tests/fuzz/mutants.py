@@ -65,6 +65,7 @@ def check_mutant_seed(seed: int) -> Outcome:
         schedule={**case.schedule, "tile": tile, "stages": "2", "cluster": random.choice(("1x1", "1x1", "2x1", "1x2"))},
     )
     chosen: list[str] = []
+    places: list[str] = []
 
     def change(text: str) -> str:
         able = {what: found for what, (old, _) in FAULTS.items() if (found := list(re.finditer(old, text)))}
@@ -73,6 +74,7 @@ def check_mutant_seed(seed: int) -> Outcome:
         what = random.choice(sorted(able))
         match = random.choice(able[what])
         chosen.append(what)
+        places.append(f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}")
         return text[: match.start()] + _changed(match, FAULTS[what][1], random) + text[match.end() :]
 
     found = check(case, change, MOST)
@@ -82,7 +84,7 @@ def check_mutant_seed(seed: int) -> Outcome:
         found.message = f"{chosen[0]}: {found.message}"
         return found
     kind = "escape" if found.kind == "ok" else "found"
-    return Outcome(kind, f"{chosen[0]}: {found.kind}", refusals=[f"{kind}: {chosen[0]}"], seconds=found.seconds)
+    return Outcome(kind, f"{chosen[0]} ({places[0]}): {found.kind}", refusals=[f"{kind}: {chosen[0]}"], seconds=found.seconds)
 
 
 def _changed(match: re.Match[str], new: str, random: Random) -> str:

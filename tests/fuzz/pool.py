@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing as mp
 import resource
 import time
@@ -23,11 +24,9 @@ FRESH = 400
 """Seeds after which a process is replaced."""
 
 
-def _work(kind: str, link: Any) -> None:
-    from tests.fuzz import kinds
-
+def _work(check: Callable[[int], Outcome], link: Any) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    check = kinds.KINDS[kind]
+    link.send(None)  # ready: what it took to import does not count
     while True:
         seed = link.recv()
         start = time.process_time()
@@ -40,17 +39,17 @@ def _work(kind: str, link: Any) -> None:
 
 
 class _Worker:
-    def __init__(self, kind: str) -> None:
+    def __init__(self, check: Callable[[int], Outcome]) -> None:
         context = mp.get_context("spawn")
         self.link, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(kind, other), daemon=True)
+        self.process = context.Process(target=_work, args=(check, other), daemon=True)
         self.process.start()
         other.close()
         self.seed: int | None = None
-        self.since, self.done = 0.0, 0
+        self.ready, self.since, self.done = False, math.inf, 0
 
     def give(self, seed: int) -> None:
-        self.seed, self.since = seed, time.monotonic()
+        self.seed, self.since = seed, time.monotonic() if self.ready else math.inf
         self.link.send(seed)
 
     def end(self) -> None:
@@ -59,7 +58,9 @@ class _Worker:
         self.link.close()
 
 
-def run(kind: str, seeds: Iterable[int], jobs: int, timeout: float = TIMEOUT) -> Iterator[tuple[int, Outcome]]:
+def run(
+    check: Callable[[int], Outcome], seeds: Iterable[int], jobs: int, timeout: float = TIMEOUT
+) -> Iterator[tuple[int, Outcome]]:
     """(seed, outcome) in the order in which they end."""
     waiting = iter(seeds)
     workers: list[_Worker] = []
@@ -73,7 +74,7 @@ def run(kind: str, seeds: Iterable[int], jobs: int, timeout: float = TIMEOUT) ->
                 if idle:
                     worker = idle.pop()
                 else:
-                    worker = _Worker(kind)
+                    worker = _Worker(check)
                     workers.append(worker)
                 worker.give(seed)
             busy = [w for w in workers if w.seed is not None]
@@ -86,6 +87,7 @@ def run(kind: str, seeds: Iterable[int], jobs: int, timeout: float = TIMEOUT) ->
                 if worker.link in ready:
                     try:
                         outcome = worker.link.recv()
+                        worker.ready, worker.since = True, time.monotonic()
                     except (EOFError, ConnectionError):
                         worker.process.join()
                         outcome = Outcome("crash", f"the process ended with {worker.process.exitcode}")

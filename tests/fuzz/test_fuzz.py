@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds
-from tests.fuzz.case import Case, Operand
+from tests.fuzz import bounds, minimise, pool
+from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
-from tests.fuzz.running import check
+from tests.fuzz.running import Outcome, check
 
 CHUNK = 20
 
@@ -82,6 +84,33 @@ def test_without_a_fault_there_is_no_failure() -> None:
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_is_a_failure(kind: str) -> None:
     assert check(PLAIN, lambda text: re.sub(*FAULTS[kind], text), 20_000).kind == kind
+
+
+def _dies(seed: int) -> Outcome:
+    """Ends its process, takes too long, or neither."""
+    if seed == 1:
+        os._exit(3)
+    if seed == 2:
+        time.sleep(60)
+    return Outcome("ok")
+
+
+def test_a_process_that_dies_or_hangs_costs_its_seed_alone() -> None:
+    kinds = {seed: outcome.kind for seed, outcome in pool.run(_dies, range(4), 1, 1.5)}
+    assert kinds == {0: "ok", 1: "crash", 2: "timeout", 3: "ok"}
+
+
+def test_a_failing_case_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(case: Case) -> Outcome:
+        at = case.launches[0]
+        return Outcome("wrong" if "tanh" in case.text() and at["n"] >= 3 else "ok", case=case)
+
+    monkeypatch.setattr(minimise, "check", fails)
+    case = next(c for c in map(draw, range(1000)) if fails(c).failed and c.schedule and len(c.leaves()) > 2)
+    small, found = minimise.minimise(case, fails(case))
+    assert found.kind == "wrong"
+    assert small.value == ("tanh", SUMS)
+    assert (small.launches, small.schedule, small.twists) == (({"m": 1, "n": 3, "k": 1},), {}, ())
 
 
 def test_errors_are_0_where_steps_are_exact() -> None:

@@ -220,6 +220,30 @@ def test_trampolines_from_many_threads(torch) -> None:
     assert not wrong
 
 
+def test_a_thread_that_has_not_used_cuda(torch) -> None:
+    """It has no context: tensor maps that move to tensors elsewhere need ours. torch would make its own current."""
+    kernel, every = compiled("split=1"), sets(torch, 3)
+    wanted = [kernel(*given) for given in every]
+    outs = [torch.full_like(w, float("nan")) for w in wanted]
+    kernel(*every[0], out=outs[0])
+    torch.cuda.synchronize()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            for given, out in zip(every[1:], outs[1:], strict=True):
+                kernel(*given, out=out)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    torch.cuda.synchronize()
+    assert not failed
+    assert all(torch.equal(a, b) for a, b in zip(outs, wanted, strict=True))
+
+
 PROGRAMS = {
     "fp8": FP8,
     "scalar": "C[m,n] = alpha * (A[m,k] @ B[n,k])",

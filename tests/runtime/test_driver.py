@@ -72,6 +72,20 @@ def device(driver):
     return CudaDevice(GpuFacts(0, "NVIDIA Test", (9, 0), 132, "sm_90a"), bindings.CUcontext(OURS))
 
 
+def test_a_tensor_map_moves_in_a_thread_that_has_no_context(driver, device):
+    """The H200's driver refuses the call there with CUDA_ERROR_INVALID_CONTEXT (2026-11-23)."""
+    moved = []
+
+    def replace(tensor_map: Any, address: int) -> Any:
+        moved.append((driver.current, address))
+        return (bindings.CUresult(0 if driver.current == OURS else 201),)
+
+    driver.cuTensorMapReplaceAddress, driver.current = replace, 0
+    device.mover(ctypes.create_string_buffer(128))(0x1000)
+    assert moved == [(0, 0x1000), (OURS, 0x1000)]
+    assert driver.current == 0
+
+
 @pytest.mark.parametrize("dependent", [False, True])
 def test_a_launch(driver, device, dependent):
     slots = [ctypes.c_int32(5), ctypes.c_int32(6)]
