@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from scalec import env
 from scalec.abi import Dropped
-from scalec.errors import ArgumentError, ToolchainError
+from scalec.errors import ArgumentError, ToolchainError, shown
 from scalec.runtime import cache as disk
 from scalec.runtime.bundle import Bundle
 from scalec.runtime.bundle import load as load
@@ -81,7 +81,7 @@ def compile(
         _check_kind("target", target, str, "a target's name, as 'sm_90a'")
     name = get_target(target).name if target else default_target()
     sizes = {dim: _given(dim, size) for dim, size in _items("dims", dims, "{'k': 2048}")}
-    decisions = {field: _text(value) for field, value in _items("schedule", schedule, "{'stages': 5}")}
+    decisions = {field: _text(field, value) for field, value in _items("schedule", schedule, "{'stages': 5}")}
 
     def one(dims: Mapping[str, Size]) -> Kernel:
         made = compiled(source, name, dims, decisions, cache=cache, tuning=tuning)
@@ -182,7 +182,7 @@ def _check_kind(name: str, value: Any, kind: type, expected: str) -> None:
     if not isinstance(value, kind):
         fix = "pass its text: path.read_text()" if isinstance(value, os.PathLike) else ""
         found = type(value).__qualname__
-        raise ArgumentError(f"{name} is of type {found}", got=f"{value!r:.80}", expected=expected, fix=fix)
+        raise ArgumentError(f"{name} is of type {found}", got=shown(value), expected=expected, fix=fix)
 
 
 def _items(name: str, mapping: Any, example: str) -> list[tuple[str, Any]]:
@@ -196,14 +196,14 @@ def _items(name: str, mapping: Any, example: str) -> list[tuple[str, Any]]:
 
 def _given(dim: str, size: Any) -> Size:
     """A size, or a range of them: "1:64", or a pair."""
-    text = ":".join(map(str, size)) if isinstance(size, (tuple, list)) else size
-    if not isinstance(text, str) or ":" not in text:
-        return _size(dim, size)
     try:
+        text = ":".join(map(str, size)) if isinstance(size, (tuple, list)) else size
+        if not isinstance(text, str) or ":" not in text:
+            return _size(dim, size)
         return parse_size(text)
     except ValueError as error:
         raise ArgumentError(
-            f"dims: {dim} = {size!r} is no size",
+            f"dims: {dim} = {shown(size)} is no size",
             got=str(error),
             expected=f"an integer from 1 to {MOST}, or a range of them",
             fix=f"e.g. {dim} = '1:4096'",
@@ -220,13 +220,16 @@ def _size(dim: str, size: Any) -> int:
         if isinstance(size, (float, str)) and str(size).removesuffix(".0").isdecimal():
             fix = f"{dim} = {str(size).removesuffix('.0')}"
         raise ArgumentError(
-            f"dims: {dim} = {size!r} is no size",
-            got=f"type {type(size).__qualname__}" if value == 0 and not isinstance(size, int) else f"{size!r}",
+            f"dims: {dim} = {shown(size)} is no size",
+            got=f"type {type(size).__qualname__}" if value == 0 and not isinstance(size, int) else shown(size),
             expected=f"an integer from 1 to {2**31 - 1}",
             fix=fix,
         )
     return value
 
 
-def _text(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+def _text(field: str, value: Any) -> str:
+    try:
+        return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+    except Exception as error:  # whatever an object of a library's raises
+        raise ArgumentError(f"schedule: {field} cannot be written", got=shown(value)) from error

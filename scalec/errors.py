@@ -11,6 +11,14 @@ SHOWN = 200
 """Characters of a longer line that a message shows, around its place."""
 
 
+def shown(value: object) -> str:
+    """A caller's value as a message has it; its type where it cannot be written, as an integer of 4,301 digits."""
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # whatever an object of a library's raises
+        return f"a value of type {type(value).__qualname__} that cannot be written"
+
+
 @dataclass(frozen=True)
 class Place:
     """Where in a program's text: `width` columns of one line, from `column` (both counted from 1).

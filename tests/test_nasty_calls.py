@@ -18,10 +18,12 @@ from scalec.passes import pipeline
 from scalec.runtime.kernel import Kernel
 
 MANY = "9" * 100_000
+HUGE = 10**6000
+"""Python refuses to write so many digits."""
 PRODUCT = "C[m,n] = A[m,k]@B[n,k]"
 VALUES: tuple[Any, ...] = (
-    *(None, True, 0, -1, 2**31, 2**40, 10**400, 1.5, float("nan"), "", "x", MANY, "\0", "\ud800", "1:2:3", b"x"),
-    *([], [1], (5, 2), (1, 2, 3), {}, {"m": 1}, object(), Path("x"), np.zeros(3), np.int64(0), len),
+    *(None, True, 0, -1, 2**31, 2**40, 10**400, HUGE, 1.5, float("nan"), "", "x", MANY, "\0", "\ud800", "1:2:3", b"x"),
+    *([], [1], (5, 2), (1, HUGE), (1, 2, 3), {}, {"m": 1}, object(), Path("x"), np.zeros(3), np.int64(0), len),
 )
 
 
@@ -91,7 +93,7 @@ def test_long_lines_are_cut_around_their_place() -> None:
 def test_load(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\xff\0")
     (tmp_path / "empty").mkdir()
-    for value in (tmp_path / "file", tmp_path / "empty", tmp_path / "none", str(tmp_path / "none")):
+    for value in (tmp_path / "file", tmp_path / "empty", tmp_path / "none", str(tmp_path / "none"), HUGE):
         with pytest.raises((ScalecError, OSError)):
             scalec.load(value)
 

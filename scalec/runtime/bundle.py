@@ -22,7 +22,7 @@ from typing import Annotated, Any, Protocol
 
 from scalec import __version__, files, schema
 from scalec.abi import KernelSpec
-from scalec.errors import ArgumentError, FormatError, ScalecError
+from scalec.errors import ArgumentError, FormatError, ScalecError, shown
 from scalec.runtime import cubin as cubins
 from scalec.runtime.device import Device
 from scalec.runtime.dispatch import Program
@@ -207,7 +207,7 @@ def load(directory: str | os.PathLike[str], device: Device | None = None) -> Bun
     """
     if not isinstance(directory, (str, os.PathLike)):
         found = type(directory).__qualname__
-        raise ArgumentError(f"the bundle is of type {found}", got=f"{directory!r:.80}", expected="a folder's path")
+        raise ArgumentError(f"the bundle is of type {found}", got=shown(directory), expected="a folder's path")
     folder = Path(directory)
     text = _text(folder)
     while True:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, TensorSpec
-from scalec.errors import ArgumentError
+from scalec.errors import ArgumentError, shown
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.device import Device
 from scalec.runtime.stored import (
@@ -116,7 +116,7 @@ def number(name: str, value: Any) -> float:
             ) from error
         if abs(found) <= F32_MAX or (isinstance(value, float) and not math.isfinite(value)) or found != found:
             return found
-        raise ArgumentError(f"{name} is too large for f32", got=str(value)[:40], expected=f"at most {F32_MAX:.7e}")
+        raise ArgumentError(f"{name} is too large for f32", got=shown(value), expected=f"at most {F32_MAX:.7e}")
     raise ArgumentError(
         f"{name} is not a number",
         got=type(value).__qualname__,

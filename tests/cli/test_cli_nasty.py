@@ -12,6 +12,7 @@ import click
 import numpy as np
 import pytest
 
+from scalec.__main__ import run
 from scalec.cli import main
 
 MANY, LONG = "9" * 100_000, "x" * 5000
@@ -207,6 +208,19 @@ command.run()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b"", b"")
     assert done.returncode in (130, -signal.SIGINT)
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalec.cli.main", lambda **_: None)
+    set_to = []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(signal, "signal", lambda _, handler: set_to.append(handler))
+            run()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert signal.SIG_DFL not in set_to
 
 
 def test_a_module_is_named(invoke, files: Path) -> None:
