@@ -40,9 +40,12 @@ def disassemble(cubin: bytes, *, encoding: bool = False) -> str:
     with scratch() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        done = subprocess.run(
-            [tool, *options, path], capture_output=True, encoding="utf-8", errors="replace", check=False
-        )
+        try:
+            done = subprocess.run(
+                [tool, *options, path], capture_output=True, encoding="utf-8", errors="replace", check=False
+            )
+        except OSError as error:
+            raise ToolchainError(f"{tool} cannot be run", got=error.strerror or repr(error)) from None
     if done.returncode:
         raise ToolchainError(f"{tool.name} refused the cubin: {done.stderr.strip()}")
     return done.stdout

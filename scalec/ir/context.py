@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,17 @@ _idle: list[tuple[ir.Context, int]] = []  # contexts that nobody is in, and how 
 _making = threading.Lock()
 """Held while dialects load: `load` keeps its module in the class, and of two at a time one would load the module of the
 other's context, which ends the process. What is done in a context needs no lock: nobody else is in it."""
+
+
+def _forked() -> None:
+    """In a process that is forked, whatever threads of the one before held or used is left alone."""
+    global _making
+    _making = threading.Lock()
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @contextmanager

@@ -147,6 +147,33 @@ def test_everything_at_the_same_time(tmp_path, times):
     assert done.stdout == f"{times} times in {THREADS} threads, 0 wrong\n"
 
 
+FORKS = """
+import os, signal, threading
+from scalec.ir import context
+with context.context():
+    pass
+context._idle.clear()
+held = threading.Event()
+def hold():
+    with context._making:
+        held.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+if (child := os.fork()) == 0:
+    signal.alarm(20)
+    with context.context():
+        os._exit(0)
+os._exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_process_forked_while_a_thread_makes_a_context_makes_its_own():
+    """As a worker of a DataLoader would be: the lock that the thread held stays locked in it for ever."""
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_torch_tensors_and_ops_of_each_thread():
     torch = pytest.importorskip("torch")
     kernels = [scalec.compile("C[m,n]:f32 = A[m,k] @ B[n,k]", "sm_90a", {"n": 16, "k": 64}) for _ in range(4)]
