@@ -200,9 +200,9 @@ def _scaled_mm(
     out: torch.Tensor | None = None,
     fast: bool = False,
 ) -> Callable[[], torch.Tensor]:
-    import torch
+    from torch import _scaled_mm  # pyright: ignore[reportPrivateImportUsage]
 
-    return lambda: torch._scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=dtype, use_fast_accum=fast, out=out)
+    return lambda: _scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=dtype, use_fast_accum=fast, out=out)
 
 
 def _block_scaled_mm(what: Contraction, inputs: Inputs) -> Launch:
