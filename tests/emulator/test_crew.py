@@ -59,7 +59,7 @@ ret;
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, alone: float, barrier: str = "bar.sync 0;") -> tuple[np.ndarray, Stats]:
-    monkeypatch.setattr(machine, "_ALONE", alone)
+    monkeypatch.setattr(machine, "_ALONE", (alone,))
     values = np.random.default_rng(0).uniform(-2, 2, 2048).astype(np.float32).view(np.uint32).reshape(-1, 16)
     out = Out(4096)
     stats = run_ptx(_TEXT.format(barrier=barrier), [values, out], block=(256, 1, 1), seed=1)

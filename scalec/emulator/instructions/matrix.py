@@ -108,11 +108,14 @@ def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
 
     def together(crew: Crew) -> None:
         addresses = np.broadcast_to(where(crew), crew.mask.shape)
-        if form.rows < 32 or form.packed or form.space == "":
+        named = addresses[:, : form.rows]
+        if form.space == "" or (named % ROW_BYTES).any():
             raise Apart
-        rows = access.load_together(crew, form.space, addresses, ROW_BYTES, unchanged=False)
-        for each in addresses:
-            banks.count(crew, each, ROW_BYTES)
+        rows = access.load_together(crew, form.space, named, size, unchanged=False)
+        for each in named:
+            banks.count_lanes(crew.machine, each, np.arange(form.rows), ROW_BYTES)
+        if form.packed:
+            rows = fragments.decompress(rows, form.packed)
         words = fragments.load_rows(rows, form.shape, form.transposed).reshape(len(rows), -1, 32)
         for put, word in zip(puts, np.ascontiguousarray(words.swapaxes(0, 1)), strict=True):
             put(crew, word)

@@ -140,11 +140,11 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
     def together(crew: Crew) -> None:
         if not whole or each == 16:
             raise Apart
-        addresses = address(crew)
+        addresses = np.broadcast_to(address(crew), crew.mask.shape)
         if own:
             own_shared(crew, addresses)
         raw = access.load_together(crew, space, addresses, size, unchanged=read_only)
-        for one in np.broadcast_to(addresses, crew.mask.shape):
+        for one in addresses:
             counted(space, crew, one, size, to_memory=False)
         parts = raw.view(dtype)
         for i, put in enumerate(puts):

@@ -190,9 +190,10 @@ def load(
 
 
 def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, unchanged: bool) -> np.ndarray:
-    """Weak loads of all lanes of several warps that nothing is wrong with: uint8 (warps, 32, size).
+    """Weak loads by several warps that nothing is wrong with: uint8 (warps, lanes, size).
 
     Args:
+        addresses: int64 (warps, lanes).
         unchanged: nobody may have written the bytes in this launch.
 
     Raises:
@@ -200,10 +201,9 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
     """
     if not crew.full:
         raise Apart
-    addresses = np.broadcast_to(addresses, crew.mask.shape)
     low, high = int(addresses.min()), int(addresses.max())
     segment, offset = locate(crew.cta.cluster, space, low, high + size - low)
-    if (addresses & size - 1).any():
+    if size & (size - 1) == 0 and (addresses & size - 1).any():
         raise Apart
     at = (addresses - (low - offset))[..., None] + _steps(size)
     if segment.space not in ("shared", "global"):

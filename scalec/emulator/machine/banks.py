@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from scalec.emulator.machine.machine import Machine
     from scalec.emulator.machine.warp import Warp
 
 _ROW = 128  # bytes of one word in every bank
-_ALL_LANES = np.arange(32).tobytes()
+_ALL_LANES = np.arange(32)
 
 
 def wavefronts(addresses: np.ndarray, lanes: np.ndarray, size: int) -> tuple[int, int]:
@@ -51,12 +52,14 @@ def _wavefronts(address_bytes: bytes, lane_bytes: bytes, size: int) -> tuple[int
 
 def count(warp: Warp, addresses: np.ndarray, size: int) -> None:
     """Counts an access of the active lanes in the launch's "shared wavefronts" and "bank conflicts"."""
-    if warp.full:
-        taken, least = _wavefronts(_relative(addresses), _ALL_LANES, size)
-    else:
-        lanes = np.flatnonzero(warp.mask)
-        taken, least = wavefronts(addresses[lanes], lanes, size)
-    counts = warp.machine.stats.counts
+    lanes = _ALL_LANES if warp.full else np.flatnonzero(warp.mask)
+    count_lanes(warp.machine, addresses if warp.full else addresses[lanes], lanes, size)
+
+
+def count_lanes(machine: Machine, addresses: np.ndarray, lanes: np.ndarray, size: int) -> None:
+    """The same for the addresses of some lanes, whose numbers ascend."""
+    taken, least = wavefronts(addresses, lanes, size)
+    counts = machine.stats.counts
     counts["shared wavefronts"] += taken
     if taken > least:
         counts["bank conflicts"] += taken - least

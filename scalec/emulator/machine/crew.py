@@ -96,7 +96,9 @@ class Crew(Warp):
         self.rows: dict[int, tuple[np.ndarray, list[np.ndarray]]] = {}
 
     def execute(self, run: Run) -> bool:
-        """A run, by all; False where each has to execute it by itself, as something is wrong or in flight."""
+        """A run, by all; False where something is wrong, with the instruction before `pc`, or in flight: then no
+        register has changed."""
+        self.pc = run.start
         if run.watched:
             if any(warp.inflight and not run.watched.isdisjoint(warp.inflight) for warp in self.warps):
                 return False

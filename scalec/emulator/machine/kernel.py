@@ -59,7 +59,7 @@ class Kernel:
     Attributes:
         steps: for each instruction, a function of the warp that executes it; plain: the same, but that nobody judges
             how it uses the registers of asynchronous tensor instructions, `shared_registers`.
-        code: the instructions, for messages.
+        code: the instructions, for messages; ends: for each the first one from there on that is no part of a run.
         registers: per instruction, the indices of the registers that it names.
         joins: per instruction, where paths that part there meet.
         shared_layout: (variable, offset behind the system's bytes) of every shared variable.
@@ -97,14 +97,14 @@ class Kernel:
             for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
         ]
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
-        self._ends = crew.ends(function.code)
-        self._runs: dict[int, crew.Run] = {}
+        self.ends = crew.ends(function.code)
+        self._runs: dict[tuple[int, int], crew.Run] = {}
 
-    def run(self, start: int) -> crew.Run | None:
-        """The straight run that begins at an instruction; None: it is no part of one."""
-        found = self._runs.get(start)
-        if found is None and start < self._ends[start]:
-            found = self._runs[start] = crew.Run(self, start, self._ends[start])
+    def run(self, start: int, end: int) -> crew.Run:
+        """The run of these instructions, none of them behind ends[start]."""
+        found = self._runs.get((start, end))
+        if found is None:
+            found = self._runs[start, end] = crew.Run(self, start, end)
         return found
 
     def _check_block(self, function: Function) -> None:
