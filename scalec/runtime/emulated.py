@@ -191,7 +191,8 @@ class EmulatedDevice:
         for names, address, size in _merged(tensors):
             known = self.memory.find(address, size)
             if known is None:
-                data = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+                # not np.ctypeslib, which numpy imports when first asked: by two threads at a time, that recurses for ever
+                data = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
                 memory.adopt(address, data, names)
             else:
                 part = slice(address - known.base, address - known.base + size)

@@ -202,7 +202,7 @@ def test_the_emulator_tells_how_long_and_how_far(invoke, monkeypatch):
     assert "the emulator will take about 0 s" in result.stderr
     assert seen == sorted(seen)
     assert seen[-1] == 128 * 128 * 256
-    assert len(set(seen)) > 4
+    assert len(set(seen)) > 2  # something between nothing and all
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (91, "2 min"), (304, "5 min"), (9e3, "2 h")])

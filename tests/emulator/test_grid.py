@@ -10,6 +10,7 @@ from scalec.emulator.findings import Finding
 from scalec.emulator.launch import launch, load
 from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory
+from scalec.emulator.stats import Stats
 
 COUNTS = """.version 8.7
 .target sm_90a
@@ -37,10 +38,8 @@ def test_ctas_of_a_large_grid_are_made_when_they_begin() -> None:
     counter = memory.allocate(4)
     counter.written[:] = True
 
-    def stop(done: int, total: int) -> None:
-        assert total == 10_000_000
-        if done == 8:
-            raise Enough
+    def stop(stats: Stats) -> None:
+        raise Enough
 
     tracemalloc.start()
     with pytest.raises(Enough):

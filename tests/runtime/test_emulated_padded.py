@@ -119,7 +119,7 @@ def test_packed_elements_arrive_one_a_byte(device, element):
     start = -aligned.ctypes.data % 32
     given = aligned[start : start + packed.nbytes].reshape(ROWS, row)
     given[...] = packed
-    made = Kernel(spec_of(element), b"", ptx=ptx(element), device=device)(given).numpy()
+    made = Kernel(spec_of(element), b"", ptx=ptx(element), device=device)(given)
     np.testing.assert_array_equal(made.view(np.uint8), codes)
 
 
