@@ -191,7 +191,7 @@ class EmulatedDevice:
         for names, address, size in _merged(tensors):
             known = self.memory.find(address, size)
             if known is None:
-                # not np.ctypeslib, which numpy imports when first asked: by two threads at a time, that recurses for ever
+                # not np.ctypeslib: numpy imports that when first asked, and by two threads at a time recurses for ever
                 data = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
                 memory.adopt(address, data, names)
             else:
