@@ -13,7 +13,7 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Sink, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Operand, Vector, named
+from scalec.emulator.program import Instruction, Operand, Vector
 from scalec.emulator.tensor import decode, multiply, scaled, scaled_unit
 
 if TYPE_CHECKING:
@@ -210,10 +210,10 @@ class _Together:
             if code.opcode in _ENDS:
                 break
             if at > pc and isinstance(step, _Product) and step.form == first.form:
-                if not written.isdisjoint(named(code.operands[1:])):
+                if not written.isdisjoint(kernel.reads[at]):
                     break
                 products.append((at + 1, step))
-            written |= named(code.operands[:1])  # results come first in every instruction
+            written |= kernel.writes[at]
         return _Together(products)
 
     def compute(self, warp: Warp) -> np.ndarray:

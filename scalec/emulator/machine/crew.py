@@ -16,7 +16,7 @@ import numpy as np
 
 from scalec.emulator.findings import EmulatorError
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Special, Vector, named
+from scalec.emulator.program import Instruction, Special, Vector
 
 if TYPE_CHECKING:
     from scalec.emulator.instructions.table import Step
@@ -69,10 +69,11 @@ class Run:
         self.start, self.end, self.length = start, end, end - start
         self.steps: list[Step] = kernel.plain[start:end]
         reads, writes = set[int](), set[int]()
-        for code in kernel.code[start:end]:
-            result = named(code.operands[:1])
-            reads |= (named((code.guard, *code.operands[1:])) | (result if code.guard else set())) - writes
-            writes |= result
+        for at in range(start, end):
+            reads |= kernel.reads[at] - writes
+            if kernel.code[at].guard:
+                reads |= kernel.writes[at] - writes
+            writes |= kernel.writes[at]
         self.reads, self.writes = tuple(reads), tuple(writes)
         self.watched = kernel.shared_registers & (reads | writes)
 
