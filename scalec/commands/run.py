@@ -37,8 +37,8 @@ DEFAULT_SIZE, DEFAULT_K = 192, 256
 128 in each result, and whole blocks and rows that the copies of every type can take."""
 
 EMULATED_RATE = 1e8
-"""Multiply-adds of tensor instructions that the emulator does in a second: 0.7e8 (sm_120a, sm_100a) to 1.1e8 (sm_90a) at
-512x512x1024 with 1x128 and 128x128 scales, on one core of two, 2026-11-23; half or twice that at other sizes."""
+"""Multiply-adds of tensor instructions that the emulator does in a second, about: 0.7e8 (sm_120a, sm_100a) to 1.1e8
+(sm_90a) at 512x512x1024 with scales of 1x128 and 128x128, on one core, 2026-11-23."""
 
 WORTH_SAYING = 20
 """Seconds of emulation that are announced before they begin."""
