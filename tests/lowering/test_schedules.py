@@ -62,7 +62,7 @@ GRID: list[tuple[str, dict[str, int], dict[str, str]]] = [
     (FP8, DIMS, {"partials": "2", "tile": "64x128x128", "split": "4"}),
     (FP8, DIMS, {"partials": "2", "tile": "192x64x128"}),
     (BOTH, DIMS, {"partials": "2", "tile": "128x64x128"}),
-    (ROWS, DIMS, {"partials": "2", "consumers": "pingpong", "tile": "64x128x128"}),
+    (ROWS, DIMS, {"partials": "2", "consumers": "pingpong", "tile": "64x96x128"}),
     (FP8, GOAL, {"tile": "192x176x128", "cluster": "1x2", "mma_n": "88"}),
     (FP8, GOAL, {"tile": "192x160x128", "cluster": "1x2", "mma_n": "80"}),
     (FP8, GOAL, {"tile": "256x160x128", "cluster": "1x2", "mma_n": "80"}),
