@@ -192,7 +192,7 @@ class EmulatedDevice:
             known = self.memory.find(address, size)
             if known is None:
                 # not np.ctypeslib: numpy imports that when first asked, and by two threads at a time recurses for ever
-                data = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+                data = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
                 memory.adopt(address, data, names)
             else:
                 part = slice(address - known.base, address - known.base + size)
