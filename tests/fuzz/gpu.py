@@ -17,11 +17,11 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import driver
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import itemsize, stored_shape
+from scalec.runtime.stored import itemsize, laid_out, stored_shape
 from tests.fuzz import bounds
 from tests.fuzz.case import Case, Tree
 from tests.fuzz.draw import draw
-from tests.fuzz.running import Failed, Launched, Outcome, check, laid_out, raw_of, wanted_bytes
+from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of, wanted_bytes
 
 GUARD = 4096
 """Bytes before and after every tensor, which must survive; a multiple of what addresses are aligned to."""

@@ -25,7 +25,7 @@ from scalec.lowering import ptxas
 from scalec.runtime import emulated
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import align_up, itemsize, memory_order, stored_shape
+from scalec.runtime.stored import align_up, itemsize, laid_out, stored_shape
 from tests.fuzz import bounds, data
 from tests.fuzz.case import Case
 
@@ -293,22 +293,6 @@ def placed(
     segment.data[:span] = 0xFF if unset else stored[:span]
     segment.written[:] = not unset
     return made
-
-
-def laid_out(t: TensorSpec, data: np.ndarray, pad: int) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The bytes of `data`, as stored, in the layout of `t`, and the strides in elements: rows begin at multiples of its
-    alignment, `pad` of these units further apart than they must; what is between them is 0xFF."""
-    item, rank = itemsize(t.dtype), data.ndim
-    order = list(range(rank)) if t.layout == "blocked" else list(reversed(memory_order(t)))
-    extents = [data.shape[axis] for axis in order]
-    if rank > 1 and t.layout != "blocked":
-        extents[-1] = align_up(extents[-1], max(t.align // item, 1)) + pad * max(t.align // item, 1)
-    stored = np.full([*extents, item], 0xFF, np.uint8)
-    raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
-    filled = stored[..., : data.shape[order[-1]], :] if rank else stored
-    filled[...] = raw.reshape(filled.shape)
-    steps = [int(np.prod(extents[i + 1 :], dtype=np.int64)) for i in range(rank)]
-    return stored.reshape(-1), tuple(steps[order.index(axis)] for axis in range(rank))
 
 
 def wanted_bytes(r: TensorSpec, out: DeviceArray, sizes: dict[str, int], size: int) -> np.ndarray:
