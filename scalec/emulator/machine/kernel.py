@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.flow import inline_calls, joins
+from scalec.emulator.flow import inline_calls, joins, leaving
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew
 from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
@@ -62,7 +62,7 @@ class Kernel:
         code: the instructions, for messages; ends: for each the first one from there on that is no part of a run.
         registers: per instruction, the indices of the registers that it names: `writes`, if it has a result, of its
             first operand, and `reads`, of its guard and the others.
-        joins: per instruction, where paths that part there meet.
+        joins: per instruction, where paths that part there meet; leaving: whether only the thread's end is ahead.
         shared_layout: (variable, offset behind the system's bytes) of every shared variable.
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
         param_offsets: of the entry's parameters in the parameter segment.
@@ -84,7 +84,7 @@ class Kernel:
         self._check_block(function)
         function = inline_calls(module, function, known_functions())
         self.function, self.code = function, function.code
-        self.joins = joins(function)
+        self.joins, self.leaving = joins(function), leaving(function)
         self._lay_out(module, function, shared_bytes)
         self.symbols = symbols
         self.initial_registers = [_garbage(kind) for _, kind in function.registers]

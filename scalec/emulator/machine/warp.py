@@ -139,7 +139,9 @@ class Warp:
         if not (self.splits and self.splits[-1].join == join):
             self.splits.append(_Split(join))
             self.join = join
-        top = self.splits[-1]
+        top, leaving = self.splits[-1], self.kernel.leaving
+        # the last one runs first: those who leave are not in the way of the others' barriers
+        paths = sorted(paths, key=lambda path: path[0] < len(leaving) and leaving[path[0]])
         top.waiting += [_Path(pc, mask) for pc, mask in paths if pc != join]
         for pc, mask in paths:
             if pc == join:
