@@ -338,8 +338,8 @@ def test_paths_join_although_one_of_them_would_stop_the_launch(stop: str) -> Non
     """As a device assertion is compiled: `if (lane < 8) { if (bad) trap; } __syncthreads();`"""
     stop = stop.replace("call fail, (q)", "call __assertfail, (q, q, q, q, q)")
     head = ".extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);"
-    body = f"@!%p1 bra JOIN; @%p2 bra BAD; mov.u32 %r1, 1; bra JOIN; BAD: {stop} JOIN: bar.sync 0; st.global.u32 [%rd1], 1;"
-    assert synced(body, head) == [1] * 64
+    body = f"@!%p1 bra JOIN; @%p2 bra BAD; mov.u32 %r1, 1; bra JOIN; BAD: {stop} JOIN: bar.sync 0;"
+    assert synced(body + "st.global.u32 [%rd1], 1;", head) == [1] * 64
 
 
 @pytest.mark.parametrize("leave", ["@%p0 bra OUT;", "@!%p0 bra ON; st.global.u32 [%rd1], 2; bra OUT; ON:"])

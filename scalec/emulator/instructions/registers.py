@@ -4,8 +4,8 @@ What a CTA has to give is what it was launched with: its threads times the regis
 not say how many these are; ptxas of CUDA 13.0 gives the least of (113 combinations of threads, CTAs, counts, targets):
 
 - .maxnreg, where it stands;
-- what lets as many CTAs run on an SM as .minnctapersm says (one, where it does not stand): the SM's registers over their
-  threads, these rounded up to a multiple of four warps, the quotient rounded down to a multiple of 8;
+- what lets as many CTAs run on an SM as .minnctapersm says (else one): the SM's registers over their threads, these
+  rounded up to a multiple of four warps, the quotient rounded down to a multiple of 8;
 - the largest count of any setmaxnreg.inc in the kernel;
 - 255, which are allocated as 256.
 
@@ -96,17 +96,19 @@ def setmaxnreg(instruction: Instruction, decoder: Decoder) -> Step:
         pool = _pool(warp)
         now = pool.owned.get(warp.index, pool.entry)
         if (count > now) if action == "dec" else (count < now):
-            raise Finding(
-                "registers",
-                f"setmaxnreg.{action} {count} in {warp.name}, which owns {now} registers a thread"
-                + ("" if warp.index in pool.owned else " (from its launch)"),
-                expected=f"a count that is {'at most' if action == 'dec' else 'at least'} {now}",
+            warp.machine.report(
+                Finding(
+                    "registers",
+                    f"setmaxnreg.{action} {count} in {warp.name}, which owns {now} registers a thread"
+                    + ("" if warp.index in pool.owned else " (from its launch)"),
+                    expected=f"a count that is {'at most' if action == 'dec' else 'at least'} {now}",
+                )
             )
         first = warp.index // _GROUP * _GROUP
         group = range(first, min(first + _GROUP, len(warp.cta.warps)))
         if action == "inc":
             _possible(warp, pool, count, len(group))
-            if 32 * (count - now) > pool.free:
+            if 32 * (count - now) > pool.free and not warp.machine.ignores("registers"):
                 return Blocked(pool.condition, f"{32 * (count - now)} registers")
         pool.free += 32 * (now - count)
         pool.owned[warp.index] = count
@@ -121,12 +123,14 @@ def setmaxnreg(instruction: Instruction, decoder: Decoder) -> Step:
 def _possible(warp: Warp, pool: Pool, count: int, group: int) -> None:
     others = len(warp.cta.warps) - group
     if 32 * (count * group + _LEAST * others) > pool.total:
-        raise Finding(
-            "registers",
-            f"setmaxnreg.inc {count} for the warpgroup of {warp.name}: {32 * group * count} registers, and the CTA's"
-            f" other {others} warps keep at least {_LEAST} a thread; it was launched with {pool.total},"
-            f" {pool.entry} a thread",
-            expected="a count that the pool can ever give",
+        warp.machine.report(
+            Finding(
+                "registers",
+                f"setmaxnreg.inc {count} for the warpgroup of {warp.name}: {32 * group * count} registers, and the"
+                f" CTA's other {others} warps keep at least {_LEAST} a thread; it was launched with {pool.total},"
+                f" {pool.entry} a thread",
+                expected="a count that the pool can ever give",
+            )
         )
 
 
@@ -138,11 +142,13 @@ def _same_in_group(warp: Warp, pool: Pool, group: range, this: tuple[str, int]) 
         theirs = pool.done.get(other, [])
         if len(theirs) >= len(mine) and theirs[len(mine) - 1] != this:
             action, count = theirs[len(mine) - 1]
-            raise Finding(
-                "divergence",
-                f"{warp.name} executes setmaxnreg.{this[0]} {this[1]}, and warp {other} of its warpgroup"
-                f" setmaxnreg.{action} {count}",
-                expected="the same setmaxnreg in all warps of a warpgroup",
+            warp.machine.report(
+                Finding(
+                    "divergence",
+                    f"{warp.name} executes setmaxnreg.{this[0]} {this[1]}, and warp {other} of its warpgroup"
+                    f" setmaxnreg.{action} {count}",
+                    expected="the same setmaxnreg in all warps of a warpgroup",
+                )
             )
     if len(mine) == 1:
         for other in group:

@@ -133,7 +133,9 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
         step = function(instruction, decoder)
     except EmulatorError as error:
         error.where = error.where or instruction.where
-        raise
+        if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
+            raise
+        return lambda warp: None
     except (ValueError, TypeError, LookupError, AttributeError) as error:  # fewer operands, or of another kind
         wrong = f"operands or modifiers that {instruction.name[:40]} has not"
         raise PtxSyntaxError(wrong, instruction.where) from error
@@ -364,7 +366,7 @@ class Decoder:
 
     def need_target(self, *families: str) -> None:
         """Raises Finding("illegal") unless the module's target begins with one of e.g. "sm_90a", "sm_100", "sm_120"."""
-        if not self.kernel.module.target.startswith(families):
+        if not self.kernel.module.target.startswith(families) and "illegal" not in self.kernel.passed:
             raise Finding(
                 "illegal",
                 f"the instruction needs {' or '.join(families)}, the module is for {self.kernel.module.target}",
@@ -411,5 +413,6 @@ def uniform(warp: Warp, value: np.ndarray, what: str) -> int:
     chosen = value.reshape(-1) if warp.full else value[warp.mask]
     first = chosen[0]
     if 1 in (chosen != first).tobytes():
-        raise Finding("divergence", f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}")
+        text = f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}"
+        warp.machine.report(Finding("divergence", text))
     return int(first)

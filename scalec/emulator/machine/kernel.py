@@ -67,15 +67,22 @@ class Kernel:
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
         param_offsets: of the entry's parameters in the parameter segment.
         local_bytes: per thread.
+        passed: kinds of findings that do not stop the run.
     """
 
     def __init__(
-        self, module: Module, entry: str, block: tuple[int, int, int], shared_bytes: int, symbols: dict[str, int]
+        self,
+        module: Module,
+        entry: str,
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        symbols: dict[str, int],
+        passed: frozenset[str] = frozenset(),
     ) -> None:
         if module.target not in TARGETS:
             raise NotModelled(f"target {module.target}; the emulator knows {', '.join(TARGETS)}")
         self.facts = TARGETS[module.target]
-        self.module, self.block = module, block
+        self.module, self.block, self.passed = module, block, passed
         self.threads = block[0] * block[1] * block[2]
         function = module.functions.get(entry)
         if function is None or not function.entry:
@@ -114,11 +121,11 @@ class Kernel:
         required = function.directives.get("reqntid")
         if required:
             wanted = (*required, 1, 1)[:3]
-            if wanted != self.block:
+            if wanted != self.block and "resources" not in self.passed:
                 raise Finding("resources", f"launched with blocks of {self.block} threads, .reqntid says {wanted}")
         limit = function.directives.get("maxntid")
         most = int(np.prod(limit)) if limit else self.facts.max_threads
-        if self.threads > most:
+        if self.threads > most and "resources" not in self.passed:
             raise Finding("resources", f"launched with {self.threads} threads a CTA, at most {most} are allowed")
 
     def _lay_out(self, module: Module, function: Function, dynamic_bytes: int) -> None:
@@ -136,7 +143,7 @@ class Kernel:
         extern = [offset for v, offset in self.shared_layout if v.extern]
         self.dynamic_bytes = dynamic_bytes
         self.shared_bytes = (max(extern) if extern else at) + dynamic_bytes
-        if self.shared_bytes > self.facts.shared_bytes:
+        if self.shared_bytes > self.facts.shared_bytes and "resources" not in self.passed:
             raise Finding(
                 "resources",
                 f"{self.shared_bytes} bytes of shared memory a CTA, {self.facts.name} has {self.facts.shared_bytes}",
@@ -148,7 +155,7 @@ class Kernel:
             self.param_offsets[param.name] = at
             at += param.size
         self.param_bytes = at
-        if at > _PARAM_LIMIT:
+        if at > _PARAM_LIMIT and "resources" not in self.passed:
             raise Finding("resources", f"{at} bytes of parameters, at most {_PARAM_LIMIT} are allowed")
         self.local_offsets: dict[str, int] = {}
         at = 0
@@ -158,7 +165,7 @@ class Kernel:
             self.local_offsets[variable.name] = at
             at += variable.size
         self.local_bytes = at
-        if at > _LOCAL_LIMIT:
+        if at > _LOCAL_LIMIT and "resources" not in self.passed:
             raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:

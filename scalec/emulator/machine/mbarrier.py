@@ -66,12 +66,15 @@ class MBarrier:
         if view is not None:
             self.gathering.join(view)
         if count > self.pending:
-            raise Finding(
-                "barrier",
-                f"{count} arrivals by {who} at {self.name}, whose phase {self.phase} waits for {self.pending} of"
-                f" {self.expected}; arrived before: {', '.join(self.arrivals[-8:]) or 'none'}",
-                expected="as many arrivals in a phase as mbarrier.init was given",
+            self.cta.machine.report(
+                Finding(
+                    "barrier",
+                    f"{count} arrivals by {who} at {self.name}, whose phase {self.phase} waits for {self.pending} of"
+                    f" {self.expected}; arrived before: {', '.join(self.arrivals[-8:]) or 'none'}",
+                    expected="as many arrivals in a phase as mbarrier.init was given",
+                )
             )
+            count = self.pending
         self.pending -= count
         self.arrivals.append(who)
         self.advance()
@@ -97,10 +100,12 @@ class MBarrier:
         if self.pending or self.tx:
             return
         if not self.waited:  # no rule of the ISA; where compute-sanitizer says "missing wait", it is broken
-            raise Finding(
-                "barrier",
-                f"{self.name}: phase {self.phase} completes, and nobody has waited for phase {self.phase - 1}",
-                expected="a wait between two phases, without which the first one orders nothing",
+            self.cta.machine.report(
+                Finding(
+                    "barrier",
+                    f"{self.name}: phase {self.phase} completes, and nobody has waited for phase {self.phase - 1}",
+                    expected="a wait between two phases, without which the first one orders nothing",
+                )
             )
         self.phase += 1
         self.waited = False
@@ -188,19 +193,23 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
     if warp is not None:
         order = cluster.order
         if order.unseen(barrier.initialised, warp.agent.seen):
-            raise Finding(
-                "barrier",
-                f"{barrier.name} is used by {warp.name}, and nothing orders that after its mbarrier.init by"
-                f" {barrier.by.name}",
-                expected="a barrier between mbarrier.init and the first use by another warp",
-                fix="bar.sync, or barrier.cluster for other CTAs, after fence.mbarrier_init",
+            warp.machine.report(
+                Finding(
+                    "barrier",
+                    f"{barrier.name} is used by {warp.name}, and nothing orders that after its mbarrier.init by"
+                    f" {barrier.by.name}",
+                    expected="a barrier between mbarrier.init and the first use by another warp",
+                    fix="bar.sync, or barrier.cluster for other CTAs, after fence.mbarrier_init",
+                )
             )
         # for the own CTA a barrier will do, also for what completes on the object: Triton's kernels have no fence there
         if not barrier.visible and warp.cta is not cta:
-            raise Finding(
-                "proxy",
-                f"{barrier.name} is used by {warp.name}, and its initialisation was not fenced for other CTAs",
-                expected="fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init",
-                fix="add fence.mbarrier_init.release.cluster after the last mbarrier.init",
+            warp.machine.report(
+                Finding(
+                    "proxy",
+                    f"{barrier.name} is used by {warp.name}, and its initialisation was not fenced for other CTAs",
+                    expected="fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init",
+                    fix="add fence.mbarrier_init.release.cluster after the last mbarrier.init",
+                )
             )
     return barrier

@@ -212,10 +212,12 @@ class Warp:
             return
         missing = (np.ones(32, bool) if whole else self.live) & ~self.mask
         if missing.any():
-            raise Finding(
-                "divergence",
-                f"{what} is executed by {self.lanes_text()} only; {self.lanes_text(missing)} "
-                + ("have exited or are elsewhere" if whole else "are elsewhere"),
-                expected="all threads of the warp execute the same .aligned instruction (PTX ISA 9.7, .aligned)",
-                fix="reconverge first: bar.warp.sync, or take the instruction out of the conditional code",
+            self.machine.report(
+                Finding(
+                    "divergence",
+                    f"{what} is executed by {self.lanes_text()} only; {self.lanes_text(missing)} "
+                    + ("have exited or are elsewhere" if whole else "are elsewhere"),
+                    expected="all threads of the warp execute the same .aligned instruction (PTX ISA 9.7, .aligned)",
+                    fix="reconverge first: bar.warp.sync, or take the instruction out of the conditional code",
+                )
             )
