@@ -89,7 +89,7 @@ def test_a_part_taken_out_is_found(old, new, kind, says):
             run_pipeline(broken, seed)
         assert caught.value.kind in kind.split("|"), caught.value
         assert any(word in str(caught.value) for word in says.split("|")), caught.value
-        assert "line" in caught.value.where or caught.value.kind in ("deadlock", "in-flight"), caught.value
+        assert "line" in caught.value.where or caught.value.kind in ("deadlock", "in-flight", "exit-read"), caught.value
 
 
 @pytest.mark.parametrize("seed", SEEDS)

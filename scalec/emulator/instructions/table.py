@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
+from scalec.emulator.dataflow import writes
 from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.machine.memory import RANK_SHIFT
 from scalec.emulator.machine.signals import Signal
@@ -195,6 +196,11 @@ class Decoder:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.pc = 0  # of the instruction that is being decoded
+
+    def result_matters(self, instruction: Instruction) -> bool:
+        """Whether anything behind the instruction reads its results."""
+        return bool(writes(instruction) & self.kernel.looked_at[self.pc])
 
     def only(self, instruction: Instruction, *allowed: str | Iterable[str]) -> None:
         """Raises NotModelled for a modifier that is neither a type nor among `allowed`."""

@@ -129,6 +129,19 @@ class Cluster:
         self.barrier = Barrier(f"the barrier of cluster {number}", self.order.capacity)
         self.units: dict[str, Any] = {}
 
+    def before(self, warp: Warp) -> int:
+        """The phase of its barrier that completes after all that a warp has executed by now, as an arrival, relaxed or
+        not, is executed after it."""
+        came = warp.units.get("cluster")
+        now = self.barrier.generation
+        return now + (came is not None and bool((came == now).any()))
+
+    def behind(self, warp: Warp) -> int:
+        """How many phases of its barrier a warp knows to have completed."""
+        came = warp.units.get("cluster")
+        waiting = came is not None and int(came.max()) >= 0
+        return int(came.max()) if waiting else self.barrier.generation
+
     def missing_threads(self) -> int:
         """Those that have neither exited nor come to the cluster's barrier."""
         now = self.barrier.generation

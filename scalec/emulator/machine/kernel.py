@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
+from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.flow import inline_calls, joins, leaving
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
@@ -101,7 +102,7 @@ class Kernel:
         shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)
         self.shared_registers = shared
-        self.plain: list[Step] = [decode(i, decoder) for i in function.code]
+        self.plain: list[Step] = [decode(i, decoder) for decoder.pc, i in enumerate(function.code)]
         self.steps = [
             decode(i, decoder, shared & named) if shared & named and not _tensor(i) else step
             for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
@@ -109,6 +110,11 @@ class Kernel:
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
         self.ends = crew.ends(function.code)
         self._runs: dict[tuple[int, int], crew.Run] = {}
+
+    @cached_property
+    def looked_at(self) -> list[int]:
+        """For each instruction the set (dataflow) of registers whose values are looked at behind it."""
+        return dataflow.looked_at(self.function)
 
     def run(self, start: int, end: int) -> crew.Run:
         """The run of these instructions, none of them behind ends[start]."""
