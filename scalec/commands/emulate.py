@@ -57,6 +57,7 @@ class Launch:
     arguments: Sequence[str]
     seeds: str
     ignore: Sequence[str]
+    check: Sequence[str]
     tensor_core: str
     sms: int
     save: Sequence[tuple[int, str]]
@@ -98,7 +99,11 @@ def emulate(request: Launch, *, stats: bool, stats_json: str | None) -> None:
             block = request.block or _block(loaded.module, entry)
             buffers, values = _arguments(request.arguments, memory, seed)
             options = Options(
-                seed=seed, ignore=frozenset(request.ignore), tensor_core=request.tensor_core, sms=request.sms
+                seed=seed,
+                ignore=frozenset(request.ignore),
+                check=frozenset(request.check),
+                tensor_core=request.tensor_core,
+                sms=request.sms,
             )
             counted = launch(
                 loaded,

@@ -63,6 +63,12 @@ def _finding_kinds() -> Iterable[str]:
     return KINDS
 
 
+def _silent_kinds() -> Iterable[str]:
+    from scalec.emulator.findings import SILENT
+
+    return sorted(SILENT)
+
+
 def merged_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
     try:
         return program.merge_dims(parts)
@@ -144,4 +150,5 @@ def size_range(text: str) -> Range:
 
 SHAPE = Parsed("X[,Y[,Z]]", extents)
 KIND = OneOf("KIND", _finding_kinds)
+SILENT = OneOf("KIND", _silent_kinds)
 TENSOR_CORE = OneOf("NAME", lambda: ("exact", "hopper"))
