@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import scalec.emulator.instructions.load_all  # noqa: F401  (fills the table)
+from scalec.emulator.declarations import MOST_BYTES
 from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.emulator.machine.kernel import Kernel
 from scalec.emulator.machine.machine import Machine, Options
 from scalec.emulator.machine.memory import WINDOWS, GlobalMemory, Segment
-from scalec.emulator.parser import MOST_BYTES, parse
+from scalec.emulator.parser import parse
 from scalec.emulator.program import Module
 from scalec.emulator.stats import Stats
 
