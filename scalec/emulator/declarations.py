@@ -95,7 +95,8 @@ class Declarations(Cursor):
                 raise self.error(f"{name[:40]} has {total} bytes{given}: the emulator takes up to {MOST_BYTES}")
             if init is not None:
                 init = init.ljust(total, b"\0")
-            found.append(Variable(name, space, align or size, total, init, tuple(relocations), extern and unsized))
+            bare = extern and unsized
+            found.append(Variable(name, space, align or size, total, init, tuple(relocations), bare, kind, pointer))
             if not (several and self.take(",")):
                 return found
 

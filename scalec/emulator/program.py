@@ -187,6 +187,7 @@ class Variable:
         init: the bytes it starts with, or None.
         relocations: byte offset in init -> the symbol whose 64-bit (generic or plain) address stands there.
         extern: an `extern .shared` array, whose size the launch gives.
+        type: of its elements, e.g. "u64"; pointer: it has .ptr.
     """
 
     name: str
@@ -196,6 +197,8 @@ class Variable:
     init: bytes | None = None
     relocations: tuple[tuple[int, Symbol, bool], ...] = ()
     extern: bool = False
+    type: str = ""
+    pointer: bool = False
 
 
 @dataclass
