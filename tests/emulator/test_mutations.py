@@ -17,7 +17,7 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.errors import DeviceError
 from scalec.frontend import build
