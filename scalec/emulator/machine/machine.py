@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -41,6 +42,7 @@ class Options:
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
+        part: (i, n): of the clusters, those whose number leaves i when divided by n.
         progress: called every so many turns with what the launch has counted so far.
     """
 
@@ -51,6 +53,7 @@ class Options:
     sms: int = 4
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
+    part: tuple[int, int] = (0, 1)
     progress: Callable[[Stats], None] | None = None
 
     def __post_init__(self) -> None:
@@ -168,7 +171,7 @@ class Machine:
         """
         size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
         at_once, following, turns = max(1, self.options.sms // size), None, 0
-        self._waiting = enumerate(self._positions())
+        self._waiting = islice(enumerate(self._positions()), self.options.part[0], None, self.options.part[1])
         while True:
             while len(self.live) < at_once and (following := next(self._waiting, None)):
                 self._start(*following)
@@ -396,7 +399,7 @@ class Machine:
                     "deadlock",
                     f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
                     expected="an end of the kernel",
-                    fix="raise max_instructions if the kernel really is that long",
+                    fix="raise max_instructions (--max-instructions) if the kernel really is that long",
                 )
             )
             warp.splits.clear()
