@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 
 from scalec.emulator.findings import Finding
@@ -107,7 +109,7 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
         warp.need_converged(instruction.name, whole=True)
         count = uniform(warp, number(warp), "the number of columns")
         memory = tensor_pipe.memory(warp.cta)
-        found = memory.allocations.allocate(count)
+        found = memory.allocations.allocate(count, _draw(warp, memory, group))
         if found is None:
             return Blocked(memory.freed, f"{count} columns of tensor memory")
         address = uniform(warp, where(warp), "the address that tcgen05.alloc writes to")
@@ -129,6 +131,12 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
         return None
 
     return run
+
+
+def _draw(warp: Warp, memory: TensorMemory, group: int) -> float:
+    """A number of the seed in [0, 1), the same whenever an allocation is tried again, and in both CTAs of a pair."""
+    owner = warp.cta.cluster.ctas[warp.cta.rank & ~1] if group == 2 else warp.cta
+    return Random(f"{warp.machine.options.seed} {owner.number} {memory.count}").random()
 
 
 def _put(warp: Warp, space: str, address: int, value: int) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalec.emulator.findings import Apart, Finding
-from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, WINDOWS, Segment
+from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS, Segment
 from scalec.emulator.machine.order import Where
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def locate(cluster: Cluster, space: str, address: int, size: int) -> tuple[Segme
                 expected="every CTA stays until the others are done with its shared memory",
                 fix="barrier.cluster.arrive and wait before the exit",
             )
-        if offset < SHARED_RESERVED or offset + size > segment.size:
+        if offset < segment.start or offset + size > segment.size:
             raise Finding(
                 "bounds",
-                f"{size} bytes at shared address {address:#x}, which is {offset - SHARED_RESERVED} from the start of a"
-                f" CTA's {segment.size - SHARED_RESERVED} bytes",
+                f"{size} bytes at shared address {address:#x}, which is {offset - segment.start} from the start of a"
+                f" CTA's {segment.size - segment.start} bytes",
                 expected="an address inside of the shared memory that the launch gave",
             )
         return segment, offset
@@ -98,7 +98,7 @@ def split(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[tupl
     low, high = int(np.minimum.reduce(chosen)), int(np.maximum.reduce(chosen))
     first, offset = _locate_lane(warp, space, int(chosen[0]), size, int(lanes[0]))
     start = int(chosen[0]) - offset
-    if low >= start + (SHARED_RESERVED if first.space == "shared" else 0) and high + size <= start + first.size:
+    if low >= start + first.start and high + size <= start + first.size:
         return [(first, lanes, chosen - start)]
     found: dict[int, tuple[Segment, list[int], list[int]]] = {}
     for lane, address in zip(lanes.tolist(), chosen.tolist(), strict=True):

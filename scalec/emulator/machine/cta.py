@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, Segment
+from scalec.emulator.machine.memory import RANK_SHIFT, Segment
 from scalec.emulator.machine.order import Order, View
 from scalec.emulator.machine.signals import Condition
 from scalec.emulator.machine.warp import Warp
@@ -168,8 +168,9 @@ class Cta:
     ) -> None:
         self.cluster, self.machine, self.kernel = cluster, cluster.machine, kernel
         self.number, self.id, self.rank = number, position, rank
+        start = self.machine.shared_start
         self.shared = Segment(
-            f"shared memory of CTA {number}", "shared", rank << RANK_SHIFT, SHARED_RESERVED + kernel.shared_bytes
+            f"shared memory of CTA {number}", "shared", rank << RANK_SHIFT, start + kernel.shared_bytes, start=start
         )
         capacity = cluster.order.capacity
         self.barriers = [Barrier(f"barrier {i} of CTA {number}", capacity) for i in range(NAMED_BARRIERS)]
@@ -181,7 +182,7 @@ class Cta:
         self.warps = [Warp(self, i, min(32, threads - 32 * i), kernel) for i in range(-(-threads // 32))]
         for variable, offset in kernel.shared_layout:
             if variable.init is not None:
-                at = SHARED_RESERVED + offset
+                at = start + offset
                 self.shared.data[at : at + variable.size] = np.frombuffer(variable.init, np.uint8)
                 self.shared.written[at : at + variable.size] = True
 

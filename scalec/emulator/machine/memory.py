@@ -31,13 +31,17 @@ class Segment:
         base: address of the first byte in its own state space.
         data: uint8 (size,).
         written: bool (size,), whether a byte was ever written.
+        start: offset of the first byte that the program may use: the others are the system's.
         shadow: the judge's memory of it, made at first use.
     """
 
-    def __init__(self, name: str, space: str, base: int, size: int, data: np.ndarray | None = None) -> None:
+    def __init__(
+        self, name: str, space: str, base: int, size: int, data: np.ndarray | None = None, start: int = 0
+    ) -> None:
         self.name, self.space, self.base, self.size = name, space, base, size
         self.data = np.zeros(size, np.uint8) if data is None else data
         self.written = np.full(size, data is not None)
+        self.start = start
         self._shadow: Shadow | None = None
 
     @property
