@@ -139,12 +139,14 @@ def inline_calls(module: Module, function: Function, known: frozenset[str], dept
     """The function with the bodies of the .func that it calls in place of the calls.
 
     Device functions in PTX that compilers emit are few and small; without calls, a warp needs no frames. Calls of the
-    functions in `known`, which have no body but a meaning (vprintf, __assertfail), stay.
+    functions in `known`, which have no body but a meaning (vprintf, __assertfail), stay; so do calls through pointers
+    and of functions without a body, which are refused when they are reached.
 
     Raises:
-        NotModelled: recursion, calls through pointers, functions without a body.
+        NotModelled: recursion.
     """
-    if not any(i.opcode == "call" and _callee(i) not in known for i in function.code):
+    bodies = {i.where: _body(module, i, known) for i in function.code if i.opcode == "call"}
+    if not any(bodies.values()):
         return function
     if depth > 16:
         raise NotModelled("recursive calls", function.code[0].where)
@@ -154,14 +156,12 @@ def inline_calls(module: Module, function: Function, known: frozenset[str], dept
     calls: list[tuple[int, int, Function, Instruction, str]] = []
     for instruction in function.code:
         moved.append(len(out.code))
-        if instruction.opcode != "call" or _callee(instruction) in known:
+        called = bodies.get(instruction.where)
+        if called is None:
             out.code.append(instruction)
             continue
-        name = _callee(instruction)
-        callee = module.functions.get(name)
-        if callee is None or not callee.code:
-            raise NotModelled(f"a call of {name}, which has no body", instruction.where)
-        body = inline_calls(module, callee, known, depth + 1)
+        name = called.name
+        body = inline_calls(module, called, known, depth + 1)
         serial += 1
         begin = len(out.code)
         _splice(out, body, instruction, f"{name}#{serial}")
@@ -180,11 +180,17 @@ def inline_calls(module: Module, function: Function, known: frozenset[str], dept
     return out
 
 
-def _callee(instruction: Instruction) -> str:
-    for operand in instruction.operands:
-        if isinstance(operand, Symbol):
-            return operand.name
-    raise NotModelled("calls through a pointer", instruction.where)
+def _body(module: Module, call: Instruction, known: frozenset[str]) -> Function | None:
+    """The function that takes the place of a call, if any does."""
+    name = callee(call)
+    function = module.function(name) if name is not None and name not in known else None
+    return function if function is not None and function.code else None
+
+
+def callee(call: Instruction) -> str | None:
+    """The name of the function that an instruction calls; None: it does so through a pointer."""
+    target = next((o for o in call.operands if not isinstance(o, Group)), None)
+    return target.name if isinstance(target, Symbol) else None
 
 
 def _splice(out: Function, body: Function, call: Instruction, prefix: str) -> None:

@@ -92,7 +92,7 @@ ORDER = [
     ("sync.aligned.b32 %r8, 32;", "sync.aligned.b32 %r8, 64;", "tensor-memory", "an allocation of the CTA: "),
     ("setp.ne.u32 %p5, 0, 0;", "setp.eq.u32 %p5, 0, 0;", "uninitialised", "enable-input-d"),
     (f"mov.b32 %r25, {WORD};", f"mov.b32 %r25, {WORD | 1 << 3};", "descriptor", "saturate"),
-    ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r8+24], %rd4, %rd5, %r25, %p5;", "tensor-memory", "which are not allocated"),
+    ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r8+24], %rd4, %rd5, %r25, %p5;", "tensor-memory|bounds", "not alloc|reaches"),
     ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r9+2097152], %rd4, %rd5, %r25, %p5;", "alignment", "lane 32"),
     (str(1 << 46 | 128 >> 4 << 16 | 256 >> 4 << 32), str(128 >> 4 << 16 | 256 >> 4 << 32), "descriptor", "46-48"),
 ]  # fmt: skip

@@ -120,7 +120,7 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
 
 
 def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] = frozenset()) -> Step:
-    """The step of an instruction, with its guard.
+    """The step of an instruction, with its guard. That of an instruction which is not modelled is refused when reached.
 
     Args:
         watched: those of its registers that asynchronous tensor instructions use too.
@@ -131,6 +131,8 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     try:
         function, own_guard = lookup(instruction)
         step = function(instruction, decoder)
+    except NotModelled as error:
+        step, own_guard = _refused(error.message), False
     except EmulatorError as error:
         error.where = error.where or instruction.where
         if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
@@ -144,6 +146,15 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     if instruction.guard is None or own_guard:
         return step
     return _guarded(step, decoder.source(instruction.guard, "pred"))
+
+
+def _refused(message: str) -> Step:
+    """A kernel may hold instructions that a launch never reaches: a path for other shapes, a call before a trap."""
+
+    def step(warp: Warp) -> None:
+        raise NotModelled(message)
+
+    return step
 
 
 def _watched(step: Step, registers: frozenset[int]) -> Step:

@@ -85,7 +85,7 @@ class Kernel:
         self.facts = TARGETS[module.target]
         self.module, self.block, self.passed = module, block, passed
         self.threads = block[0] * block[1] * block[2]
-        function = module.functions.get(entry)
+        function = module.function(entry)
         if function is None or not function.entry:
             entries = [f.name for f in module.functions.values() if f.entry]
             raise PtxSyntaxError(f"the module has no entry {entry!r}; it has {', '.join(entries) or 'none'}")

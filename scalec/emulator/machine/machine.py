@@ -21,6 +21,7 @@ from scalec.emulator.machine.signals import YIELD, Blocked, Signal
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.stats import Stats
 
+_Placed = tuple[int, list[tuple[int, int, int]]]  # a cluster: its number, and where its CTAs are
 _PATIENCE = 50_000  # instructions until the latest events happen although warps go on: one may be waiting in a loop
 # How often a warp has a turn without those that stand where it does, by the seed. Warps in lockstep seldom overtake
 # each other, and what only overtaking brings about, such as wrong numbers between clusters, is found when all go alone.
@@ -43,6 +44,7 @@ class Options:
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
+        part: (i, n): of the clusters, those whose number leaves i when divided by n.
         progress: called every so many turns with what the launch has counted so far.
     """
 
@@ -53,6 +55,7 @@ class Options:
     sms: int = 4
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
+    part: tuple[int, int] = (0, 1)
     progress: Callable[[Stats], None] | None = None
 
     def __post_init__(self) -> None:
@@ -116,7 +119,7 @@ class Machine:
         self._ends = list(kernel.ends)
         self._alone = _ALONE[options.seed % len(_ALONE)]
         self._serial = 0
-        self._waiting: Iterator[tuple[int, list[tuple[int, int, int]]]] = iter(())
+        self._waiting: Iterator[_Placed] = iter(())
 
     # -- asynchronous work -----------------------------------------------------------------------------------------
 
@@ -176,7 +179,8 @@ class Machine:
         """
         size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
         at_once, following, turns = max(1, self.options.sms // size), None, 0
-        self._waiting = enumerate(self._mixed(self._positions(), at_once))
+        mine = islice(enumerate(self._positions()), self.options.part[0], None, self.options.part[1])
+        self._waiting = self._mixed(mine, at_once)
         while True:
             while len(self.live) < at_once and (following := next(self._waiting, None)):
                 self._start(*following)
@@ -210,9 +214,7 @@ class Machine:
                 for x in range(0, gx, cx):
                     yield [(x + i, y + j, z + k) for k in range(cz) for j in range(cy) for i in range(cx)]
 
-    def _mixed(
-        self, clusters: Iterator[list[tuple[int, int, int]]], at_once: int
-    ) -> Iterator[list[tuple[int, int, int]]]:
+    def _mixed(self, clusters: Iterator[_Placed], at_once: int) -> Iterator[_Placed]:
         """Clusters in an order of the seed's, which the ISA leaves open, with one exception: those that run at once are
         those of a wave, as kernels that wait for CTAs of lower numbers rely on."""
         while wave := list(islice(clusters, at_once)):
@@ -413,7 +415,7 @@ class Machine:
                     "deadlock",
                     f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
                     expected="an end of the kernel",
-                    fix="raise max_instructions if the kernel really is that long",
+                    fix="raise max_instructions (--max-instructions) if the kernel really is that long",
                 )
             )
             warp.splits.clear()
