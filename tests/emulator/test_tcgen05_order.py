@@ -143,6 +143,17 @@ def test_a_relaxed_wait_needs_the_fence():
         values(bare, 0)
 
 
+def test_behind_a_relaxed_barrier_tensor_memory_is_freed_by_who_fenced():
+    """As DeepGEMM's kernels end (9.7.16.6.4.4)."""
+    kernel, end = TWICE.rsplit("bar.sync 0;", 1)
+    relaxed = f"{kernel}barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;{end}"
+    for seed in SEEDS:
+        np.testing.assert_allclose(values(relaxed, seed), 2 * PRODUCT, rtol=1e-5, atol=1e-5)
+    kept, bare = relaxed.rsplit(BEFORE, 1)
+    with pytest.raises(Finding, match="dealloc"):
+        values(kept + bare, 0)
+
+
 # -- shared memory -----------------------------------------------------------------------------------------------------
 
 REUSED = f"""{prologue(DATA.size, 32)}
