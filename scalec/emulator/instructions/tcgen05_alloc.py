@@ -10,7 +10,7 @@ from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
 from scalec.emulator.layouts.tensor_memory import COLUMNS, LANES, split_address
 from scalec.emulator.machine import tensor_pipe
-from scalec.emulator.machine.access import locate, store
+from scalec.emulator.machine.access import locate, need_begun, store
 from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory
 from scalec.emulator.machine.warp import Warp
@@ -119,7 +119,8 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
                 "illegal", f"tcgen05.alloc writes to {segment.name}", expected="shared memory of the executing CTA"
             )
         if group == 2:
-            tensor_pipe.pair(warp, group)
+            for cta in tensor_pipe.pair(warp, group):  # ptxas makes of it stores into the peer's shared memory
+                need_begun(warp, cta)
             met = _collective(warp)
             blocked = met.behind(warp, "tcgen05.alloc") or met.meet(warp, "tcgen05.alloc", count, blocks=True)
             if blocked is not None:

@@ -45,6 +45,8 @@ class Options:
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
         part: (i, n): of the clusters, those whose number leaves i when divided by n.
+        dependent: whether the launch before may still run until griddepcontrol.wait (programmatic dependent launch);
+            None: if the kernel has any griddepcontrol. What it then uses too early is of the kind "dependent".
         progress: called every so many turns with what the launch has counted so far.
     """
 
@@ -56,6 +58,7 @@ class Options:
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
     part: tuple[int, int] = (0, 1)
+    dependent: bool | None = None
     progress: Callable[[Stats], None] | None = None
 
     def __post_init__(self) -> None:

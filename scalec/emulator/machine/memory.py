@@ -12,7 +12,7 @@ import bisect
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.order import Shadow
+from scalec.emulator.machine.order import LAUNCH, Shadow
 
 SHARED_RESERVED = 1024
 RANK_SHIFT = 24
@@ -50,9 +50,14 @@ class Segment:
             self._shadow = Shadow(self.size, every_reader=self.space == "shared")
         return self._shadow
 
-    def forget(self) -> None:
-        """A new launch begins: earlier accesses are ordered before it."""
+    def forget(self, dependent: bool = False) -> None:
+        """A new launch begins: earlier accesses are ordered before it, or before its griddepcontrol.wait."""
         self._shadow = None
+        if dependent:
+            last = self.shadow.readers.last
+            self.shadow.writer[:] = LAUNCH
+            if last is not None:
+                last[:] = LAUNCH
 
     def touched(self) -> tuple[np.ndarray, np.ndarray]:
         """bool (size,) each: the bytes of global memory that the launch has read, and those that it has written."""
