@@ -49,7 +49,8 @@ class SumsOp(Tile.Operation, name="sums"):
 
     A word of shared memory at byte `offset` keeps its address. `ctas` 2: a pair of CTAs, whose ranks in the cluster
     differ in the last bit, has it together. Each has the rows of its own tile, at the same address, and all products
-    and copies are both's (PTX ISA 9.7.16.5.1).
+    and copies are both's (PTX ISA 9.7.16.5.1). Stands behind what syncs the cluster then: each CTA's allocation stores
+    into the shared memory of the other (ptxas 13.0: SYNCS.ARRIVE, STAS), which must have begun.
     """
 
     result: ext.Result[SumsType]
@@ -74,7 +75,19 @@ class SumsOp(Tile.Operation, name="sums"):
             ctas = prod(ints_of(kernel.attributes["cluster"]))
             if ctas % 2:
                 return fail(op, f"is of two CTAs, in a cluster of {ctas}")
+            if not _met(op):
+                return fail(op, "is of two CTAs that have not met: no tile.sync of the cluster stands before it")
         return at_least(op, 0, "offset")
+
+
+def _met(op: ir.OpView) -> bool:
+    """Whether the CTAs of the cluster meet before the op."""
+    for other in op.operation.block.operations:
+        if other == op:
+            return False
+        if other.operation.name == "tile.sync" and str_of(other.scope) == "cluster":
+            return True
+    return False
 
 
 class PairRankOp(Tile.Operation, name="pair_rank"):

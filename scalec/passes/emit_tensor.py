@@ -34,11 +34,9 @@ class TensorConsumer(Producer, Consumer):
         return dict(zip(("A", "B"), word_columns(self.problem, self.schedule), strict=True))
 
     def handles(self) -> Handles:
-        """Tensor memory, too, and its ring: filled by the tensor core, emptied by each consumer warp."""
+        """The ring of accumulators, too: filled by the tensor core, emptied by each consumer warp."""
         h, e, s = super().handles(), self.e, self.schedule
-        slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
-        offset, ctas = self.plan["sums_address"].offset, s.cta_group
-        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside, ctas=ctas).result
+        slots, ctas = sums_slots(self.problem, s), s.cta_group
         if ones_columns(self.problem, s):
             word = ir.IntegerType.get_signless(32)
             h.scale_tiles["ones"] = self.shared("ones", (1, WORD_ROWS), word, 0, 1)
@@ -61,6 +59,17 @@ class TensorConsumer(Producer, Consumer):
                 e.op("tile.leader", [e.type("stages")], [ring]).result for ring in (h.ring, h.sums_ring)
             )
         return h
+
+    def meet(self, h: Handles) -> None:
+        """The CTAs of a cluster meet before tensor memory is allocated: of a pair each writes to the other's shared
+        memory then, which is there once that has begun. What is written after, the address, its own threads read."""
+        e, s = self.e, self.schedule
+        if self.ctas > 1:
+            e.op("tile.sync", scope="cluster", releases=0)
+        slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
+        offset, ctas = self.plan["sums_address"].offset, s.cta_group
+        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside, ctas=ctas).result
+        e.op("tile.sync", scope="cta", releases=1)
 
     @property
     def scale_arrivals(self) -> int:
@@ -105,7 +114,10 @@ class TensorConsumer(Producer, Consumer):
             elements[f"{label}_unit"] = self.schedule.tile[2] if bare else 0 if plan is None else plan.unit
             elements[f"{label}_mn"] = int(side.operand.mn_major)
         ones = ones_columns(self.problem, self.schedule)
+        filled = h.ring if h.copied is None else h.copied
         if ones:
+            if h.pair_rank is not None:  # by the other CTA too, which then has its tensor memory
+                e.op("tile.wait", operands=[filled, cursor])
             operands = [h.sums, h.scale_tiles["ones"]]
             e.op("tile.fill_words", operands=operands, column=beside, columns=ones)
         promote = self.schedule.promote
@@ -117,7 +129,7 @@ class TensorConsumer(Producer, Consumer):
             with self.over_k(w, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
                 if promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
-                e.op("tile.wait", operands=[h.ring if h.copied is None else h.copied, cursor])
+                e.op("tile.wait", operands=[filled, cursor])
                 self.cut_rows(h, cursor, self.at_end(w, k0))
                 self.copy_words(h, sums, cursor, before)
                 accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
@@ -246,6 +258,9 @@ class TensorConsumer(Producer, Consumer):
                         with nullcontext() if own is None else e.region("tile.when", [own]):
                             self.epilogue(h, taken, w.m0, self.from_column(w, column))
         self.drain()
+        if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
+            with self.leading(h):
+                self.stay(h.sums_ring, slot, sums_slots(self.problem, s))
 
     def has_rows(self, h: Handles, w: Work) -> ir.Value:
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for

@@ -48,6 +48,16 @@
 
 // -----
 
+// sums: of two CTAs that have not met
+// EXPECT: is of two CTAs that have not met: no tile.sync of the cluster stands before it
+"tile.kernel"() ({
+  "tile.sync"() {releases = 1 : i64, scope = "cta"} : () -> ()
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  "tile.sync"() {releases = 1 : i64, scope = "cluster"} : () -> ()
+}) {arguments = [], cluster = array<i64: 2, 1>, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
+
+// -----
+
 // kernel: the address of tensor memory is within shared memory
 // EXPECT: buffers and rings end at byte 68, beyond the shared memory of 64 bytes
 "tile.kernel"() ({
