@@ -9,7 +9,7 @@ import click
 
 from scalec.commands import program
 from scalec.commands.compile import SUFFIXES
-from scalec.sizes import Range, Size, natural, parse_size
+from scalec.sizes import MOST, Range, Size, natural, parse_size
 from scalec.suggestions import did_you_mean
 from scalec.targets import TARGETS
 
@@ -83,6 +83,13 @@ def all_of(*decorators: Callable) -> Callable:
         return command
 
     return apply
+
+
+def count(name: str, default: int, doc: str, *, least: int = 1) -> Callable:
+    """An option that is an integer, from `least` to the most that 32 bits count."""
+    return click.option(
+        name, type=click.IntRange(least, MOST), metavar="N", default=default, show_default=True, help=doc
+    )
 
 
 DIM = click.option(
