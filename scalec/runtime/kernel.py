@@ -206,17 +206,13 @@ class Kernel:
         """Loads the kernel on a device (if none is given, that of scalec.runtime.devices.default), once.
 
         Raises:
-            ArgumentError: `device` is none of scalec's.
+            ArgumentError: `device` is none.
             DeviceError: a GPU that the kernel is not compiled for, or none where one is asked for.
         """
         if device is None:
             device = self.fixed or devices.default(self.spec.target)
         elif not hasattr(device, "place"):
-            raise ArgumentError(
-                f"{shown(device)} is no device",
-                expected="one of scalec.runtime.devices",
-                fix="load() takes the usual one",
-            )
+            raise ArgumentError(f"{shown(device)} is no device", fix="leave it out")
         found = self._loaded.get(device.place)
         if found is not None:
             return found
