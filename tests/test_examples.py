@@ -13,6 +13,12 @@ def test_the_table_has_every_program():
     assert list(rows()) == list(PROGRAMS), FIX
 
 
+def touched(name: str, target: str) -> list[tuple[str, str]]:
+    """Each program where it runs and where it is refused."""
+    return [(name, rows()[name][TARGETS.index(target)])]
+
+
+@pytest.mark.once("target", touches=touched)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_runs_or_is_refused_as_the_table_says(name: str, target: str, monkeypatch: pytest.MonkeyPatch):
