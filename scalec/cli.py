@@ -172,45 +172,35 @@ def run(
 
 @main.command()
 @click.argument("ptx")
-@click.option("--entry", metavar="NAME", help="The kernel, where the text has several.")
-@click.option(
-    "--grid", type=options.SHAPE, default="1", show_default=True, metavar="X[,Y[,Z]]", help="CTAs of the grid."
-)
-@click.option(
-    "--block", type=options.SHAPE, metavar="X[,Y[,Z]]", help="Threads of a CTA.  [default: the kernel's .reqntid]"
-)
-@click.option(
-    "--cluster", type=options.SHAPE, metavar="X[,Y[,Z]]", help="CTAs of a cluster, where the kernel does not say."
-)
-@options.count("--shared", 0, "Dynamic shared memory of a CTA, in bytes.", least=0)
-@click.option("--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below.")
-@click.option("--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things.")
-@click.option(
-    "--ignore", multiple=True, metavar="KIND", type=options.KIND, help="A kind of finding that does not stop the run."
-)
-@click.option("--tensor-core", type=options.TENSOR_CORE, metavar="exact|hopper", default="exact", show_default=True)
-@options.count("--sms", 4, "CTAs that run at the same time.")
-@click.option(
-    "--save",
-    multiple=True,
-    metavar="N=FILE.npy",
-    type=options.Parsed("N=FILE", options.numbered_file),
-    help="Argument N after the run.",
-)
+@options.LAUNCH
 @click.option("--stats", is_flag=True, help="Print what the run counted.")
 @click.option("--stats-json", metavar="PATH", help="Write that as JSON; - is stdout.")
 def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> None:
     """Run the PTX of any producer on this machine's processor, and say what is wrong with it.
 
-    Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped.
+    Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped. With --jobs, seeds run side
+    by side, or the CTAs of one seed where these share no memory.
 
-    An ARG is a number, in:FILE.npy, inout:FILE.npy, out:TYPE[SHAPE] (unwritten), zeros:, iota: or random:TYPE[SHAPE],
-    or map:N/box=64x64/swizzle=128, the tensor map of buffer N, with /atom=32 where the swizzle keeps 32 bytes together.
+    \b
+    An ARG, one for each parameter:
+      128, -1, 0x10, 5.5                       a number, as the parameter's type has it
+      in:FILE.npy, inout:FILE.npy              a pointer to the array in a file
+      out:TYPE[SHAPE]                          a pointer to memory that nobody has written
+      zeros:, iota: or random:TYPE[SHAPE]      a pointer to numbers; types: u8 to s64, f16 to f64, bf16, e4m3, e5m2
+      at:N, at:N+BYTES                         an address in buffer N, which is an earlier ARG's number or a --buffer
+      map:N/box=64x64                          the tensor map (CUtensorMap) of buffer N, sizes innermost last, with
+        /swizzle=128 /atom=32                    a swizzle, and what it keeps together: 16, 32, 32+8 or 64 bytes
+        /shape=200x64 /strides=256 /offset=4096  another shape than the buffer's; bytes of all strides but the
+                                                 innermost, and to where it begins
+        /element=b4x16_p64                       u8 ... f32_ftz, tf32, b4x16, b4x16_p64 or b6x16_p32
+        /steps=1x2 /interleave=16 /fill=nan      every second element; channels in slices; out of bounds
 
     \b
     Examples:
       scalec emulate add.ptx --block 128 --arg random:f32[128] --arg out:f32[128] --save 1=sum.npy
       scalec emulate gemm.ptx --grid 4 --arg in:a.npy --arg map:0/box=64x64/swizzle=128 --seed 0:8 --stats
+      scalec emulate gemm.ptx --buffer A=random:bf16[128,256] --buffer D=out:bf16[128,64] --shared 200000
+          --arg 128 --arg map:A/box=64x64/swizzle=128 --arg map:D/box=64x64 --save D=d.npy
     """
     from scalec.commands.emulate import Launch
     from scalec.commands.emulate import emulate as run_it

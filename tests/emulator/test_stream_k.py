@@ -10,7 +10,7 @@ import pytest
 
 from scalec import reference
 from scalec.abi import Launch
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.compiler import compile_source
 from scalec.runtime.kernel import Kernel
 from tests.early import without_what_follows

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from scalec.emulator.findings import EmulatorError, Finding
+from scalec.emulator.findings import KINDS, SILENT, EmulatorError, Finding
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
 from scalec.emulator.machine.kernel import Kernel
@@ -34,21 +35,36 @@ class Options:
 
     Attributes:
         seed: of all that the ISA leaves open: the order of warps, when asynchronous work happens.
-        ignore: kinds of findings that do not stop the run.
+        ignore: kinds of findings that do not stop the run: what they forbid happens as if it were allowed, or, where
+            there is nothing that could happen (an address outside of all memory), the instruction has no effect.
+        check: kinds of findings.SILENT to look for.
         tensor_core: "exact" (FP32 accumulation) or "hopper" (what an H200 does).
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
+        part: (i, n): of the clusters, those whose number leaves i when divided by n.
         progress: called every so many turns with what the launch has counted so far.
     """
 
     seed: int = 0
     ignore: frozenset[str] = frozenset()
+    check: frozenset[str] = frozenset()
     tensor_core: str = "exact"
     sms: int = 4
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
+    part: tuple[int, int] = (0, 1)
     progress: Callable[[Stats], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, kinds, known in (("ignore", self.ignore, set(KINDS)), ("check", self.check, SILENT)):
+            if not kinds <= known:
+                raise ValueError(f"{name}: got {', '.join(sorted(kinds - known))}, expected {', '.join(sorted(known))}")
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """Kinds of findings that do not stop the run."""
+        return self.ignore | (SILENT - self.check)
 
 
 class Machine:
@@ -81,7 +97,8 @@ class Machine:
         self.clock = 0
         self.stats = Stats()
         self.operations: list[str] = [""]
-        self.judge = Judge(lambda number: self.operations[number], options.ignore)
+        self.passed = options.passed
+        self.judge = Judge(lambda number: self.operations[number], self.passed)
         self.units: dict[Any, Any] = {}
         self.runnable: list[Warp] = []
         self.parked: set[Warp] = set()
@@ -117,7 +134,16 @@ class Machine:
         heapq.heappush(heap, (self.clock + delay, self._serial, action))
 
     def ignores(self, kind: str) -> bool:
-        return kind in self.options.ignore
+        return kind in self.passed
+
+    def report(self, finding: Finding) -> None:
+        """Raises a finding, unless its kind is passed over: then what was found goes on as if it were allowed."""
+        if finding.kind not in self.passed:
+            raise finding
+
+    def _passes(self, error: EmulatorError) -> bool:
+        """Whether an instruction, or an event, with this error has no effect instead of stopping the run."""
+        return isinstance(error, Finding) and error.kind in self.passed
 
     # -- waking ----------------------------------------------------------------------------------------------------
 
@@ -145,7 +171,7 @@ class Machine:
         """
         size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
         at_once, following, turns = max(1, self.options.sms // size), None, 0
-        self._waiting = enumerate(self._positions())
+        self._waiting = islice(enumerate(self._positions()), self.options.part[0], None, self.options.part[1])
         while True:
             while len(self.live) < at_once and (following := next(self._waiting, None)):
                 self._start(*following)
@@ -155,8 +181,8 @@ class Machine:
             self._retire()
             if self.options.progress and (turns := turns + 1) % _REPORTED == 0:
                 self.options.progress(self.stats)
-        for action in self._drain():
-            action()
+        while self._events or self._late:  # a copy that has read has yet to write
+            self._event(self._events or self._late)
         self.stats.spread()
 
     def take_cluster(self) -> tuple[int, int, int] | None:
@@ -165,13 +191,6 @@ class Machine:
         if following is None:
             return None
         return following[1][0]
-
-    def _drain(self) -> list[Callable[[], None]]:
-        actions = []
-        for heap in (self._events, self._late):
-            while heap:
-                actions.append(heapq.heappop(heap)[2])
-        return actions
 
     def _positions(self) -> Iterator[list[tuple[int, int, int]]]:
         """For each cluster the positions of its CTAs, in the order of their ranks (PTX ISA, %cluster_ctarank), made
@@ -200,7 +219,7 @@ class Machine:
         for cluster in [c for c in self.live if all(w.done for cta in c.ctas for w in cta.warps)]:
             self.live.remove(cluster)
             for check in cluster.units.get("at exit", ()):
-                check(cluster)
+                self._try(check, cluster)
 
     def _turn(self) -> None:
         """One warp's turn, or, when none can run, the next event."""
@@ -249,8 +268,14 @@ class Machine:
         time, _, action = heapq.heappop(heap)
         if heap is self._events:
             self.clock = max(self.clock, time)
-        action()
+        self._try(action)
         self.changes += 1
+
+    def _try(self, action: Callable[..., None], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except Finding as finding:
+            self.report(finding)
 
     def _exited(self, warp: Warp) -> None:
         for check in warp.units.get("at exit", ()):
@@ -301,11 +326,15 @@ class Machine:
                 )
         shown = lines[:40] + ([f"... and {len(lines) - 40} more"] if len(lines) > 40 else [])
         kinds = {signal.condition.kind for w in self.parked for signal in w.blocked.values()} - {"deadlock"}
-        raise Finding(
-            min(kinds, default="deadlock"),
-            "no warp can go on:\n    " + "\n    ".join(shown),
-            expected="every barrier phase completes",
+        self.report(
+            Finding(
+                min(kinds, default="deadlock"),
+                "no warp can go on:\n    " + "\n    ".join(shown),
+                expected="every barrier phase completes",
+            )
         )
+        self.live.clear()  # they stay as they are
+        self.parked.clear()
 
     # -- a warp's turn ---------------------------------------------------------------------------------------------
 
@@ -338,8 +367,11 @@ class Machine:
                     break
                 pc = warp.pc
         except EmulatorError as error:
-            self._locate(warp, pc, error)
-            raise
+            if not self._passes(error):
+                self._locate(warp, pc, error)
+                raise
+            warp.pc, signal, executed = pc + 1, None, executed + 1
+            counts[pc] += 1
         except IndexError:
             if pc >= len(steps):
                 error = Finding(
@@ -362,12 +394,16 @@ class Machine:
             warp.blocked[warp.place] = signal
         if warp.executed > self.options.max_instructions:
             at = self.kernel.code[min(warp.pc, len(self.kernel.code) - 1)]
-            raise Finding(
-                "deadlock",
-                f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
-                expected="an end of the kernel",
-                fix="raise max_instructions if the kernel really is that long",
+            self.report(
+                Finding(
+                    "deadlock",
+                    f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
+                    expected="an end of the kernel",
+                    fix="raise max_instructions (--max-instructions) if the kernel really is that long",
+                )
             )
+            warp.splits.clear()
+            warp.leave(warp.live)  # it goes no further
 
     def _mates(self, warp: Warp) -> list[Warp]:
         """The warps of its CTA that can run and stand where it does, none of their lanes elsewhere."""
@@ -398,8 +434,10 @@ class Machine:
                 try:
                     signal = step(warp)
                 except EmulatorError as error:
-                    self._locate(warp, pc, error)
-                    raise
+                    if not self._passes(error):
+                        self._locate(warp, pc, error)
+                        raise
+                    signal = None
                 done = not isinstance(signal, Blocked)
                 counts[pc] += done
                 if signal is None and not warp.done and warp.full and (not stay or warp.pc == stay[0].pc):
@@ -447,6 +485,8 @@ class Machine:
         try:
             action(argument)
         except EmulatorError as error:
+            if self._passes(error):
+                return
             error.where = error.where or f"the exit of {warp.name}"
             raise
 

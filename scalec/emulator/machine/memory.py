@@ -50,6 +50,16 @@ class Segment:
         """A new launch begins: earlier accesses are ordered before it."""
         self._shadow = None
 
+    def touched(self) -> tuple[np.ndarray, np.ndarray]:
+        """bool (size,) each: the bytes of global memory that the launch has read, and those that it has written."""
+        if self._shadow is None:
+            return np.zeros(self.size, bool), np.zeros(self.size, bool)
+        read = np.zeros(self.size, bool)
+        for readers in (self._shadow.readers, self._shadow.strong_readers):
+            if readers is not None and readers.last is not None:
+                read |= readers.last != 0
+        return read, self._shadow.writer != 0
+
     def place(self, offset: int) -> str:
         """Where a byte is, for people."""
         return f"byte {offset} of {self.name} (address {self.base + offset:#x})"
