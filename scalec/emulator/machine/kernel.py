@@ -12,7 +12,7 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.flow import inline_calls, joins, leaving
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew
-from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
+from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
@@ -144,7 +144,7 @@ class Kernel:
             at += variable.size
         for variable in (v for v in variables if v.space == "shared" and v.extern):
             # every extern array begins where the dynamic memory begins (CUDA C++ Programming Guide, "__shared__")
-            start = -(-(at + SHARED_RESERVED) // variable.align) * variable.align - SHARED_RESERVED
+            start = -(-at // variable.align) * variable.align
             self.shared_layout.append((variable, start))
         extern = [offset for v, offset in self.shared_layout if v.extern]
         self.dynamic_bytes = dynamic_bytes
@@ -175,7 +175,7 @@ class Kernel:
             raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:
-        """State space and address of a variable; shared addresses lack the CTA's rank.
+        """State space and address of a variable; of a shared one, behind the start of the CTA's variables.
 
         Raises:
             PtxSyntaxError: there is no such variable.
@@ -186,7 +186,7 @@ class Kernel:
             return "local", self.local_offsets[name]
         for variable, offset in self.shared_layout:
             if variable.name == name:
-                return "shared", SHARED_RESERVED + offset
+                return "shared", offset
         for variable in self.module.variables:
             if variable.name == name and name in self.symbols:
                 return variable.space, self.symbols[name]

@@ -8,7 +8,6 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import locate
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.order import View
 from scalec.emulator.machine.signals import Condition
 
@@ -52,7 +51,7 @@ class MBarrier:
 
     @property
     def name(self) -> str:
-        return f"mbarrier at {self.offset - SHARED_RESERVED} of the shared memory of CTA {self.cta.number}"
+        return f"mbarrier at {self.offset - self.cta.shared.start} of the shared memory of CTA {self.cta.number}"
 
     def describe(self) -> str:
         return (
@@ -150,7 +149,7 @@ def initialise(warp: Warp, space: str, address: int, count: int) -> None:
         raise Finding("barrier", "mbarrier.init of an object in another CTA", expected="an address of the own CTA")
     agents = cta.units.setdefault("mbarrier agents", {})
     if offset not in agents:
-        agents[offset] = cluster.order.add(f"mbarrier {offset - SHARED_RESERVED} of CTA {cta.number}")
+        agents[offset] = cluster.order.add(f"mbarrier {offset - segment.start} of CTA {cta.number}")
     at = slice(offset, offset + SIZE)
     order = cluster.order
     warp.machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
@@ -219,7 +218,7 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
     if barrier is None:
         raise Finding(
             "barrier",
-            f"there is no mbarrier at {address:#x}, {offset - SHARED_RESERVED} of CTA {cta.number}'s shared memory",
+            f"there is no mbarrier at {address:#x}, {offset - segment.start} of CTA {cta.number}'s shared memory",
             expected="mbarrier.init before its use",
         )
     if not _intact(segment, offset):

@@ -78,6 +78,7 @@ class Warp:
         self.mask = self.live
         self.full = bool(self.mask.all())
         self.agent = Agent(cta.cluster.order, f"warp {index} of CTA {cta.number}")
+        self.agent.seen[cta.start] = 1
         self.inflight: dict[int, str] = {}
         self.settle: Callable[[], None] = lambda: None
         self.touched: set[int] = set()
