@@ -17,7 +17,6 @@ import click
 
 from scalec import __version__
 from scalec import env as env_of_scalec
-from scalec.bench import method
 from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
@@ -211,8 +210,10 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 @main.command()
 @options.TARGET
 @click.option("--only", default="", metavar="TEXT", help="Programs with this in their names, e.g. nvfp4.")
-@click.option("--jobs", metavar="N", type=click.IntRange(1), help="Kernels at the same time.  [default: all cores]")
-@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(1), help="Of one kernel, after which it hangs.")
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(1, 256), help="Kernels at the same time.  [default: all cores]"
+)
+@click.option("--timeout", metavar="SECONDS", type=options.SECONDS, help="Of one kernel, after which it hangs.")
 @options.OUTPUT
 def selftest(target: str | None, only: str, jobs: int | None, timeout: float | None, output: str | None) -> None:
     """Check every kind of program on this machine's GPU, or in the emulator.
@@ -235,18 +236,7 @@ def selftest(target: str | None, only: str, jobs: int | None, timeout: float | N
 @click.argument("expr", required=False)
 @options.PROGRAM
 @click.option("--suite", metavar="NAME", help="Shapes to measure; `peers` unless --dim is given.")
-@options.count("--rounds", method.ROUNDS, "Measurements of each contender after a pause.")
-@options.count(
-    "--sustained",
-    method.SUSTAINED_ROUNDS,
-    "Measurements of each contender without any pause; 0 for none.",
-    least=0,
-)
-@options.count(
-    "--block-ms",
-    round(1e3 * method.BLOCK_SECONDS),
-    "Length of one without pause: long enough for the clocks to settle.",
-)
+@options.EFFORT
 @click.option(
     "--contenders", multiple=True, metavar="FILE.py", help="More contenders, e.g. benchmarks/block_fp8_triton.py."
 )

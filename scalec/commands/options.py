@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from scalec.bench import method
 from scalec.commands import program
 from scalec.commands.compile import SUFFIXES
 from scalec.sizes import MOST, Range, Size, natural, parse_size
@@ -150,6 +151,17 @@ def byte_count(text: str) -> int:
     return count << unit
 
 
+def seconds(text: str) -> float:
+    """A time: from a second to a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 86400:
+        raise ValueError(f"{text!r:.80} is not a number of seconds, 1 to 86400")
+    return value
+
+
 def size_list(text: str) -> list[int]:
     """A comma list of sizes."""
     sizes = [parse_size(part) for part in text.split(",")]
@@ -168,8 +180,25 @@ SHAPE = Parsed("X[,Y[,Z]]", extents)
 KIND = OneOf("KIND", _finding_kinds)
 SILENT = OneOf("KIND", _silent_kinds)
 NAMED = Parsed("NAME=VALUE", named_text)
+SECONDS = Parsed("SECONDS", seconds)
 BYTES = Parsed("BYTES", byte_count)
 TENSOR_CORE = OneOf("NAME", lambda: ("exact", "hopper"))
+
+EFFORT = all_of(
+    count("--rounds", method.ROUNDS, "Measurements of each contender after a pause."),
+    count(
+        "--sustained",
+        method.SUSTAINED_ROUNDS,
+        "Measurements of each contender without any pause; 0 for none.",
+        least=0,
+    ),
+    count(
+        "--block-ms",
+        round(1e3 * method.BLOCK_SECONDS),
+        "Length of one without pause: long enough for the clocks to settle.",
+    ),
+)
+"""Of `scalec bench`: how often and for how long it measures."""
 
 LAUNCH = all_of(
     click.option("--entry", metavar="NAME", help="The kernel, where the text has several."),

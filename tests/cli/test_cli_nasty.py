@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 import numpy as np
 import pytest
 
 from scalec.__main__ import run
+from scalec.checking.item import Result
 from scalec.cli import main
 from scalec.tuning import build, gpu_timer
 
@@ -95,6 +97,7 @@ GIVEN = {
     "run": (PRODUCT, *SIZES, "--dim", "m=8"),
     "emulate": ("k.ptx", "--arg", "0", "--arg", "0"),
     "opt": ("--passes", "infer-roles", "bits.mlir"),
+    "selftest": ("--target", "sm_120a"),
     "bench": (PRODUCT, *SIZES, "--dim", "m=8"),
     "tune": (PRODUCT, *SIZES, "--m", "8", "--candidates", "0", "--workers", "1"),
 }
@@ -103,7 +106,7 @@ GIVEN = {
 
 @pytest.fixture
 def measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine for `tune`, on which every kernel takes as long; `bench` ends before the first shape."""
+    """A machine for `tune`, where every kernel takes as long, and for `selftest`, where all pass; `bench` ends early."""
 
     class Timer:
         wrong, peers = MappingProxyType({}), ()
@@ -125,6 +128,12 @@ def measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def pool(workers: int | None) -> Iterator[object]:
         yield lambda recipes: ((recipe, build.build(recipe)) for recipe in recipes)
 
+    def passed(listed: list[Any], jobs: int, timeout: float) -> list[Any]:
+        assert 1 <= timeout <= 86400
+        return [(item, Result("pass")) for item in listed]
+
+    monkeypatch.setattr("scalec.commands.selftest._run", passed)
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     monkeypatch.setattr("scalec.commands.tune.require_gpu", lambda: None)
     monkeypatch.setattr(gpu_timer, "GpuTimer", Timer)
     monkeypatch.setattr(build, "pool", pool)

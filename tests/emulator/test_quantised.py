@@ -56,6 +56,7 @@ def test_bits(target: str, name: str, dims: dict[str, int]) -> None:
     run_quantised(program, result, dims, ("n", "k"), seed=5, target=target, times=1 if dims["m"] == 40 else 2)
 
 
+@pytest.mark.once("target", "result", "n")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize(
     ("result", "n"), [("mxfp8", 24), ("mxfp8", 1), ("nvfp4", 6), ("e4m3 scale(1x128:ue8m0@blocked)", 31)]
@@ -64,6 +65,7 @@ def test_a_block_of_more_columns_than_are_known(target: str, result: str, n: int
     run_quantised(BF16, result, {"m": 9, "n": n, "k": 64}, ("n", "k"), seed=5, target=target, times=1)
 
 
+@pytest.mark.once("target", "result")
 @pytest.mark.parametrize(("result", "n"), [("e4m3 scale(1x24)", 240), ("e5m2 scale(1x40:ue8m0@packed)", 200)])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_blocks_of_no_power_of_two(target: str, result: str, n: int) -> None:
