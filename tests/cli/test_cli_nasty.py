@@ -106,7 +106,7 @@ GIVEN = {
 
 @pytest.fixture
 def measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine for `tune`, where every kernel takes as long, and for `selftest`, where all pass; `bench` ends early."""
+    """A machine for `tune`, where kernels take as long, and for `selftest`, where all pass; `bench` ends early."""
 
     class Timer:
         wrong, peers = MappingProxyType({}), ()
