@@ -33,6 +33,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[bytes], 
     return run
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_right_device_is_right(judged: Callable[..., Outcome], seed: int) -> None:
     outcome = judged(seed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 
 import pytest
@@ -13,17 +14,27 @@ from scalec.commands import compile as command
 from scalec.compiler import STAGES, Compilation, compile_source
 from scalec.errors import SlowKernelError
 from scalec.lowering import ptxas
+from tests.early import without_what_follows
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 DIMS = {"n": 7168, "k": 2048}
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Makes ptxas's kernels of schedules with one of these texts slow; gives the schedules it was asked for."""
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[str]]]:
+    """Makes ptxas's kernels of schedules with one of these texts slow; gives the schedules it was asked for.
 
-    def use(*texts: str, spilled: int = 20) -> list[str]:
+    Its own word on them is not asked for, and LLVM's text for it is made where `stages` has one of it.
+    """
+    with ExitStack() as ends:
+        yield _slow(monkeypatch, ends)
+
+
+def _slow(monkeypatch: pytest.MonkeyPatch, ends: ExitStack) -> Callable[..., list[str]]:
+
+    def use(*texts: str, spilled: int = 20, stages: tuple[str, ...] = ("tile",)) -> list[str]:
         asked: list[str] = []
+        ends.enter_context(without_what_follows(stages))
 
         def judge(log: str, what: str) -> None:
             asked.append(what)
@@ -45,7 +56,7 @@ def without_the_widest() -> Compilation:
 
 @pytest.mark.parametrize("stage", STAGES[1:-1])
 def test_every_stage_is_that_of_the_kernel_that_is_shipped(slow: Callable[..., list[str]], stage: str) -> None:
-    slow("tile=128x256")
+    slow("tile=128x256", stages=STAGES[:-1])
     shipped = without_the_widest()
     assert shipped.schedule is not None
     assert shipped.schedule.tile == (256, 64, 128)
