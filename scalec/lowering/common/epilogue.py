@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from scalec.ir import tile
@@ -137,6 +138,11 @@ class Reader:
             for v in self._columns(r, inside, place)
         ]
 
+    def once(self, place: Place) -> None:
+        """Loads what is invariant, if this is: where the other values are read, a branch may stand before them."""
+        if self._in.kind == "row" or (self._in.kind == "scalar" and not self._in.value):
+            self.at(place)
+
     def scalar(self) -> list[ir.Value]:
         """Likewise of one that is the same everywhere."""
         if self._once is None:
@@ -188,14 +194,34 @@ def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
 def epilogue(s: State, op: ir.OpView) -> None:
     fragment, functions = s.get(op.accumulator), functions_of(op)
     readers = [Reader(s, s.get(v)) for v in op.inputs]
+    inside = _has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
-            inputs = [r.at(place) for r in readers]
-            for i in range(4):
-                v = registers[4 * g + i]
-                v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
+        groups = list(places(s, op, wave, len(fragment.waves), fragment.columns))
+        for r in readers if inside is not None else ():
+            r.once(groups[0][1])
+        step = len(groups) if inside is None else PIECE
+        for first in range(0, len(groups), step):
+            with nullcontext() if inside is None else s.b.when(inside):
+                for g, place in groups[first : first + step]:
+                    inputs = [r.at(place) for r in readers]
+                    for i in range(4):
+                        v = registers[4 * g + i]
+                        v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
+
+
+PIECE = 4
+"""Groups of 8 columns that are read together where an epilogue is `piecewise`. ptxas 13.0 moves loads before earlier
+ones' use, and beside 128 sums spilled up to 23 registers (fp8_block results that read one or two tensors at m and n,
+neither known, sm_100a); a branch keeps it from that, and none of the five spilled."""
+
+
+def _has_rows(s: State, op: ir.OpView, waves: int) -> ir.Value:
+    """Whether a unit has rows of the tile: what branches between pieces ask, as its threads agree on it."""
+    b = s.b
+    first = b.add(s.get(op.m0), b.mul(s.unit(0), waves * s.geometry.wave))
+    return b.compare("lt", first, s.get(op.m))
 
 
 def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:
