@@ -14,9 +14,10 @@ from scalec.passes.base import decide
 from scalec.passes.every_tile import Tried
 from scalec.passes.parts import no_meeting, no_stream_k
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
+from scalec.passes.read_epilogue import RESULT_BLOCK
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
-from scalec.targets import WAVES, Target
+from scalec.targets import MAX_BOX, WAVES, Target
 from scalec.tuning.cost import Costs, Load, costs_of
 from scalec.tuning.space import ranked
 
@@ -133,7 +134,10 @@ def choose(
     promote = promotion(problem) if schedule.promote is None else schedule.promote
     costs = costs_of(problem, promote)
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
-    seen = problem.transposed() if swap and not problem.swapped else problem
+    ways = _both_ways(problem, schedule, swap)
+    if all(every_tile.column_step(way) > MAX_BOX for way, _ in ways):
+        raise _blocks_too_wide(ways[0][0])
+    seen = ways[0][0]
     if schedule.tile is not None:
         return _finished(seen, schedule, swap, schedule.tile, _ctas_of(seen, schedule, schedule.tile), promote)
     tile_k, refused = deepest(problem), Refused()
@@ -144,7 +148,6 @@ def choose(
             plan = _first(seen, schedule, swap, tile_k, promote, spare, refused)
         if plan is not None:
             return plan
-    ways = _both_ways(problem, schedule, swap)
     if search == "every" or (search == "listed" and spare <= 0):
         fitting = list(every_tile.fitting(ways, tile_k, promote, spare))
         if fitting:
@@ -341,6 +344,22 @@ def _fitting(
     return found
 
 
+def _blocks_too_wide(problem: Problem) -> UnsupportedError:
+    """That no tile has whole blocks of the result's scales, and whole copies of B."""
+    result, rhs, n = problem.result, problem.rhs, problem.n.name
+    alone = every_tile.column_step(replace(problem, result=replace(result, scale=None)))
+    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if math.lcm(b, alone) <= MAX_BOX]
+    copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
+    return UnsupportedError(
+        f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
+        f"{copied}, on {problem.target.name}",
+        expected="blocks of " + ", ".join(map(str, able)),
+        fix=(f"store {rhs.name} as [{n}, {problem.k.name}], " if rhs.mn_major else "")
+        + f"say 1x32 or 1x128, or give {result.name} f32, bf16 or f16 and quantise it after the call",
+        place=problem.place,
+    )
+
+
 def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: bool) -> ScalecError:
     got, what = str(refused), f"no tile fits {problem.target.name}"
     if not schedule.decided() and not retried:
@@ -348,7 +367,9 @@ def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: 
             what,
             got=got,
             expected="a tile for which none of these holds",
-            fix="quantise the result after the call" if problem.result.scale else "",
+            fix=f"say 1x32 or 1x128, or give {problem.result.name} f32, bf16 or f16 and quantise it after the call"
+            if problem.result.scale is not None
+            else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
             place=problem.place,
         )
     if not got and schedule.parts == "cluster":
