@@ -11,7 +11,6 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes import every_tile
 from scalec.passes.base import decide
-from scalec.passes.every_tile import Tried
 from scalec.passes.parts import no_meeting, no_stream_k
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.read_epilogue import RESULT_BLOCK
@@ -97,7 +96,6 @@ class ChooseTiling:
         spare: registers that a consumer thread must have beyond those that are estimated: where ptxas spilled, the
             compiler asks for more.
         search: the first of SEARCHES that looks for a tile.
-        tried: tiles that ptxas spilled at, of which the last search takes none.
 
         #scale.schedule<{}>
     -->
@@ -107,12 +105,11 @@ class ChooseTiling:
 
     spare: int = 0
     search: str = "listed"
-    tried: tuple[Tried, ...] = ()
 
     name = "choose-tiling"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare, self.search, self.tried))
+        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare, self.search))
 
 
 SEARCHES = ("listed", "every", "roomiest")
@@ -121,9 +118,7 @@ the instructions can have; and among these again whatever is estimated, as ptxas
 thread the most registers. So every program has one that has a tile at all."""
 
 
-def choose(
-    problem: Problem, schedule: Schedule, spare: int = 0, search: str = SEARCHES[0], tried: tuple[Tried, ...] = ()
-) -> Schedule:
+def choose(problem: Problem, schedule: Schedule, spare: int = 0, search: str = SEARCHES[0]) -> Schedule:
     """The schedule with tile, cluster, cta_group and promote decided. Arguments are those of `ChooseTiling`: with
     `spare` registers no other search than `search` follows, which is for the compiler to ask for.
 
@@ -135,7 +130,7 @@ def choose(
     costs = costs_of(problem, promote)
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
     ways = _both_ways(problem, schedule, swap)
-    if all(every_tile.column_step(way) > MAX_BOX for way, _ in ways):
+    if not any(every_tile.has_whole_blocks(way) for way, _ in ways):
         raise _blocks_too_wide(ways[0][0])
     seen = ways[0][0]
     if schedule.tile is not None:
@@ -153,10 +148,10 @@ def choose(
         if fitting:
             return _of_every(*min(fitting, key=lambda way: _cost_of(*way)))
     if search == "roomiest" or spare <= 0:
-        way = every_tile.roomiest(ways, tile_k, promote, tried, refused.add)
+        way = every_tile.roomiest(ways, tile_k, promote, spare, refused.add)
         if way is not None:
             return _of_every(*way)
-    raise _none_fits(problem, schedule, refused, retried=bool(tried) or spare > 0 or search != SEARCHES[0])
+    raise _none_fits(problem, schedule, refused, retried=spare > 0)
 
 
 def _first(
