@@ -148,9 +148,11 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0, search: str = S
         if fitting:
             return _of_every(*min(fitting, key=lambda way: _cost_of(*way)))
     if search == "roomiest" or spare <= 0:
-        way = every_tile.roomiest(ways, tile_k, promote, spare, refused.add)
+        others = Refused()
+        way = every_tile.roomiest(ways, tile_k, promote, spare, others.add)
         if way is not None:
             return _of_every(*way)
+        refused = refused if refused.tiles else others
     raise _none_fits(problem, schedule, refused, retried=spare > 0)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -192,23 +192,34 @@ def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
 
 @COMMON.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
-    fragment, functions = s.get(op.accumulator), functions_of(op)
+    fragment = s.get(op.accumulator)
     readers = [Reader(s, s.get(v)) for v in op.inputs]
     inside = _has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
-        groups = list(places(s, op, wave, len(fragment.waves), fragment.columns))
-        for r in readers if inside is not None else ():
-            r.once(groups[0][1])
-        step = len(groups) if inside is None else PIECE
-        for first in range(0, len(groups), step):
-            with nullcontext() if inside is None else s.b.when(inside):
-                for g, place in groups[first : first + step]:
-                    inputs = [r.at(place) for r in readers]
-                    for i in range(4):
-                        v = registers[4 * g + i]
-                        v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
+        groups = places(s, op, wave, len(fragment.waves), fragment.columns)
+        if inside is None:
+            _compute(s, op, registers, readers, groups)
+            continue
+        known = list(groups)  # what all pieces use stands before the branches
+        for r in readers:
+            r.once(known[0][1])
+        for first in range(0, len(known), PIECE):
+            with s.b.when(inside):
+                _compute(s, op, registers, readers, known[first : first + PIECE])
+
+
+def _compute(
+    s: State, op: ir.OpView, registers: Sequence[Any], readers: list[Reader], groups: Iterable[tuple[int, Place]]
+) -> None:
+    """The body, of a wave's sums in groups of 8 columns."""
+    functions = functions_of(op)
+    for g, place in groups:
+        inputs = [r.at(place) for r in readers]
+        for i in range(4):
+            v = registers[4 * g + i]
+            v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
 
 
 PIECE = 4
