@@ -194,38 +194,84 @@ def run(
 )
 @click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory of a CTA.")
 @click.option("--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below.")
+@click.option(
+    "--buffer", "buffers", multiple=True, metavar="NAME=DATA", type=options.NAMED, help="Memory that maps reach."
+)
 @click.option("--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things.")
 @click.option(
     "--ignore", multiple=True, metavar="KIND", type=options.KIND, help="A kind of finding that does not stop the run."
 )
+@click.option(
+    "--check", multiple=True, metavar="KIND", type=options.SILENT, help="A kind that is looked for on request alone."
+)
 @click.option("--tensor-core", type=options.TENSOR_CORE, metavar="exact|hopper", default="exact", show_default=True)
 @click.option("--sms", default=4, show_default=True, help="CTAs that run at the same time.")
 @click.option(
-    "--save",
-    multiple=True,
-    metavar="N=FILE.npy",
-    type=options.Parsed("N=FILE", options.numbered_file),
-    help="Argument N after the run.",
+    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes that share the work."
+)
+@click.option(
+    "--max-instructions", type=click.IntRange(1), default=20_000_000, show_default=True, help="That a warp executes."
+)
+@click.option("--max-memory", type=options.BYTES, default="4G", show_default=True, help="Of all buffers together.")
+@click.option(
+    "--save", multiple=True, metavar="N=FILE.npy", type=options.NAMED, help="Argument N, or buffer N, after the run."
 )
 @click.option("--stats", is_flag=True, help="Print what the run counted.")
 @click.option("--stats-json", metavar="PATH", help="Write that as JSON; - is stdout.")
 def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> None:
     """Run the PTX of any producer on this machine's processor, and say what is wrong with it.
 
-    Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped.
+    Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped. With --jobs, seeds run side
+    by side, or the CTAs of one seed where these share no memory.
 
-    An ARG is a number, in:FILE.npy, inout:FILE.npy, out:TYPE[SHAPE] (unwritten), zeros:, iota: or random:TYPE[SHAPE],
-    or map:N/box=64x64/swizzle=128, the tensor map of buffer N, with /atom=32 where the swizzle keeps 32 bytes together.
+    \b
+    An ARG, one for each parameter:
+      128, -1, 0x10, 5.5                       a number, as the parameter's type has it
+      in:FILE.npy, inout:FILE.npy              a pointer to the array in a file
+      out:TYPE[SHAPE]                          a pointer to memory that nobody has written
+      zeros:, iota: or random:TYPE[SHAPE]      a pointer to numbers; types: u8 to s64, f16 to f64, bf16, e4m3, e5m2
+      at:N, at:N+BYTES                         an address in buffer N, which is an earlier ARG's number or a --buffer
+      map:N/box=64x64                          the tensor map (CUtensorMap) of buffer N, sizes innermost last, with
+        /swizzle=128 /atom=32                    a swizzle, and what it keeps together: 16, 32, 32+8 or 64 bytes
+        /shape=200x64 /strides=256 /offset=4096  another shape than the buffer's; bytes of all strides but the
+                                                 innermost, and to where it begins
+        /element=b4x16_p64                       u8 ... f32_ftz, tf32, b4x16, b4x16_p64 or b6x16_p32
+        /steps=1x2 /interleave=16 /fill=nan      every second element; channels in slices; out of bounds
 
     \b
     Examples:
       scalec emulate add.ptx --block 128 --arg random:f32[128] --arg out:f32[128] --save 1=sum.npy
       scalec emulate gemm.ptx --grid 4 --arg in:a.npy --arg map:0/box=64x64/swizzle=128 --seed 0:8 --stats
+      scalec emulate gemm.ptx --buffer A=random:bf16[128,256] --buffer D=out:bf16[128,64] --shared 200000
+          --arg 128 --arg map:A/box=64x64/swizzle=128 --arg map:D/box=64x64 --save D=d.npy
     """
     from scalec.commands.emulate import Launch
     from scalec.commands.emulate import emulate as run_it
 
     run_it(Launch(source=ptx, **launch), stats=stats, stats_json=stats_json)
+
+
+@main.command()
+@options.TARGET
+@click.option("--only", default="", metavar="TEXT", help="Programs with this in their names, e.g. nvfp4.")
+@click.option("--jobs", metavar="N", type=click.IntRange(1), help="Kernels at the same time.  [default: all cores]")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(1), help="Of one kernel, after which it hangs.")
+@options.OUTPUT
+def selftest(target: str | None, only: str, jobs: int | None, timeout: float | None, output: str | None) -> None:
+    """Check every kind of program on this machine's GPU, or in the emulator.
+
+    Formats, layouts, epilogues, quantised results and schedules of every family, at sizes with tails, each against the
+    reference, twice, with guard bytes around every tensor; a kernel that hangs or dies costs no other. On a GPU some
+    are timed, beside predictions. Prints a table; -o writes JSON, to attach to a report. Takes minutes.
+
+    \b
+    Examples:
+      scalec selftest -o selftest.json
+      SCALEC_DEVICE=emulator scalec selftest --target sm_100a --only nvfp4
+    """
+    from scalec.commands.selftest import selftest as run_all
+
+    run_all(target, only, jobs, timeout, output)
 
 
 @main.command()

@@ -63,6 +63,12 @@ def _finding_kinds() -> Iterable[str]:
     return KINDS
 
 
+def _silent_kinds() -> Iterable[str]:
+    from scalec.emulator.findings import SILENT
+
+    return sorted(SILENT)
+
+
 def merged_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
     try:
         return program.merge_dims(parts)
@@ -120,12 +126,21 @@ def extents(text: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def numbered_file(text: str) -> tuple[int, str]:
-    """N=FILE."""
-    number, found, path = text.partition("=")
-    if not found or natural(number) < 0 or not path:
-        raise ValueError(f"{text!r:.80} is not N=FILE.npy")
-    return natural(number), path
+def named_text(text: str) -> tuple[str, str]:
+    """NAME=TEXT; a name is a word, or the number of an argument."""
+    name, found, rest = text.partition("=")
+    if not found or not rest or not name.isascii() or not name.replace("_", "a").isalnum():
+        raise ValueError(f"{text!r:.80} is not NAME=VALUE")
+    return name, rest
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes, such as 65536, 512M or 4G."""
+    unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:].upper(), 0)
+    count = natural(text[:-1] if unit else text)
+    if count < 1:
+        raise ValueError(f"{text!r:.80} is no number of bytes, such as 65536, 512M or 4G")
+    return count << unit
 
 
 def size_list(text: str) -> list[int]:
@@ -144,4 +159,7 @@ def size_range(text: str) -> Range:
 
 SHAPE = Parsed("X[,Y[,Z]]", extents)
 KIND = OneOf("KIND", _finding_kinds)
+SILENT = OneOf("KIND", _silent_kinds)
+NAMED = Parsed("NAME=VALUE", named_text)
+BYTES = Parsed("BYTES", byte_count)
 TENSOR_CORE = OneOf("NAME", lambda: ("exact", "hopper"))

@@ -51,6 +51,19 @@ class Stats:
                 self.executed[pc] += times
         self.runs.clear()
 
+    def add(self, other: Stats) -> None:
+        """What another part of the same launch counted."""
+        for pc, times in other.executed.items():
+            self.executed[pc] += times
+        for mine, theirs in (
+            (self.runs, other.runs),
+            (self.bytes, other.bytes),
+            (self.counts, other.counts),
+            (self.waits, other.waits),
+        ):
+            mine.update(theirs)
+        self.prefetched |= other.prefetched
+
     def report(self, kernel: Kernel) -> dict[str, Any]:
         """All of it, ready for JSON: see the keys."""
         classes: Counter[str] = Counter()

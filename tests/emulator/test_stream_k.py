@@ -10,7 +10,7 @@ import pytest
 
 from scalec import reference
 from scalec.abi import Launch
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.runtime.kernel import Kernel
 from tests.emulator.launches import WRONG, Recording, compiled, found_as, made, outcome
 from tests.emulator.running import run_on

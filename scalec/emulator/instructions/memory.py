@@ -11,6 +11,7 @@ from scalec.emulator.instructions.table import DTYPES, Decoder, Source, Step, op
 from scalec.emulator.machine import access, banks, strong
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
+from scalec.emulator.machine.order import LAUNCH
 from scalec.emulator.machine.signals import YIELD, Yield
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import TYPE_BITS, Address, Imm, Instruction, Operand, Vector
@@ -186,8 +187,9 @@ def _unchanged(warp: Warp, space: str, addresses: np.ndarray, size: int) -> None
     for segment, _, offsets in access.split(warp, space, addresses, size):
         at = offsets[:, None] + np.arange(size)
         epochs = segment.shadow.writer[at]
-        if epochs.any():
-            where = np.argwhere(epochs)[0]
+        written = (epochs != 0) & (epochs != LAUNCH)
+        if written.any():
+            where = np.argwhere(written)[0]
             writer = warp.cta.cluster.order.describe(int(epochs[tuple(where)]))
             raise Finding(
                 "proxy",

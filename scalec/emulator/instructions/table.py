@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
+from scalec.emulator.dataflow import writes
 from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.machine.memory import RANK_SHIFT
 from scalec.emulator.machine.signals import Signal
 from scalec.emulator.program import (
     TYPE_BITS,
@@ -120,7 +120,7 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
 
 
 def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] = frozenset()) -> Step:
-    """The step of an instruction, with its guard.
+    """The step of an instruction, with its guard. That of an instruction which is not modelled is refused when reached.
 
     Args:
         watched: those of its registers that asynchronous tensor instructions use too.
@@ -131,9 +131,13 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     try:
         function, own_guard = lookup(instruction)
         step = function(instruction, decoder)
+    except NotModelled as error:
+        step, own_guard = _refused(error.message), False
     except EmulatorError as error:
         error.where = error.where or instruction.where
-        raise
+        if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
+            raise
+        return lambda warp: None
     except (ValueError, TypeError, LookupError, AttributeError) as error:  # fewer operands, or of another kind
         wrong = f"operands or modifiers that {instruction.name[:40]} has not"
         raise PtxSyntaxError(wrong, instruction.where) from error
@@ -142,6 +146,15 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     if instruction.guard is None or own_guard:
         return step
     return _guarded(step, decoder.source(instruction.guard, "pred"))
+
+
+def _refused(message: str) -> Step:
+    """A kernel may hold instructions that a launch never reaches: a path for other shapes, a call before a trap."""
+
+    def step(warp: Warp) -> None:
+        raise NotModelled(message)
+
+    return step
 
 
 def _watched(step: Step, registers: frozenset[int]) -> Step:
@@ -193,6 +206,11 @@ class Decoder:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.pc = 0  # of the instruction that is being decoded
+
+    def result_matters(self, instruction: Instruction) -> bool:
+        """Whether anything behind the instruction reads its results."""
+        return bool(writes(instruction) & self.kernel.looked_at[self.pc])
 
     def only(self, instruction: Instruction, *allowed: str | Iterable[str]) -> None:
         """Raises NotModelled for a modifier that is neither a type nor among `allowed`."""
@@ -270,7 +288,7 @@ class Decoder:
         dtype = DTYPES[kind]
         address += symbol.offset
         if space == "shared":
-            return lambda warp: np.full(32, (warp.cta.rank << RANK_SHIFT) + address).astype(dtype)
+            return lambda warp: np.full(32, warp.cta.shared.base + warp.cta.shared.start + address).astype(dtype)
         constant = np.full(32, address).astype(dtype)
         return lambda warp: constant
 
@@ -364,7 +382,7 @@ class Decoder:
 
     def need_target(self, *families: str) -> None:
         """Raises Finding("illegal") unless the module's target begins with one of e.g. "sm_90a", "sm_100", "sm_120"."""
-        if not self.kernel.module.target.startswith(families):
+        if not self.kernel.module.target.startswith(families) and "illegal" not in self.kernel.passed:
             raise Finding(
                 "illegal",
                 f"the instruction needs {' or '.join(families)}, the module is for {self.kernel.module.target}",
@@ -411,5 +429,6 @@ def uniform(warp: Warp, value: np.ndarray, what: str) -> int:
     chosen = value.reshape(-1) if warp.full else value[warp.mask]
     first = chosen[0]
     if 1 in (chosen != first).tobytes():
-        raise Finding("divergence", f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}")
+        text = f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}"
+        warp.machine.report(Finding("divergence", text))
     return int(first)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalec.emulator.findings import Apart, Finding
-from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, WINDOWS, Segment
-from scalec.emulator.machine.order import Where
+from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS, Segment
+from scalec.emulator.machine.order import LAUNCH, Where
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.crew import Crew
-    from scalec.emulator.machine.cta import Cluster
+    from scalec.emulator.machine.cta import Cluster, Cta
     from scalec.emulator.machine.warp import Warp
 
 _ALL = np.arange(32)  # lanes
@@ -58,11 +58,11 @@ def locate(cluster: Cluster, space: str, address: int, size: int) -> tuple[Segme
                 expected="every CTA stays until the others are done with its shared memory",
                 fix="barrier.cluster.arrive and wait before the exit",
             )
-        if offset < SHARED_RESERVED or offset + size > segment.size:
+        if offset < segment.start or offset + size > segment.size:
             raise Finding(
                 "bounds",
-                f"{size} bytes at shared address {address:#x}, which is {offset - SHARED_RESERVED} from the start of a"
-                f" CTA's {segment.size - SHARED_RESERVED} bytes",
+                f"{size} bytes at shared address {address:#x}, which is {offset - segment.start} from the start of a"
+                f" CTA's {segment.size - segment.start} bytes",
                 expected="an address inside of the shared memory that the launch gave",
             )
         return segment, offset
@@ -98,7 +98,7 @@ def split(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[tupl
     low, high = int(np.minimum.reduce(chosen)), int(np.maximum.reduce(chosen))
     first, offset = _locate_lane(warp, space, int(chosen[0]), size, int(lanes[0]))
     start = int(chosen[0]) - offset
-    if low >= start + (SHARED_RESERVED if first.space == "shared" else 0) and high + size <= start + first.size:
+    if low >= start + first.start and high + size <= start + first.size:
         return [(first, lanes, chosen - start)]
     found: dict[int, tuple[Segment, list[int], list[int]]] = {}
     for lane, address in zip(lanes.tolist(), chosen.tolist(), strict=True):
@@ -139,10 +139,21 @@ def only(warp: Warp, lanes: np.ndarray) -> Iterator[None]:
         warp.mask, warp.full = mask, full
 
 
+def need_begun(warp: Warp, cta: Cta) -> None:
+    """Reports the use of another CTA's memory by a warp that does not know that the CTA has begun."""
+    if not warp.agent.seen[cta.start]:
+        text = f"{warp.name} uses memory of CTA {cta.number}, and nothing says that this CTA of its cluster has begun"
+        expected = (
+            "barrier.cluster.arrive and .wait, which may be relaxed, before the first use of another CTA's memory"
+        )
+        warp.machine.report(Finding("cluster-start", text, expected=expected, fix="barrier.cluster at the start"))
+
+
 def visit(warp: Warp, segment: Segment) -> None:
     """Notes the use of another CTA's shared memory, which must not exit before it knows of it."""
     if segment.space == "shared" and segment is not warp.cta.shared:
         owner = next(c for c in warp.cta.cluster.ctas if c.shared is segment)
+        need_begun(warp, owner)
         owner.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
 
 
@@ -214,7 +225,7 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
         raise Apart
     first = int(epochs[0, 0, 0])
     same = not (epochs != first).any()
-    if unchanged and not (same and first == 0):
+    if unchanged and not (same and first in (0, LAUNCH)):
         raise Apart
     for warp, theirs in zip(crew.warps, epochs, strict=True):
         seen = warp.agent.seen
