@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes import every_tile
 from scalec.passes.base import decide
-from scalec.passes.parts import no_meeting, no_stream_k
+from scalec.passes.parts import cluster_ctas, no_meeting, no_stream_k
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.read_epilogue import RESULT_BLOCK
 from scalec.passes.resources import stages_that_fit
@@ -402,4 +402,5 @@ def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: in
 def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:
     if schedule.cluster is not None or ctas > 1:
         return schedule.cluster or PAIR
-    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= 2 else (1, 1)
+    pair = cluster_ctas(schedule.with_fields(cluster=(1, 2)))  # with those of parts that are to meet in a cluster
+    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= pair else (1, 1)

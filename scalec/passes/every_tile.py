@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from scalec.ir.schedule import Schedule
 from scalec.passes.choose_mma_n import no_mma_n, widths
 from scalec.passes.choose_swizzle import no_panels
+from scalec.passes.parts import no_meeting
 from scalec.passes.problem import Problem
 from scalec.passes.tiles import misfit, planned, spared
 from scalec.targets import MAX_BOX
@@ -40,7 +41,9 @@ def has_whole_blocks(problem: Problem) -> bool:
 
 
 def tiles(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Iterator[Schedule]:
-    """All that the program may have, the largest first."""
+    """All that the program may have, the largest first; none where decided parts of K cannot meet as decided."""
+    if given.parts == "cluster" and (given.split or 1) > 1 and no_meeting(problem, given):
+        return
     step = column_step(problem)
     for columns in reversed(range(step, MAX_BOX + 1, step)):
         for rows in reversed(ROWS[problem.family.kernel]):
