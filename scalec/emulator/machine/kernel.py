@@ -68,6 +68,7 @@ class Kernel:
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
         param_offsets: of the entry's parameters in the parameter segment.
         local_bytes: per thread.
+        invalidates: whether there is an mbarrier.inval.
         passed: kinds of findings that do not stop the run.
     """
 
@@ -108,6 +109,7 @@ class Kernel:
             for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
         ]
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
+        self.invalidates = any(i.opcode == "mbarrier" and i.has("inval") for i in function.code)
         self.ends = crew.ends(function.code)
         self._runs: dict[tuple[int, int], crew.Run] = {}
 
