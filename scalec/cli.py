@@ -252,6 +252,29 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 
 
 @main.command()
+@options.TARGET
+@click.option("--only", default="", metavar="TEXT", help="Programs with this in their names, e.g. nvfp4.")
+@click.option("--jobs", metavar="N", type=click.IntRange(1), help="Kernels at the same time.  [default: all cores]")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(1), help="Of one kernel, after which it hangs.")
+@options.OUTPUT
+def selftest(target: str | None, only: str, jobs: int | None, timeout: float | None, output: str | None) -> None:
+    """Check every kind of program on this machine's GPU, or in the emulator.
+
+    Formats, layouts, epilogues, quantised results and schedules of every family, at sizes with tails, each against the
+    reference, twice, with guard bytes around every tensor; a kernel that hangs or dies costs no other. On a GPU some
+    are timed, beside predictions. Prints a table; -o writes JSON, to attach to a report. Takes minutes.
+
+    \b
+    Examples:
+      scalec selftest -o selftest.json
+      SCALEC_DEVICE=emulator scalec selftest --target sm_100a --only nvfp4
+    """
+    from scalec.commands.selftest import selftest as run_all
+
+    run_all(target, only, jobs, timeout, output)
+
+
+@main.command()
 @click.argument("expr", required=False)
 @options.PROGRAM
 @click.option("--suite", metavar="NAME", help="Shapes to measure; `peers` unless --dim is given.")

@@ -135,22 +135,25 @@ def encode_scale(scales: ArrayLike, element: str) -> Array:
 
 
 def block_shape(g: Granularity, shape: Sequence[int]) -> tuple[int, ...]:
-    """The block of a granularity for a tensor: one entry an index, no WHOLE, never larger than the tensor."""
+    """The block of a granularity for a tensor: one entry an index, as many elements as a whole index has; WHOLE where
+    that is none, since there is a scale of it nevertheless."""
     block = (WHOLE,) * len(shape) if g.tensor else (1,) * (len(shape) - len(g.block)) + tuple(g.block)
     if len(block) != len(shape):
         raise ScalecError(f"a block of {len(g.block)} entries for a tensor of rank {len(shape)}")
-    return tuple(max(n, 1) if b == WHOLE else b for b, n in zip(block, shape, strict=True))
+    return tuple(n or WHOLE if b == WHOLE else b for b, n in zip(block, shape, strict=True))
 
 
 def scale_shape(block: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     """How many blocks there are along each index; the last may be ragged."""
-    return tuple(-(-n // b) for n, b in zip(shape, block, strict=True))
+    return tuple(1 if b == WHOLE else -(-n // b) for n, b in zip(shape, block, strict=True))
 
 
 def block_amax(x: ArrayLike, block: Sequence[int]) -> F64:
-    """The largest magnitude of each block; NaN where the block has one."""
+    """The largest magnitude of each block; NaN where the block has one, 0 of no elements."""
     a = np.abs(np.asarray(x, dtype=np.float64))
     for axis in range(a.ndim - 1, -1, -1):
+        if block[axis] == WHOLE:
+            a = np.max(a, axis=axis, keepdims=True, initial=0.0)
         if block[axis] > 1 and a.shape[axis]:
             a = np.maximum.reduceat(a, np.arange(0, a.shape[axis], block[axis]), axis=axis)
     return a

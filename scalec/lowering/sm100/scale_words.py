@@ -91,8 +91,6 @@ def copy_words(s: State, op: ir.OpView) -> None:
         upper = made.constant(s, _UPPER, (tile.int_of(op.column) // _COLUMNS + i) % _OWN)
         matrix = joined(s, b.add(start, place * _BYTES >> 4), upper)
         at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
-        if op.before is not None:
-            at = b.sub(at, s.get(op.before))
         b.asm(f"@$2 tcgen05.cp.cta_group::{s.cta_group}.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
 
 

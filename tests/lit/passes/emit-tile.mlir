@@ -385,12 +385,12 @@
 // TURNED-NOT: tile.drain
 
 // Scales in tiles of 128x4 come to the stages as they lie: the full barrier counts the copying thread alone, and no
-// thread brings scales. A tile of 192 columns may begin within a tile of scales, whose first two columns then go before.
+// thread brings scales. A tile of 192 columns may begin within a tile of scales: products then pass over two columns.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=BLOCKED
 // BLOCKED: %[[A:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>
 // BLOCKED: %[[B:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 2, 64>, i64, 0 : i64, 3 : i64>
 // BLOCKED: %[[RING:.*]] = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64
-// BLOCKED: %[[SUMS:.*]] = "tile.sums"() {beside = 14 : i64
+// BLOCKED: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
 // BLOCKED: "tile.expect"{{.*}} {bytes = 42496 : i64}
 // BLOCKED: %[[X:.*]] = arith.muli {{.*}}, %c64_i32
 // BLOCKED: %[[Y:.*]] = arith.divui
@@ -400,8 +400,8 @@
 // BLOCKED: %[[WITHIN:.*]] = arith.andi
 // BLOCKED: %[[BEFORE:.*]] = arith.divui %[[WITHIN]], %c32_i32
 // BLOCKED: "tile.copy_words"(%[[SUMS]], %[[A]], %[[AT:.*]]) {column = 0 : i64
-// BLOCKED-NEXT: "tile.copy_words"(%[[SUMS]], %[[B]], %[[AT]], %[[BEFORE]]) {column = 6 : i64
-// BLOCKED: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_words = 6 : i64
+// BLOCKED-NEXT: "tile.copy_words"(%[[SUMS]], %[[B]], %[[AT]]) {column = 4 : i64
+// BLOCKED: "tile.mma_sums"({{.*}}, %[[BEFORE]]) {{.*}} a_words = 0 : i64, {{.*}} b_words = 4 : i64
 
 // One side alone: threads bring the other's.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,cluster=1x2,stages=3 --emit tile | filecheck %s --check-prefix=BESIDE
@@ -420,7 +420,7 @@
 // BARE: "tile.tiles"
 // BARE: "tile.copy_words"(%[[SUMS]]
 // BARE-NOT: tile.copy_words
-// BARE: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_unit = 128 : i64, b_words = 4 : i64, k = 32 : i64, scale = "ue8m0"}
+// BARE: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_unit = 128 : i64, b_words = 4 : i64, k = 32 : i64, {{.*}}scale = "ue8m0"}
 
 // Two CTAs multiply together: both copy, the first half or the second of B's rows, to full barriers of the leader, which
 // expects the bytes of both and issues the products; consumers of both give accumulators back to it.
