@@ -278,7 +278,7 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
         new = values[lanes]
         judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index, values=new)
         segment.data[at] = new
-        segment.written[at] = True
+        segment.written[at] = True if warp.undefined.kept is None else warp.undefined.kept[lanes, :size]
         judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
 
 

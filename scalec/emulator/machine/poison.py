@@ -2,9 +2,9 @@
 
 A read of such bits is no mistake: compilers pack registers of which a part is never used, and load more than they need.
 It is one when the bits decide anything: an address, a predicate of a branch or of an instruction that does more than
-write registers, what is stored, multiplied or exchanged, an operand of a barrier. Until then they spread as far as they
-reach, as in Memcheck (Seward and Nethercote, "Using Valgrind to detect undefined value errors with bit-precision",
-2005).
+write registers, what is stored to global memory, multiplied or exchanged, an operand of a barrier. Until then they
+spread as far as they reach, through a CTA's own memory too, as in Memcheck (Seward and Nethercote, "Using Valgrind to
+detect undefined value errors with bit-precision", 2005).
 
 It costs nothing where there are none. Which reads may find a register unwritten is known when a kernel is decoded
 (dataflow.py): few or none. There, and at writes of the same registers, a warp notes which lanes have been written. Once
@@ -21,7 +21,7 @@ import numpy as np
 from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.signals import YIELD, Blocked, Signal
-from scalec.emulator.program import Imm, Instruction, Reg
+from scalec.emulator.program import TYPE_BITS, Imm, Instruction, Reg, Vector
 
 if TYPE_CHECKING:
     from scalec.emulator.instructions.table import Step
@@ -39,7 +39,7 @@ _MOVES = {"mov", "prmt"}  # bits go where they go, whatever they are
 _SHIFTS = {"shl", "shr", "shf"}
 _BITWISE = {"lop3", "not", "xor"}
 _ALL = np.ones(32, bool)
-_PRIVATE = {"local", "param", "param::func"}
+_PRIVATE = {"local", "param", "param::func", "shared", "shared::cta", "shared::cluster"}
 
 
 class Undefined:
@@ -48,7 +48,7 @@ class Undefined:
     Attributes:
         bits: register index -> an array like the register's, with ones where it has no value; where: why that is.
         written: of the registers that some read may find unwritten, the lanes that have been: bool (32,).
-        kept: of the value that is being stored to local memory, the defined bytes (32, bytes); None: all.
+        kept: which bytes of what is being stored have a value, (32, bytes), or cells, (32, registers); None: all.
     """
 
     __slots__ = ("bits", "kept", "where", "written")
@@ -181,7 +181,8 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
     guard = instruction.guard
     operands = [r for r in sources if guard is None or r != guard.index or r in _named(instruction)]
     spread = _spread(kernel, instruction, step) if instruction.opcode in _PURE else None
-    private = instruction.opcode == "st" and not _PRIVATE.isdisjoint(instruction.modifiers)
+    private = _private(instruction)
+    stored = dataflow.named(instruction.operands[-1:])
 
     def run(warp: Warp) -> Signal | None:
         undefined = warp.undefined
@@ -208,7 +209,7 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
             for r in results:
                 undefined.put(r, lanes, found.get(r, np.zeros_like(kernel.initial_registers[r])), why)
             return signal
-        if held and private:
+        if held and private and stored.issuperset(held):
             return _kept(warp, instruction, step)
         if held:
             raise _finding(warp, held[0], _lanes(bits[held[0]]) & lanes, "is used here")
@@ -221,6 +222,14 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
         return signal
 
     return run
+
+
+def _private(instruction: Instruction) -> bool:
+    """Whether it stores registers to memory that ends with the kernel."""
+    if instruction.opcode == "tcgen05":
+        return instruction.modifiers[0] == "st"
+    skips = any(isinstance(o, Vector) and None in o.elements for o in instruction.operands)
+    return instruction.opcode == "st" and not _PRIVATE.isdisjoint(instruction.modifiers) and not skips
 
 
 def _named(instruction: Instruction) -> set[int]:
@@ -314,13 +323,20 @@ def _spread(kernel: Kernel, instruction: Instruction, step: Step) -> _Spread:
 
 
 def _kept(warp: Warp, instruction: Instruction, step: Step) -> Signal | None:
-    """A store to private memory: bytes with an undefined bit stay unwritten."""
-    undefined = warp.undefined
-    source = instruction.operands[1]
-    if not isinstance(source, Reg):
-        register = next(r for r in undefined.bits if r in _named(instruction))
-        raise _finding(warp, register, _lanes(undefined.bits[register]), "is stored")
-    undefined.kept = undefined.bits[source.index].reshape(32, -1).view(np.uint8) == 0
+    """A store to memory that the kernel alone sees: what has no value there is as if it had not been written, byte by
+    byte, or, in tensor memory, cell by cell."""
+    undefined, cells = warp.undefined, instruction.opcode == "tcgen05"
+    source = instruction.operands[-1 if cells else 1]
+    elements = source.elements if isinstance(source, Vector) else (source,)
+    width = 4 if cells else TYPE_BITS[instruction.types[-1]] // 8
+    parts = []
+    for element in elements:
+        known = np.ones((32, width), bool)
+        if isinstance(element, Reg) and element.index in undefined.bits:
+            raw = np.ascontiguousarray(undefined.bits[element.index]).view(np.uint8).reshape(32, -1)
+            known = raw[:, :width] != 0xFF if cells else raw[:, :width] == 0
+        parts.append(known.any(axis=1, keepdims=True) if cells else known)
+    undefined.kept = np.concatenate(parts, axis=1)
     try:
         return step(warp)
     finally:
