@@ -237,7 +237,7 @@ def test_uninitialised():
     assert found.kind == "uninitialised"
     assert "byte 0 of argument 0" in found.message
     body = """mov.u32 %r1, tile; mad.lo.u32 %r1, %r0, 4, %r1; setp.lt.u32 %p0, %r0, 31; @%p0 st.shared.b32 [%r1], %r0;
-        bar.warp.sync -1; ld.shared.b32 %r2, [%r1]; st.shared.b32 [%r1], %r2;"""
+        bar.warp.sync -1; ld.shared.b32 %r2, [%r1]; st.global.b32 [%rd2], %r2;"""
     assert finding(body, words(), words(), head=SHARED).kind == "uninitialised"
     run("ld.global.b32 %r1, [%rd2];", Out(128), words(), ignore=frozenset({"uninitialised"}))
 
