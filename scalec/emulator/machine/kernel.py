@@ -11,7 +11,7 @@ from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.flow import inline_calls, joins, leaving
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
-from scalec.emulator.machine import crew
+from scalec.emulator.machine import crew, poison
 from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
@@ -68,6 +68,7 @@ class Kernel:
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
         param_offsets: of the entry's parameters in the parameter segment.
         local_bytes: per thread.
+        invalidates: whether there is an mbarrier.inval.
         passed: kinds of findings that do not stop the run.
     """
 
@@ -107,9 +108,21 @@ class Kernel:
             decode(i, decoder, shared & named) if shared & named and not _tensor(i) else step
             for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
         ]
+        self.unwritten, noted = poison.tracked(self)
+        for pc, registers in noted.items():
+            self.steps[pc] = poison.noting(self.steps[pc], self.code[pc], registers)
+        self.defined = list(self.steps)  # the steps of warps whose registers all have values
+        for pc, registers in self.unwritten.items():
+            self.steps[pc] = poison.entering(self, pc, self.steps[pc], registers)
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
-        self.ends = crew.ends(function.code)
+        self.invalidates = any(i.opcode == "mbarrier" and i.has("inval") for i in function.code)
+        self.ends = crew.ends(function.code, self.unwritten.keys() | noted)
         self._runs: dict[tuple[int, int], crew.Run] = {}
+
+    @cached_property
+    def careful(self) -> list[Step]:
+        """The steps of warps with undefined bits in their registers."""
+        return [poison.careful(self, pc, step, self.unwritten.get(pc, [])) for pc, step in enumerate(self.defined)]
 
     @cached_property
     def looked_at(self) -> list[int]:

@@ -359,7 +359,7 @@ class Machine:
 
     def _slice(self, warp: Warp, budget: int) -> Signal | None:
         """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
-        steps, pc = self.kernel.steps, warp.pc
+        steps, pc = self.kernel.careful if warp.undefined.bits else self.kernel.steps, warp.pc
         counts = self.stats.executed
         executed = 0
         signal = None
@@ -426,9 +426,10 @@ class Machine:
 
     def _mates(self, warp: Warp) -> list[Warp]:
         """The warps of its CTA that can run and stand where it does, none of their lanes elsewhere."""
-        if not warp.full:
+        if not warp.full or warp.undefined.bits:
             return []
-        return [w for w in self.runnable if w.pc == warp.pc and w.cta is warp.cta and w.full]
+        at, cta = warp.pc, warp.cta
+        return [w for w in self.runnable if w.pc == at and w.cta is cta and w.full and not w.undefined.bits]
 
     def _together(self, warps: list[Warp], budget: int) -> None:
         """Runs warps in lockstep for up to `budget` instructions; one that stops, or comes to stand elsewhere, is put

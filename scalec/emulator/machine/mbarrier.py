@@ -33,7 +33,8 @@ class MBarrier:
         visible: whether the initialisation was fenced for other CTAs.
         waited: whether anybody has waited for the last phase that completed.
         arrivals: who arrived in the current phase, for messages.
-        users: agents that used the object: their clock at the last use, and the phase of the cluster barrier after it.
+        users: where the kernel invalidates any, the agents that used the object: their clock at the last use, and the
+            phase of the cluster's barrier after it.
     """
 
     def __init__(self, cta: Cta, offset: int, count: int, agent: int, warp: Warp) -> None:
@@ -225,7 +226,8 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
         raise Finding("barrier", f"{barrier.name} was overwritten by something else", expected="no other write to it")
     if warp is not None:
         order, agent = cluster.order, warp.agent
-        barrier.users[agent.index] = int(agent.seen[agent.index]), cluster.before(warp)
+        if warp.kernel.invalidates:
+            barrier.users[agent.index] = int(agent.seen[agent.index]), cluster.before(warp)
         if order.unseen(barrier.initialised, warp.agent.seen):
             warp.machine.report(
                 Finding(
