@@ -317,6 +317,8 @@
 // TENSOR-NOT: tile.sync
 // TENSOR: %[[SUMS:.*]] = "tile.sums"(){{.*}} -> !tile.tensor_memory<array<i64: 128, 128>, 2 : i64>
 // TENSOR-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cta"}
+// The next kernel may come when this one has its tensor memory, of which it may want all.
+// TENSOR-NEXT: "tile.depend"
 // TENSOR: "tile.role"
 // TENSOR: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
 // TENSOR-NEXT: %[[TAKEN:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
