@@ -17,7 +17,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import driver
 from scalec.runtime.kernel import Kernel
 from tests.fuzz import bounds
-from tests.fuzz.case import Case, Tree
+from tests.fuzz.case import Tree
 from tests.fuzz.draw import draw
 from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scalec import compiler
-from scalec.errors import UnsupportedError
+from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir.schedule import Schedule
 from scalec.lowering import ptxas
 from scalec.passes.choose_tiling import choose
@@ -99,3 +99,10 @@ def test_every_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(tiles) == len(set(tiles)) > 3
     assert tiles[:2] == [(0, (128, 128, 128), 64), (0, (128, 128, 128), 32)]
     assert tiles[-1] == (1, (128, 8, 128), None)
+
+
+def test_fields_that_a_target_has_not_are_refused_where_no_listed_tile_fits() -> None:
+    """Seed 1996: every tile was asked for columns of products by two CTAs, of which sm_90a has none."""
+    text = "C[m,n]:mxfp4 = A[m,k] @ B[n,k]:e4m3 scale(64x128, none)"
+    with pytest.raises(ScheduleError, match="no tile fits|cta_group"):
+        compiler.decide(text, "sm_90a", {}, {"cta_group": "2", "mma_n": "16", "promote": "0"}, tuned=False)
