@@ -104,5 +104,5 @@ def test_every_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fields_that_a_target_has_not_are_refused_where_no_listed_tile_fits() -> None:
     """Seed 1996: every tile was asked for columns of products by two CTAs, of which sm_90a has none."""
     text = "C[m,n]:mxfp4 = A[m,k] @ B[n,k]:e4m3 scale(64x128, none)"
-    with pytest.raises(ScheduleError, match="no tile fits|cta_group"):
+    with pytest.raises(ScheduleError, match=r"no tile fits|cta_group"):
         compiler.decide(text, "sm_90a", {}, {"cta_group": "2", "mma_n": "16", "promote": "0"}, tuned=False)
