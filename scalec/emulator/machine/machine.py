@@ -9,9 +9,8 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from scalec.emulator.findings import EmulatorError, Finding
+from scalec.emulator.machine import deadlock
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
 from scalec.emulator.machine.kernel import Kernel
@@ -294,21 +293,7 @@ class Machine:
             self._dead()
 
     def _dead(self) -> None:
-        lines = []
-        for warp in sorted(self.parked, key=lambda w: (w.cta.number, w.index)):
-            for (pc, mask), signal in warp.blocked.items():
-                instruction = self.kernel.code[pc]
-                lines.append(
-                    f"{warp.name}, {warp.lanes_text(np.frombuffer(mask, bool))}, at line {instruction.line}"
-                    f" ({instruction.text[:80]}) waits for {signal.what}; {signal.condition.describe()}"
-                )
-        shown = lines[:40] + ([f"... and {len(lines) - 40} more"] if len(lines) > 40 else [])
-        kinds = {signal.condition.kind for w in self.parked for signal in w.blocked.values()} - {"deadlock"}
-        raise Finding(
-            min(kinds, default="deadlock"),
-            "no warp can go on:\n    " + "\n    ".join(shown),
-            expected="every barrier phase completes",
-        )
+        raise deadlock.report(self.parked, self.kernel.code)
 
     # -- a warp's turn ---------------------------------------------------------------------------------------------
 
