@@ -201,6 +201,9 @@ def run(
 @click.option(
     "--ignore", multiple=True, metavar="KIND", type=options.KIND, help="A kind of finding that does not stop the run."
 )
+@click.option(
+    "--check", multiple=True, metavar="KIND", type=options.SILENT, help="A kind that is looked for on request alone."
+)
 @click.option("--tensor-core", type=options.TENSOR_CORE, metavar="exact|hopper", default="exact", show_default=True)
 @click.option("--sms", default=4, show_default=True, help="CTAs that run at the same time.")
 @click.option(

@@ -43,6 +43,7 @@ class Launch:
     arguments: Sequence[str]
     seeds: str
     ignore: Sequence[str]
+    check: Sequence[str]
     tensor_core: str
     sms: int
     save: Sequence[tuple[str, str]]
@@ -113,6 +114,7 @@ def run_seed(request: Launch, text: str, seed: int, part: tuple[int, int] = (0, 
         options = Options(
             seed=seed,
             ignore=frozenset(request.ignore),
+            check=frozenset(request.check),
             tensor_core=request.tensor_core,
             sms=request.sms,
             max_instructions=request.max_instructions,

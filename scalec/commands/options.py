@@ -63,6 +63,12 @@ def _finding_kinds() -> Iterable[str]:
     return KINDS
 
 
+def _silent_kinds() -> Iterable[str]:
+    from scalec.emulator.findings import SILENT
+
+    return sorted(SILENT)
+
+
 def merged_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
     try:
         return program.merge_dims(parts)
@@ -153,6 +159,7 @@ def size_range(text: str) -> Range:
 
 SHAPE = Parsed("X[,Y[,Z]]", extents)
 KIND = OneOf("KIND", _finding_kinds)
+SILENT = OneOf("KIND", _silent_kinds)
 NAMED = Parsed("NAME=VALUE", named_text)
 BYTES = Parsed("BYTES", byte_count)
 TENSOR_CORE = OneOf("NAME", lambda: ("exact", "hopper"))

@@ -81,4 +81,9 @@ KINDS = {
     "registers": "setmaxnreg outside of its limits or beyond the pool",
     "resources": "more shared memory, threads or registers than the target has",
     "illegal": "an instruction or a combination that the ISA or the target does not allow",
+    "exit-read": "a CTA exits while its bulk copies may still read its shared memory",
+    "lane-field": "the address of tcgen05.ld or .st has lane 0 in a warp that reaches other lanes",
 }
+SILENT = {"exit-read", "lane-field"}
+"""Kinds that are looked for on request alone (`Options.check`): the ISA is silent, or says less than its neighbours do,
+and kernels in production rely on it. docs/emulator.md has the words."""

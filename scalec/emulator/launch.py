@@ -37,7 +37,7 @@ class Loaded:
     memory: GlobalMemory
     symbols: dict[str, int] = field(default_factory=dict)
     consts: Segment | None = None
-    kernels: dict[tuple[str, tuple[int, int, int], int], Kernel] = field(default_factory=dict)
+    kernels: dict[tuple[str, tuple[int, int, int], int, frozenset[str]], Kernel] = field(default_factory=dict)
 
 
 def load(text: str, memory: GlobalMemory) -> Loaded:
@@ -116,10 +116,10 @@ def launch(
         raise Finding("resources", f"launched with a grid of {grid} CTAs, it has from 1 to {MOST_CTAS}")
     if min(block) < 1 or min(cluster or (1,)) < 1 or shared_bytes < 0:
         raise Finding("resources", f"launched with {block} threads, clusters of {cluster}, {shared_bytes} bytes")
-    key = (entry, block, shared_bytes)
+    key = (entry, block, shared_bytes, options.passed)
     kernel = loaded.kernels.get(key)
     if kernel is None:
-        kernel = loaded.kernels[key] = Kernel(loaded.module, entry, block, shared_bytes, loaded.symbols)
+        kernel = loaded.kernels[key] = Kernel(loaded.module, entry, block, shared_bytes, loaded.symbols, options.passed)
     required = kernel.function.directives.get("reqnctapercluster")
     x, y, z = (*(required or (1,)), 1, 1)[:3]
     shape = (x, y, z)
@@ -127,7 +127,7 @@ def launch(
         if required and tuple(cluster) != shape:
             raise Finding("resources", f"launched with clusters of {cluster} CTAs, .reqnctapercluster says {shape}")
         shape = cluster
-    if math.prod(shape) > kernel.facts.max_cluster:
+    if math.prod(shape) > kernel.facts.max_cluster and "resources" not in options.passed:
         raise Finding(
             "resources", f"clusters of {math.prod(shape)} CTAs, {kernel.facts.name} has {kernel.facts.max_cluster}"
         )

@@ -7,6 +7,7 @@ from math import prod
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.copy_scales import copier_for
 from scalec.passes.problem import Problem
 from scalec.targets import MmaShape, Target
 
@@ -143,13 +144,19 @@ class WarpSpecialize:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
-        family = problem.family
-        warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile, schedule.promote)
+        warpgroups = given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile, schedule.promote)
         sharing = warpgroups // turns_of(schedule, warpgroups)
         warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
-        bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
-        registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
-        if family.sums_in == "tensor":
-            table = TENSOR_COPIER if schedule.scale_copier else TENSOR_PROMOTED if schedule.promote else TENSOR
-            registers = table.get(warpgroups, registers)
+        registers = registers_for(problem, schedule, warpgroups)
         return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)
+
+
+def registers_for(problem: Problem, schedule: Schedule, warpgroups: int) -> tuple[int, int]:
+    """The `registers` of a schedule that leaves them undecided; tile and promote are decided."""
+    bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
+    registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+    if problem.family.sums_in != "tensor":
+        return registers
+    copier = copier_for(problem, schedule) if schedule.scale_copier is None else schedule.scale_copier
+    table = TENSOR_COPIER if copier else TENSOR_PROMOTED if schedule.promote else TENSOR
+    return table.get(warpgroups, registers)

@@ -13,21 +13,14 @@ import numpy as np
 
 from scalec import reference
 from scalec.abi import TensorSpec
+from scalec.checking.guarded import FILLS, Guarded
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import driver
-from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import itemsize, laid_out, stored_shape
 from tests.fuzz import bounds
 from tests.fuzz.case import Case, Tree
 from tests.fuzz.draw import draw
-from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of, wanted_bytes
-
-GUARD = 4096
-"""Bytes before and after every tensor, which must survive; a multiple of what addresses are aligned to."""
-
-FILLS = (0xFF, 0x55)
-"""What results are before each of two launches: a byte that nobody writes is another one after the second."""
+from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of
 
 STEPS = {32: 16, 16: 1, 8: 1, 4: 1}
 """By how many representable numbers of a type (bits) results may differ from the emulator's where the program divides
@@ -41,22 +34,6 @@ def check_seed(seed: int) -> Outcome:
     if gpu is None or case.target != gpu.target:
         return Outcome("elsewhere", case=case)
     return check(case, beside=_beside, assembled=driver.device().image == "cubin")
-
-
-class _View(DeviceArray):
-    """A tensor within a buffer between guards."""
-
-    def __init__(self, device: Any, stored: np.ndarray, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...]):
-        guard = np.full(GUARD, 0xA5, np.uint8)
-        self.bytes = np.concatenate([guard, stored.reshape(-1), guard])
-        self.buffer = DeviceArray.from_host(device, self.bytes, "i8")
-        self.device, self.shape, self.dtype, self.strides, self.stream = device, shape, dtype, strides, 0
-        self.itemsize = max(1, ELEMENT_TYPES[dtype].bits // 8)
-        self.pointer = self.buffer.pointer + GUARD
-
-    def now(self) -> np.ndarray:
-        """All bytes, guards included."""
-        return np.frombuffer(self.device.download(self.buffer.pointer, self.bytes.size, 0), np.uint8)
 
 
 def _beside(launched: Launched) -> None:
@@ -92,28 +69,20 @@ def _run(kernel: Kernel, gpu: Any, launched: Launched, fill: int) -> dict[str, n
     given: list[Any] = []
     for t in launched.spec.operands:
         pad = next(pads)
-        given.append(float(values[t.name]) if t.scalar else _view(gpu, t, raw_of(t, values, sizes), pad))
-    outs = []
-    for r in launched.spec.results:
-        old = raw_of(r, values, sizes) if r.inout else np.zeros(stored_shape(r, sizes), f"u{itemsize(r.dtype)}")
-        outs.append(_view(gpu, r, old, next(pads), None if r.inout else fill))
+        given.append(float(values[t.name]) if t.scalar else Guarded(gpu, t, raw_of(t, values, sizes), pad=pad))
+    outs = [
+        Guarded.result(gpu, r, sizes, fill, raw_of(r, values, sizes) if r.inout else None, next(pads))
+        for r in launched.spec.results
+    ]
     kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
     gpu.synchronize(0)
     for x in given:
-        if isinstance(x, _View) and not np.array_equal(x.now(), x.bytes):
-            raise Failed("changed", f"{sizes}: an argument of {x.dtype}, or bytes beside it, have changed")
-    for spec, out in zip(launched.spec.results, outs, strict=True):
-        now = out.now()
-        outside = np.ones(now.size, bool)
-        outside[GUARD:-GUARD] = ~wanted_bytes(spec, out, sizes, now.size - 2 * GUARD)
-        if not np.array_equal(now[outside], out.bytes[outside]):
-            raise Failed("gap", f"{sizes}: bytes around or between the rows of {spec.name} were written")
-    return {r.name: out.numpy() for r, out in zip(launched.spec.results, outs, strict=True)}
-
-
-def _view(gpu: Any, t: TensorSpec, data: np.ndarray, pad: int, fill: int | None = None) -> _View:
-    stored, strides = laid_out(t, data, pad)
-    return _View(gpu, stored if fill is None else np.full_like(stored, fill), data.shape, t.dtype, strides)
+        if isinstance(x, Guarded) and x.changed():
+            raise Failed("changed", f"{sizes}: {x.spec.name}, or bytes beside it, have changed")
+    for out in outs:
+        if out.changed(sizes):
+            raise Failed("gap", f"{sizes}: bytes around or between the rows of {out.spec.name} were written")
+    return {out.spec.name: out.numpy() for out in outs}
 
 
 def _alike(case: Case, spec: TensorSpec, got: np.ndarray, wanted: np.ndarray, sizes: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from scalec import compiler, reference
 from scalec.abi import KernelSpec, TensorSpec
+from scalec.checking.guarded import written
 from scalec.emulator.findings import Finding
 from scalec.errors import DeviceError, ScalecError, ScheduleError
 from scalec.formats import ELEMENT_TYPES
@@ -25,7 +26,7 @@ from scalec.lowering import ptxas
 from scalec.runtime import emulated
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import align_up, itemsize, laid_out, stored_shape
+from scalec.runtime.stored import itemsize, laid_out, stored_shape
 from tests.fuzz import bounds, data
 from tests.fuzz.case import Case
 
@@ -255,7 +256,7 @@ def _run(
             raise Failed("changed", f"{sizes}: an argument of {a.dtype} has changed")
     for r, out, was in zip(spec.results, outs, before[len(tensors) :], strict=True):
         segment = _segment(device, out)
-        wanted = wanted_bytes(r, out, sizes, segment.size)
+        wanted = written(r, out, sizes, segment.size)
         if not r.inout and not segment.written[wanted].all():
             missing = int((~segment.written[wanted]).sum())
             raise Failed("unwritten", f"{sizes}: {missing} of {int(wanted.sum())} bytes of {r.name} are not written")
@@ -293,25 +294,6 @@ def placed(
     segment.data[:span] = 0xFF if unset else stored[:span]
     segment.written[:] = not unset
     return made
-
-
-def wanted_bytes(r: TensorSpec, out: DeviceArray, sizes: dict[str, int], size: int) -> np.ndarray:
-    """The bytes, of `size` from a result's first element on, that are to be written."""
-    wanted = np.zeros(size, bool)
-    if 0 in out.shape:
-        return wanted
-    if r.layout == "blocked":  # rows that pad a tile are not
-        rows, columns = (e.value(sizes) for e in r.shape)
-        wanted[: out.shape[0] * out.shape[1]] = (
-            reference.to_blocked(np.ones((rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
-        )
-        return wanted
-    at = np.zeros((), np.int64)
-    for extent, stride in zip(out.shape, out.strides, strict=True):
-        at = at[..., None] + np.arange(extent) * stride
-    item = itemsize(r.dtype)
-    wanted[(at.reshape(-1, 1) * item + np.arange(item)).reshape(-1)] = True
-    return wanted
 
 
 # -------------------------------------------------------------------------------------------------------------- results

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds, minimise, pool
+from tests.fuzz import bounds, minimise
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
@@ -92,20 +90,6 @@ def test_without_a_fault_there_is_no_failure() -> None:
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_is_a_failure(kind: str) -> None:
     assert check(PLAIN, lambda text: re.sub(*FAULTS[kind], text), 20_000).kind == kind
-
-
-def _dies(seed: int) -> Outcome:
-    """Ends its process, takes too long, or neither."""
-    if seed == 1:
-        os._exit(3)
-    if seed == 2:
-        time.sleep(60)
-    return Outcome("ok")
-
-
-def test_a_process_that_dies_or_hangs_costs_its_seed_alone() -> None:
-    kinds = {seed: outcome.kind for seed, outcome in pool.run(_dies, range(4), 1, 1.5)}
-    assert kinds == {0: "ok", 1: "crash", 2: "timeout", 3: "ok"}
 
 
 def test_a_failing_case_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from scalec.checking.guarded import GUARD
 from scalec.runtime import driver, emulated
 from tests.fuzz import gpu
 from tests.fuzz.draw import draw
@@ -43,8 +44,8 @@ def test_a_seed_of_another_target_is_left_out(judged: Callable[..., Outcome]) ->
 
 
 FAULTS = {
-    "gpu wrong": lambda b: bytes(len(b)) if len(b) < 2 * gpu.GUARD else b,
-    "gpu changed": lambda b: b if len(b) < 2 * gpu.GUARD else b[:-1] + b"\0",
+    "gpu wrong": lambda b: bytes(len(b)) if len(b) < 2 * GUARD else b,
+    "gpu changed": lambda b: b if len(b) < 2 * GUARD else b[:-1] + b"\0",
 }
 """The kind of a failure, and what the device does to bytes on their way back: results, or bytes beside them."""
 

@@ -27,7 +27,8 @@ def bra(instruction: Instruction, decoder: Decoder) -> Step:
     def branch(warp: Warp) -> None:
         taken = guard(warp) & warp.mask
         if uniform and taken.any() and (taken != warp.mask).any():
-            raise Finding("divergence", f"bra.uni is taken by {warp.lanes_text(taken)} of {warp.lanes_text()} only")
+            text = f"bra.uni is taken by {warp.lanes_text(taken)} of {warp.lanes_text()} only"
+            warp.machine.report(Finding("divergence", text))
         warp.branch(taken, target)
 
     return branch

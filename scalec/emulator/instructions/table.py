@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
+from scalec.emulator.dataflow import writes
 from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.machine.memory import RANK_SHIFT
 from scalec.emulator.machine.signals import Signal
@@ -135,7 +136,9 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
         step, own_guard = Refused(error.message), False
     except EmulatorError as error:
         error.where = error.where or instruction.where
-        raise
+        if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
+            raise
+        return lambda warp: None
     except (ValueError, TypeError, LookupError, AttributeError) as error:  # fewer operands, or of another kind
         wrong = f"operands or modifiers that {instruction.name[:40]} has not"
         raise PtxSyntaxError(wrong, instruction.where) from error
@@ -206,6 +209,11 @@ class Decoder:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.pc = 0  # of the instruction that is being decoded
+
+    def result_matters(self, instruction: Instruction) -> bool:
+        """Whether anything behind the instruction reads its results."""
+        return bool(writes(instruction) & self.kernel.looked_at[self.pc])
 
     def only(self, instruction: Instruction, *allowed: str | Iterable[str]) -> None:
         """Raises NotModelled for a modifier that is neither a type nor among `allowed`."""
@@ -377,7 +385,7 @@ class Decoder:
 
     def need_target(self, *families: str) -> None:
         """Raises Finding("illegal") unless the module's target begins with one of e.g. "sm_90a", "sm_100", "sm_120"."""
-        if not self.kernel.module.target.startswith(families):
+        if not self.kernel.module.target.startswith(families) and "illegal" not in self.kernel.passed:
             raise Finding(
                 "illegal",
                 f"the instruction needs {' or '.join(families)}, the module is for {self.kernel.module.target}",
@@ -424,5 +432,6 @@ def uniform(warp: Warp, value: np.ndarray, what: str) -> int:
     chosen = value.reshape(-1) if warp.full else value[warp.mask]
     first = chosen[0]
     if 1 in (chosen != first).tobytes():
-        raise Finding("divergence", f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}")
+        text = f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}"
+        warp.machine.report(Finding("divergence", text))
     return int(first)

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scalec.emulator.findings import NotModelled, PtxSyntaxError
+from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
 from scalec.emulator.instructions.tcgen05_alloc import TARGETS
 from scalec.emulator.layouts.tensor_memory import (
+    PARTITION,
     REGISTERS,
     check_warp,
     pack,
@@ -55,6 +56,16 @@ def _elements(operand: Operand | None, count: int, name: str) -> Sequence[Operan
 
 def _cells(warp: Warp, address: int, shape: str, arguments: tuple, what: str) -> Placed:
     lane, column = split_address(address)
+    quarter = warp.index % 4
+    if lane < PARTITION and quarter:  # the lanes that a warp reaches are its own, whatever the field says
+        finding = Finding(
+            "lane-field",
+            f"{what} of {warp.name} at lane {lane}, which warp 0 of a warpgroup reaches",
+            expected=f"lanes {PARTITION * quarter} to {PARTITION * quarter + PARTITION - 1} (9.7.16.8.1)",
+            fix=f"add {PARTITION * quarter} << 16, the warp's first lane, to the address",
+        )
+        warp.machine.report(finding)
+        lane += PARTITION * quarter
     check_warp(shape, lane, warp.index)
     return placed(register_cells, arguments, lane, column, what, _ORDER)
 

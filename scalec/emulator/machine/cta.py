@@ -63,33 +63,45 @@ class Barrier:
         who = ", ".join(sorted(self.who)) or "none"
         return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({who})"
 
-    def arrive(self, warp: Warp, threads: int, expected: int, *, everyone: bool = False, relaxed: bool = False) -> None:
+    def arrive(
+        self,
+        warp: Warp,
+        threads: int,
+        expected: int,
+        *,
+        everyone: bool = False,
+        relaxed: bool = False,
+        whole: bool = False,
+    ) -> None:
         """`threads` of a warp arrive at a barrier of `expected` threads; completes it when they are all.
 
-        A `relaxed` arrival publishes what the warp's last releasing fence did, and nothing later.
+        Args:
+            relaxed: publishes what the warp's last releasing fence did, and nothing later.
+            whole: the warp arrives, with all of its lanes.
 
         Raises:
             Finding: barrier, when the counts do not fit.
         """
         if self.expected and self.expected != expected:
-            raise Finding(
-                "barrier",
-                f"{self.name} is used with {expected} threads, {', '.join(self.who)} used it with {self.expected}",
-                expected="the same thread count in every bar of one barrier phase",
+            warp.machine.report(
+                Finding(
+                    "barrier",
+                    f"{self.name} is used with {expected} threads, {', '.join(self.who)} used it with {self.expected}",
+                    expected="the same thread count in every bar of one barrier phase",
+                )
             )
         self.expected, self.everyone = expected, everyone
         self.arrived += threads
-        self.came[warp] = self.came.get(warp, False) | warp.mask | ~warp.live
+        self.came[warp] = self.came.get(warp, False) | warp.mask | ~warp.live | whole
         self.who.append(warp.name)
         if not relaxed:
             warp.agent.release(self.phase.view)
         elif "relaxed release" in warp.units:
             self.phase.view.join(warp.units["relaxed release"])
         if self.arrived > expected:
-            raise Finding(
-                "barrier", f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
-            )
-        if self.arrived == expected:
+            text = f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
+            warp.machine.report(Finding("barrier", text))
+        if self.arrived >= expected:
             self.complete()
 
     def missing(self, threads: int) -> None:
@@ -122,6 +134,19 @@ class Cluster:
         self.ctas: list[Cta] = []
         self.barrier = Barrier(f"the barrier of cluster {number}", self.order.capacity)
         self.units: dict[str, Any] = {}
+
+    def before(self, warp: Warp) -> int:
+        """The phase of its barrier that completes after all that a warp has executed by now, as an arrival, relaxed or
+        not, is executed after it."""
+        came = warp.units.get("cluster")
+        now = self.barrier.generation
+        return now + (came is not None and bool((came == now).any()))
+
+    def behind(self, warp: Warp) -> int:
+        """How many phases of its barrier a warp knows to have completed."""
+        came = warp.units.get("cluster")
+        waiting = came is not None and int(came.max()) >= 0
+        return int(came.max()) if waiting else self.barrier.generation
 
     def missing_threads(self) -> int:
         """Those that have neither exited nor come to the cluster's barrier."""
@@ -190,10 +215,12 @@ class Cta:
         """
         self.exited = True
         if self.shared.shadow.pending.any():
-            raise Finding(
-                "in-flight",
-                f"CTA {self.number} exits while copies into its shared memory are in flight",
-                expected="a wait for every copy before the exit",
+            self.machine.report(
+                Finding(
+                    "in-flight",
+                    f"CTA {self.number} exits while copies into its shared memory are in flight",
+                    expected="a wait for every copy before the exit",
+                )
             )
         seen = np.max([w.agent.seen for w in self.warps], axis=0)
         for agent, clock in self.visitors.items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
+from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.flow import inline_calls, joins
+from scalec.emulator.flow import inline_calls, joins, leaving
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew
 from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
@@ -62,20 +63,27 @@ class Kernel:
         code: the instructions, for messages; ends: for each the first one from there on that is no part of a run.
         registers: per instruction, the indices of the registers that it names: `writes`, if it has a result, of its
             first operand, and `reads`, of its guard and the others.
-        joins: per instruction, where paths that part there meet.
+        joins: per instruction, where paths that part there meet; leaving: whether only the thread's end is ahead.
         shared_layout: (variable, offset behind the system's bytes) of every shared variable.
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
         param_offsets: of the entry's parameters in the parameter segment.
         local_bytes: per thread.
+        passed: kinds of findings that do not stop the run.
     """
 
     def __init__(
-        self, module: Module, entry: str, block: tuple[int, int, int], shared_bytes: int, symbols: dict[str, int]
+        self,
+        module: Module,
+        entry: str,
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        symbols: dict[str, int],
+        passed: frozenset[str] = frozenset(),
     ) -> None:
         if module.target not in TARGETS:
             raise NotModelled(f"target {module.target}; the emulator knows {', '.join(TARGETS)}")
         self.facts = TARGETS[module.target]
-        self.module, self.block = module, block
+        self.module, self.block, self.passed = module, block, passed
         self.threads = block[0] * block[1] * block[2]
         function = module.function(entry)
         if function is None or not function.entry:
@@ -84,7 +92,7 @@ class Kernel:
         self._check_block(function)
         function = inline_calls(module, function, known_functions())
         self.function, self.code = function, function.code
-        self.joins = joins(function)
+        self.joins, self.leaving = joins(function), leaving(function)
         self._lay_out(module, function, shared_bytes)
         self.symbols = symbols
         self.initial_registers = [_garbage(kind) for _, kind in function.registers]
@@ -94,7 +102,7 @@ class Kernel:
         shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)
         self.shared_registers = shared
-        self.plain: list[Step] = [decode(i, decoder) for i in function.code]
+        self.plain: list[Step] = [decode(i, decoder) for decoder.pc, i in enumerate(function.code)]
         self.steps = [
             decode(i, decoder, shared & named) if shared & named and not _tensor(i) else step
             for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
@@ -102,6 +110,11 @@ class Kernel:
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
         self.ends = crew.ends(function.code)
         self._runs: dict[tuple[int, int], crew.Run] = {}
+
+    @cached_property
+    def looked_at(self) -> list[int]:
+        """For each instruction the set (dataflow) of registers whose values are looked at behind it."""
+        return dataflow.looked_at(self.function)
 
     def run(self, start: int, end: int) -> crew.Run:
         """The run of these instructions, none of them behind ends[start]."""
@@ -114,11 +127,11 @@ class Kernel:
         required = function.directives.get("reqntid")
         if required:
             wanted = (*required, 1, 1)[:3]
-            if wanted != self.block:
+            if wanted != self.block and "resources" not in self.passed:
                 raise Finding("resources", f"launched with blocks of {self.block} threads, .reqntid says {wanted}")
         limit = function.directives.get("maxntid")
         most = int(np.prod(limit)) if limit else self.facts.max_threads
-        if self.threads > most:
+        if self.threads > most and "resources" not in self.passed:
             raise Finding("resources", f"launched with {self.threads} threads a CTA, at most {most} are allowed")
 
     def _lay_out(self, module: Module, function: Function, dynamic_bytes: int) -> None:
@@ -136,7 +149,7 @@ class Kernel:
         extern = [offset for v, offset in self.shared_layout if v.extern]
         self.dynamic_bytes = dynamic_bytes
         self.shared_bytes = (max(extern) if extern else at) + dynamic_bytes
-        if self.shared_bytes > self.facts.shared_bytes:
+        if self.shared_bytes > self.facts.shared_bytes and "resources" not in self.passed:
             raise Finding(
                 "resources",
                 f"{self.shared_bytes} bytes of shared memory a CTA, {self.facts.name} has {self.facts.shared_bytes}",
@@ -148,7 +161,7 @@ class Kernel:
             self.param_offsets[param.name] = at
             at += param.size
         self.param_bytes = at
-        if at > _PARAM_LIMIT:
+        if at > _PARAM_LIMIT and "resources" not in self.passed:
             raise Finding("resources", f"{at} bytes of parameters, at most {_PARAM_LIMIT} are allowed")
         self.local_offsets: dict[str, int] = {}
         at = 0
@@ -158,7 +171,7 @@ class Kernel:
             self.local_offsets[variable.name] = at
             at += variable.size
         self.local_bytes = at
-        if at > _LOCAL_LIMIT:
+        if at > _LOCAL_LIMIT and "resources" not in self.passed:
             raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:

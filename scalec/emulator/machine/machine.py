@@ -9,7 +9,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from scalec.emulator.findings import EmulatorError, Finding
+from scalec.emulator.findings import KINDS, SILENT, EmulatorError, Finding
 from scalec.emulator.machine import deadlock
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
@@ -34,7 +34,9 @@ class Options:
 
     Attributes:
         seed: of all that the ISA leaves open: the order of warps, when asynchronous work happens.
-        ignore: kinds of findings that do not stop the run.
+        ignore: kinds of findings that do not stop the run: what they forbid happens as if it were allowed, or, where
+            there is nothing that could happen (an address outside of all memory), the instruction has no effect.
+        check: kinds of findings.SILENT to look for.
         tensor_core: "exact" (FP32 accumulation) or "hopper" (what an H200 does).
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
@@ -45,12 +47,23 @@ class Options:
 
     seed: int = 0
     ignore: frozenset[str] = frozenset()
+    check: frozenset[str] = frozenset()
     tensor_core: str = "exact"
     sms: int = 4
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
     part: tuple[int, int] = (0, 1)
     progress: Callable[[Stats], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, kinds, known in (("ignore", self.ignore, set(KINDS)), ("check", self.check, SILENT)):
+            if not kinds <= known:
+                raise ValueError(f"{name}: got {', '.join(sorted(kinds - known))}, expected {', '.join(sorted(known))}")
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """Kinds of findings that do not stop the run."""
+        return self.ignore | (SILENT - self.check)
 
 
 class Machine:
@@ -83,7 +96,8 @@ class Machine:
         self.clock = 0
         self.stats = Stats()
         self.operations: list[str] = [""]
-        self.judge = Judge(lambda number: self.operations[number], options.ignore)
+        self.passed = options.passed
+        self.judge = Judge(lambda number: self.operations[number], self.passed)
         self.units: dict[Any, Any] = {}
         self.runnable: list[Warp] = []
         self.parked: set[Warp] = set()
@@ -119,7 +133,16 @@ class Machine:
         heapq.heappush(heap, (self.clock + delay, self._serial, action))
 
     def ignores(self, kind: str) -> bool:
-        return kind in self.options.ignore
+        return kind in self.passed
+
+    def report(self, finding: Finding) -> None:
+        """Raises a finding, unless its kind is passed over: then what was found goes on as if it were allowed."""
+        if finding.kind not in self.passed:
+            raise finding
+
+    def _passes(self, error: EmulatorError) -> bool:
+        """Whether an instruction, or an event, with this error has no effect instead of stopping the run."""
+        return isinstance(error, Finding) and error.kind in self.passed
 
     # -- waking ----------------------------------------------------------------------------------------------------
 
@@ -157,8 +180,8 @@ class Machine:
             self._retire()
             if self.options.progress and (turns := turns + 1) % _REPORTED == 0:
                 self.options.progress(self.stats)
-        for action in self._drain():
-            action()
+        while self._events or self._late:  # a copy that has read has yet to write
+            self._event(self._events or self._late)
         self.stats.spread()
 
     def take_cluster(self) -> tuple[int, int, int] | None:
@@ -167,13 +190,6 @@ class Machine:
         if following is None:
             return None
         return following[1][0]
-
-    def _drain(self) -> list[Callable[[], None]]:
-        actions = []
-        for heap in (self._events, self._late):
-            while heap:
-                actions.append(heapq.heappop(heap)[2])
-        return actions
 
     def _positions(self) -> Iterator[list[tuple[int, int, int]]]:
         """For each cluster the positions of its CTAs, in the order of their ranks (PTX ISA, %cluster_ctarank), made
@@ -202,7 +218,7 @@ class Machine:
         for cluster in [c for c in self.live if all(w.done for cta in c.ctas for w in cta.warps)]:
             self.live.remove(cluster)
             for check in cluster.units.get("at exit", ()):
-                check(cluster)
+                self._try(check, cluster)
 
     def _turn(self) -> None:
         """One warp's turn, or, when none can run, the next event."""
@@ -251,8 +267,14 @@ class Machine:
         time, _, action = heapq.heappop(heap)
         if heap is self._events:
             self.clock = max(self.clock, time)
-        action()
+        self._try(action)
         self.changes += 1
+
+    def _try(self, action: Callable[..., None], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except Finding as finding:
+            self.report(finding)
 
     def _exited(self, warp: Warp) -> None:
         for check in warp.units.get("at exit", ()):
@@ -293,7 +315,9 @@ class Machine:
             self._dead()
 
     def _dead(self) -> None:
-        raise deadlock.report(self.parked, self.kernel.code)
+        self.report(deadlock.report(self.parked, self.kernel.code))
+        self.live.clear()  # they stay as they are
+        self.parked.clear()
 
     # -- a warp's turn ---------------------------------------------------------------------------------------------
 
@@ -326,8 +350,11 @@ class Machine:
                     break
                 pc = warp.pc
         except EmulatorError as error:
-            self._locate(warp, pc, error)
-            raise
+            if not self._passes(error):
+                self._locate(warp, pc, error)
+                raise
+            warp.pc, signal, executed = pc + 1, None, executed + 1
+            counts[pc] += 1
         except IndexError:
             if pc >= len(steps):
                 error = Finding(
@@ -350,12 +377,16 @@ class Machine:
             warp.blocked[warp.place] = signal
         if warp.executed > self.options.max_instructions:
             at = self.kernel.code[min(warp.pc, len(self.kernel.code) - 1)]
-            raise Finding(
-                "deadlock",
-                f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
-                expected="an end of the kernel",
-                fix="raise max_instructions (--max-instructions) if the kernel really is that long",
+            self.report(
+                Finding(
+                    "deadlock",
+                    f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
+                    expected="an end of the kernel",
+                    fix="raise max_instructions (--max-instructions) if the kernel really is that long",
+                )
             )
+            warp.splits.clear()
+            warp.leave(warp.live)  # it goes no further
 
     def _mates(self, warp: Warp) -> list[Warp]:
         """The warps of its CTA that can run and stand where it does, none of their lanes elsewhere."""
@@ -386,8 +417,10 @@ class Machine:
                 try:
                     signal = step(warp)
                 except EmulatorError as error:
-                    self._locate(warp, pc, error)
-                    raise
+                    if not self._passes(error):
+                        self._locate(warp, pc, error)
+                        raise
+                    signal = None
                 done = not isinstance(signal, Blocked)
                 counts[pc] += done
                 if signal is None and not warp.done and warp.full and (not stay or warp.pc == stay[0].pc):
@@ -435,6 +468,8 @@ class Machine:
         try:
             action(argument)
         except EmulatorError as error:
+            if self._passes(error):
+                return
             error.where = error.where or f"the exit of {warp.name}"
             raise
 

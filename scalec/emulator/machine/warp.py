@@ -139,7 +139,9 @@ class Warp:
         if not (self.splits and self.splits[-1].join == join):
             self.splits.append(_Split(join))
             self.join = join
-        top = self.splits[-1]
+        top, leaving = self.splits[-1], self.kernel.leaving
+        # the last one runs first: those who leave are not in the way of the others' barriers
+        paths = sorted(paths, key=lambda path: path[0] < len(leaving) and leaving[path[0]])
         top.waiting += [_Path(pc, mask) for pc, mask in paths if pc != join]
         for pc, mask in paths:
             if pc == join:
@@ -210,10 +212,12 @@ class Warp:
             return
         missing = (np.ones(32, bool) if whole else self.live) & ~self.mask
         if missing.any():
-            raise Finding(
-                "divergence",
-                f"{what} is executed by {self.lanes_text()} only; {self.lanes_text(missing)} "
-                + ("have exited or are elsewhere" if whole else "are elsewhere"),
-                expected="all threads of the warp execute the same .aligned instruction (PTX ISA 9.7, .aligned)",
-                fix="reconverge first: bar.warp.sync, or take the instruction out of the conditional code",
+            self.machine.report(
+                Finding(
+                    "divergence",
+                    f"{what} is executed by {self.lanes_text()} only; {self.lanes_text(missing)} "
+                    + ("have exited or are elsewhere" if whole else "are elsewhere"),
+                    expected="all threads of the warp execute the same .aligned instruction (PTX ISA 9.7, .aligned)",
+                    fix="reconverge first: bar.warp.sync, or take the instruction out of the conditional code",
+                )
             )
