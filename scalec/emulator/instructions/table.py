@@ -132,7 +132,7 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
         function, own_guard = lookup(instruction)
         step = function(instruction, decoder)
     except NotModelled as error:
-        step, own_guard = _refused(error.message), False
+        step, own_guard = Refused(error.message), False
     except EmulatorError as error:
         error.where = error.where or instruction.where
         if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
@@ -148,13 +148,15 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     return _guarded(step, decoder.source(instruction.guard, "pred"))
 
 
-def _refused(message: str) -> Step:
-    """A kernel may hold instructions that a launch never reaches: a path for other shapes, a call before a trap."""
+class Refused:
+    """The step of what is not modelled. A kernel may hold instructions that a launch never reaches: a path for other
+    shapes, a call before a trap."""
 
-    def step(warp: Warp) -> None:
-        raise NotModelled(message)
+    def __init__(self, message: str) -> None:
+        self.message = message
 
-    return step
+    def __call__(self, warp: Warp) -> None:
+        raise NotModelled(self.message)
 
 
 def _watched(step: Step, registers: frozenset[int]) -> Step:
