@@ -188,8 +188,8 @@ class Kernel:
             raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:
-        """State space and address of a variable, "code" and that of a function; of a shared variable, behind the start of
-        the CTA's variables.
+        """State space and address of a variable, "code" and that of a function; a shared variable's is counted from the
+        start of the CTA's variables.
 
         Raises:
             PtxSyntaxError: there is no such variable.
