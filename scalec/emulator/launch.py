@@ -70,12 +70,13 @@ def load(text: str, memory: GlobalMemory) -> Loaded:
             continue
         data = bytearray(variable.init)
         for offset, symbol, generic in variable.relocations:
-            if symbol.name not in loaded.symbols:
+            known = loaded.symbols.get(symbol.name, module.code_address(symbol.name))
+            if known is None:
                 raise PtxSyntaxError(
-                    f"{variable.name} begins with the address of {symbol.name!r}, which is no variable"
+                    f"{variable.name} begins with the address of {symbol.name!r}, which is no variable and no function"
                 )
-            address = loaded.symbols[symbol.name] + symbol.offset
-            if generic and symbol.name not in segments:
+            address = known + symbol.offset
+            if generic and symbol.name in loaded.symbols and symbol.name not in segments:
                 address += WINDOWS["const"]
             data[offset : offset + 8] = address.to_bytes(8, "little")
         if variable.space == "global":
@@ -131,8 +132,12 @@ def launch(
             "resources", f"clusters of {math.prod(shape)} CTAs, {kernel.facts.name} has {kernel.facts.max_cluster}"
         )
     params = Segment("the parameters", "param", 0, kernel.param_bytes, _pack(kernel, arguments))
+    dependent = options.dependent
+    if dependent is None:
+        dependent = any(i.opcode == "griddepcontrol" for i in kernel.code)
+    dependent = dependent and "dependent" not in options.passed
     for segment in loaded.memory.segments():
-        segment.forget()
+        segment.forget(dependent)
     machine = Machine(kernel, grid, shape, loaded.memory, params, loaded.consts, options)
     with np.errstate(all="ignore"):  # inactive lanes hold anything, and PTX has no floating-point exceptions
         machine.run()

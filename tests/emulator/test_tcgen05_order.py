@@ -89,10 +89,10 @@ ORDER = [
     ("    tcgen05.wait::ld.sync.aligned;\n    mov.u32 %r22", "    mov.u32 %r22", "tensor-memory", "dealloc"),
     (epilogue(32).split(BEFORE)[1].split("@%p2")[0] + "@%p2 bra END;", "@%p2 bra END;", "tensor-memory", "dealloc"),
     ("    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, 32;", "", "tensor-memory", "exits with"),
-    ("sync.aligned.b32 %r8, 32;", "sync.aligned.b32 %r8, 64;", "tensor-memory", "0 to 31"),
+    ("sync.aligned.b32 %r8, 32;", "sync.aligned.b32 %r8, 64;", "tensor-memory", "an allocation of the CTA: "),
     ("setp.ne.u32 %p5, 0, 0;", "setp.eq.u32 %p5, 0, 0;", "uninitialised", "enable-input-d"),
     (f"mov.b32 %r25, {WORD};", f"mov.b32 %r25, {WORD | 1 << 3};", "descriptor", "saturate"),
-    ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r8+24], %rd4, %rd5, %r25, %p5;", "tensor-memory", "columns 32 to 39"),
+    ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r8+24], %rd4, %rd5, %r25, %p5;", "tensor-memory|bounds", "not alloc|reaches"),
     ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r9+2097152], %rd4, %rd5, %r25, %p5;", "alignment", "lane 32"),
     (str(1 << 46 | 128 >> 4 << 16 | 256 >> 4 << 32), str(128 >> 4 << 16 | 256 >> 4 << 32), "descriptor", "46-48"),
 ]  # fmt: skip
@@ -237,7 +237,7 @@ def second(line: str) -> str:
     [
         (MMA.replace("%rd4", "[%r8]"), "the result of a product is no operand of the next"),
         (f"mov.b32 %r26, {WORD - (1 << 17)};" + MMA.replace("%r25, %p5", "%r26, %p6"), "same accumulator and shape"),
-        ("tcgen05.cp.cta_group::1.128x128b [%r8], %rd4;", "tcgen05.cp overwrites lane 0, column 0"),
+        ("tcgen05.cp.cta_group::1.128x128b [%r8], %rd4;", "tcgen05.cp overwrites lane 0, column"),
     ],
 )
 def test_what_is_not_pipelined(line, says):

@@ -187,7 +187,7 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
         mine = [table[lane] for lane in np.flatnonzero(warp.mask).tolist() if lane in table]
         for state in mine:
             if not state.settled(allowed, read):
-                return Blocked(state.condition, f"its bulk groups but {allowed}")
+                return Blocked(state.condition, f"for its bulk groups but {allowed}")
         for state in mine:
             state.observe(warp, allowed, read)
         return None

@@ -17,7 +17,6 @@ import numpy as np
 
 from scalec.emulator.dataflow import writes
 from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.machine.memory import RANK_SHIFT
 from scalec.emulator.machine.signals import Signal
 from scalec.emulator.program import (
     TYPE_BITS,
@@ -133,7 +132,7 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
         function, own_guard = lookup(instruction)
         step = function(instruction, decoder)
     except NotModelled as error:
-        step, own_guard = _refused(error.message), False
+        step, own_guard = Refused(error.message), False
     except EmulatorError as error:
         error.where = error.where or instruction.where
         if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
@@ -149,13 +148,15 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     return _guarded(step, decoder.source(instruction.guard, "pred"))
 
 
-def _refused(message: str) -> Step:
-    """A kernel may hold instructions that a launch never reaches: a path for other shapes, a call before a trap."""
+class Refused:
+    """The step of what is not modelled. A kernel may hold instructions that a launch never reaches: a path for other
+    shapes, a call before a trap."""
 
-    def step(warp: Warp) -> None:
-        raise NotModelled(message)
+    def __init__(self, message: str) -> None:
+        self.message = message
 
-    return step
+    def __call__(self, warp: Warp) -> None:
+        raise NotModelled(self.message)
 
 
 def _watched(step: Step, registers: frozenset[int]) -> Step:
@@ -289,7 +290,7 @@ class Decoder:
         dtype = DTYPES[kind]
         address += symbol.offset
         if space == "shared":
-            return lambda warp: np.full(32, (warp.cta.rank << RANK_SHIFT) + address).astype(dtype)
+            return lambda warp: np.full(32, warp.cta.shared.base + warp.cta.shared.start + address).astype(dtype)
         constant = np.full(32, address).astype(dtype)
         return lambda warp: constant
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import locate
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.order import View
 from scalec.emulator.machine.signals import Condition
 
@@ -34,7 +33,8 @@ class MBarrier:
         visible: whether the initialisation was fenced for other CTAs.
         waited: whether anybody has waited for the last phase that completed.
         arrivals: who arrived in the current phase, for messages.
-        users: agents that used the object: their clock at the last use, and the phase of the cluster barrier after it.
+        users: where the kernel invalidates any, the agents that used the object: their clock at the last use, and the
+            phase of the cluster's barrier after it.
     """
 
     def __init__(self, cta: Cta, offset: int, count: int, agent: int, warp: Warp) -> None:
@@ -48,17 +48,22 @@ class MBarrier:
         self.visible, self.waited = False, True
         self.arrivals: list[str] = []
         self.users: dict[int, tuple[int, int]] = {}
-        self.condition = Condition(self.describe)
+        self.condition = Condition(self.describe, rank=self.rank)
 
     @property
     def name(self) -> str:
-        return f"mbarrier at {self.offset - SHARED_RESERVED} of the shared memory of CTA {self.cta.number}"
+        return f"mbarrier at {self.offset - self.cta.shared.start} of the shared memory of CTA {self.cta.number}"
 
     def describe(self) -> str:
+        who = f"; arrived: {', '.join(self.arrivals[-4:])}" if self.arrivals else ""
         return (
             f"{self.name}: phase {self.phase} (parity {self.phase & 1}) lacks {self.pending} of {self.expected}"
-            f" arrivals and {self.tx} bytes"
+            f" arrivals and {self.tx} bytes{who}"
         )
+
+    def rank(self) -> int:
+        """Among barriers that never complete (deadlock.py): of one that has begun to, somebody came short."""
+        return 0 if self.tx or self.pending < self.expected else 2
 
     def arrive(self, count: int, who: str, view: View | None) -> None:
         """`count` arrivals, with what the arriving agent has observed; None: it publishes nothing (.relaxed).
@@ -150,7 +155,9 @@ def initialise(warp: Warp, space: str, address: int, count: int) -> None:
         raise Finding("barrier", "mbarrier.init of an object in another CTA", expected="an address of the own CTA")
     agents = cta.units.setdefault("mbarrier agents", {})
     if offset not in agents:
-        agents[offset] = cluster.order.add(f"mbarrier {offset - SHARED_RESERVED} of CTA {cta.number}")
+        agents[offset] = cluster.order.add(
+            f"what completes on the mbarrier at {offset - segment.start} of CTA {cta.number}"
+        )
     at = slice(offset, offset + SIZE)
     order = cluster.order
     warp.machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
@@ -219,14 +226,15 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
     if barrier is None:
         raise Finding(
             "barrier",
-            f"there is no mbarrier at {address:#x}, {offset - SHARED_RESERVED} of CTA {cta.number}'s shared memory",
+            f"there is no mbarrier at {address:#x}, {offset - segment.start} of CTA {cta.number}'s shared memory",
             expected="mbarrier.init before its use",
         )
     if not _intact(segment, offset):
         raise Finding("barrier", f"{barrier.name} was overwritten by something else", expected="no other write to it")
     if warp is not None:
         order, agent = cluster.order, warp.agent
-        barrier.users[agent.index] = int(agent.seen[agent.index]), cluster.before(warp)
+        if warp.kernel.invalidates:
+            barrier.users[agent.index] = int(agent.seen[agent.index]), cluster.before(warp)
         if order.unseen(barrier.initialised, warp.agent.seen):
             warp.machine.report(
                 Finding(
