@@ -46,7 +46,7 @@ FAULTS = [
           r"@%p\d+ (mbarrier\.arrive\.shared::cluster[^\n]*)(?=\n\t// end inline asm\n\tadd\.s32 [^\n]* 1;)", r"\1",
           ("proxy", *_LOST)),
     Fault("pair: scale words not fenced", PAIR, r"\tfence\.proxy\.async::generic\.release[^\n]*\n", "", ("proxy",)),
-    Fault("pair: the cluster barrier at the start dropped", PAIR, _CLUSTER, "", ("proxy", "bounds", *_LOST)),
+    Fault("pair: the cluster barrier at the start dropped", PAIR, _CLUSTER, "", ("cluster-start", "proxy", "bounds", *_LOST)),
     Fault("pair: the cluster barrier at the end dropped", PAIR, _CLUSTER, "", ("bounds", *_LOST), at=1),
     Fault("pair: tcgen05.alloc of one CTA", PAIR, r"(tcgen05\.alloc\.cta_group)::2", r"\1::1", ("illegal",)),
     Fault("pair: tcgen05.commit of one CTA", PAIR, r"(tcgen05\.commit\.cta_group)::2", r"\1::1", ("illegal",)),

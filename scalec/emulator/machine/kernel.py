@@ -9,13 +9,14 @@ import numpy as np
 
 from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.flow import inline_calls, joins, leaving
+from scalec.emulator.flow import END, inline_calls, joins, leaving
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew, poison
 from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
+_TOGETHER = {"aligned", "sync"}  # modifiers of what the lanes of a warp execute together
 _PARAM_LIMIT = 32764  # bytes of kernel parameters, PTX ISA 5.2.6 (sm_70 and later, PTX 8.1)
 _LOCAL_LIMIT = 512 << 10  # bytes of a thread (CUDA programming guide, technical specifications)
 
@@ -128,6 +129,17 @@ class Kernel:
     def looked_at(self) -> list[int]:
         """For each instruction the set (dataflow) of registers whose values are looked at behind it."""
         return dataflow.looked_at(self.function)
+
+    def meeting(self, pc: int) -> int:
+        """The first instruction that all paths from `pc` come to and that lanes execute together; END for none."""
+        pc = self.joins[pc]
+        while pc != END and not self.together(pc):
+            pc = self.joins[pc]
+        return pc
+
+    def together(self, pc: int) -> bool:
+        """Whether lanes execute an instruction together."""
+        return self.code[pc].opcode == "bar" or not _TOGETHER.isdisjoint(self.code[pc].modifiers)
 
     def run(self, start: int, end: int) -> crew.Run:
         """The run of these instructions, none of them behind ends[start]."""

@@ -279,7 +279,8 @@ class Machine:
         else:
             if signal is YIELD and self._idle > len(self.runnable):  # perhaps for other lanes of the warp
                 warp.blocked.clear()
-                warp.rotate()
+                if not warp.rotate() and warp.go_ahead():
+                    warp.rotate()
             self.runnable.append(warp)
 
     def _event(self, heap: list[tuple[int, int, Callable[[], None]]]) -> None:
