@@ -24,7 +24,7 @@ from scalec.passes.emit_frame import Handles
 from scalec.passes.emit_producer import Producer
 from scalec.passes.emit_registers import RegisterConsumer
 from scalec.passes.emit_tensor import TensorConsumer
-from scalec.passes.resources import SharedPlan, threads
+from scalec.passes.resources import SharedPlan, launch_registers, threads
 from scalec.targets import Target
 
 
@@ -67,6 +67,7 @@ class Kernel(Producer, Consumer):
     def build(self) -> None:
         """Emits the kernel at the insertion point."""
         e, s = self.e, self.schedule
+        launched = launch_registers(self.problem, s)
         name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
         made = e.op(
             "tile.kernel",
@@ -77,6 +78,7 @@ class Kernel(Producer, Consumer):
             shared_bytes=self.plan.total,
             arguments=ir.ArrayAttr.get([]),
             **({"parts": s.split} if s.parts == "cluster" else {}),
+            **({"registers": launched} if launched else {}),
         )
         self.body = made.regions[0].blocks.append()
         with ir.InsertionPoint(self.body):
