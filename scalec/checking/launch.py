@@ -31,7 +31,7 @@ def made_up(source: str, sizes: Mapping[str, int], seed: int) -> tuple[Mapping[s
     from scalec.ir import context as contexts
 
     with contexts.context():
-        module = frontend.build(source, sizes)
+        module = frontend.build(source, {d: n for d, n in sizes.items() if n})
         values = reference.make(module, sizes, seed)
         return values, reference.run(module, values, dims=sizes, exact=True)
 

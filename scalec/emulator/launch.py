@@ -132,8 +132,12 @@ def launch(
             "resources", f"clusters of {math.prod(shape)} CTAs, {kernel.facts.name} has {kernel.facts.max_cluster}"
         )
     params = Segment("the parameters", "param", 0, kernel.param_bytes, _pack(kernel, arguments))
+    dependent = options.dependent
+    if dependent is None:
+        dependent = any(i.opcode == "griddepcontrol" for i in kernel.code)
+    dependent = dependent and "dependent" not in options.passed
     for segment in loaded.memory.segments():
-        segment.forget()
+        segment.forget(dependent)
     machine = Machine(kernel, grid, shape, loaded.memory, params, loaded.consts, options)
     with np.errstate(all="ignore"):  # inactive lanes hold anything, and PTX has no floating-point exceptions
         machine.run()

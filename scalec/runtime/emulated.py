@@ -165,7 +165,7 @@ class EmulatedDevice:
                     (threads, 1, 1),
                     arguments,
                     shared_bytes=shared_bytes,
-                    options=self.options,
+                    options=replace(self.options, dependent=dependent),
                 )
             except BaseException as error:  # Ctrl-C among others
                 self.memory.reset()

@@ -32,7 +32,8 @@ def launch(body: str, **options: object) -> tuple[np.ndarray, np.ndarray]:
 
 # kind -> a body that has such a finding and goes on
 WRONG = {
-    "in-flight": """@!%p1 bra GO; mbarrier.init.shared.b64 [bar], 1; GO: bar.warp.sync -1; @!%p1 bra GO2;
+    "in-flight": """@!%p1 bra GO; mbarrier.init.shared.b64 [bar], 1; fence.proxy.async; GO: bar.warp.sync -1;
+        @!%p1 bra GO2;
         mbarrier.arrive.expect_tx.shared.b64 _, [bar], 64;
         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd1], 64, [bar]; GO2:
         bar.warp.sync -1; st.shared.u32 [buf+4], 1;

@@ -17,7 +17,8 @@ HEAD = """.shared .align 1024 .b8 buf[4096]; .shared .align 8 .b64 bar; .shared 
     mad.wide.u32 %rd3, %r1, 4, %rd2; setp.eq.u32 %p1, %r1, 0; mov.u32 %r3, buf; setp.lt.u32 %p2, %r2, 16;
 """
 DELAY = """mov.u32 %r90, 0; DELAY{0}: add.u32 %r90, %r90, 1; setp.lt.u32 %p9, %r90, 900; @%p9 bra DELAY{0};"""
-INIT = "@!%p1 bra READY; mbarrier.init.shared.b64 [bar], 1; mbarrier.init.shared.b64 [bar2], 1; {} READY: {};"
+INIT = """@!%p1 bra READY; mbarrier.init.shared.b64 [bar], 1; mbarrier.init.shared.b64 [bar2], 1;
+    fence.mbarrier_init.release.cluster; {} READY: {};"""
 COPY = """mbarrier.arrive.expect_tx.shared.b64 _, [{0}], 64;
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf+{1}], [%rd1], 64, [{0}];"""
 

@@ -14,7 +14,7 @@ SEEDS = range(8)
 HEAD = """.shared .align 16 .b8 buf[1024]; .shared .align 8 .b64 bar;
     ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; mov.u32 %r1, %tid.x; mad.wide.u32 %rd3, %r1, 4, %rd2;
     setp.eq.u32 %p1, %r1, 0; setp.lt.u32 %p2, %r1, 32; mov.u32 %r3, buf; shl.b32 %r4, %r1, 2; add.u32 %r4, %r3, %r4;
-    @%p1 mbarrier.init.shared.b64 [bar], {count}; bar.sync 0;
+    @%p1 mbarrier.init.shared.b64 [bar], {count}; fence.proxy.async; bar.sync 0;
 """
 SPIN = "{0}: mbarrier.try_wait.parity.shared.b64 %p8, [bar], {1}; @!%p8 bra {0};"
 DELAY = "mov.u32 %r90, 0; D: add.u32 %r90, %r90, 1; setp.lt.u32 %p9, %r90, 2000; @%p9 bra D;"

@@ -136,7 +136,7 @@ def test_modifiers_that_change_nothing():
 def test_shared_through_its_window_and_the_generic_one():
     out = Out(256)
     run(
-        """mov.u32 %r1, tile; mad.lo.u32 %r2, %r0, 4, %r1; st.shared.b32 [%r2], %r0;
+        """mov.u32 %r1, tile; setp.gt.u32 %p0, %r0, 99; mad.lo.u32 %r2, %r0, 4, %r1; st.shared.b32 [%r2], %r0;
         cvt.u64.u32 %rd5, %r2; cvta.shared.u64 %rd6, %rd5; xor.b64 %rd7, %rd6, 4; bar.warp.sync -1;
         ld.b32 %r3, [%rd7]; st.b32 [%rd6+128], %r3; ld.shared::cta.b32 %r4, [%rd5+128];
         ld.shared::cluster.b32 %r5, [%r2];
@@ -155,7 +155,8 @@ def test_local_memory_is_each_lanes_own():
         out,
     )  # fmt: skip
     assert out.view(np.uint32).tolist() == [2 * i for i in range(32)]
-    assert finding(".local .b8 own[16]; ld.local.b32 %r1, [own];", out).kind == "uninitialised"
+    unwritten = ".local .b8 own[16]; ld.local.b32 %r1, [own]; st.global.b32 [%rd2], %r1;"
+    assert finding(unwritten, out).kind == "uninitialised"
     assert finding(".local .align 4 .b8 own[16]; st.local.b32 [own+16], %r0;", out).kind == "bounds"
     assert finding(".local .align 4 .b8 own[16]; st.local.b32 [own+2], %r0;", out).kind == "alignment"
 
@@ -232,11 +233,11 @@ def test_out_of_bounds():
 
 
 def test_uninitialised():
-    found = finding("ld.global.b32 %r1, [%rd2];", Out(128), words())
+    found = finding("ld.global.b32 %r1, [%rd2]; st.global.b32 [%rd2], %r1;", Out(128), words())
     assert found.kind == "uninitialised"
     assert "byte 0 of argument 0" in found.message
     body = """mov.u32 %r1, tile; mad.lo.u32 %r1, %r0, 4, %r1; setp.lt.u32 %p0, %r0, 31; @%p0 st.shared.b32 [%r1], %r0;
-        bar.warp.sync -1; ld.shared.b32 %r2, [%r1];"""
+        bar.warp.sync -1; ld.shared.b32 %r2, [%r1]; st.global.b32 [%rd2], %r2;"""
     assert finding(body, words(), words(), head=SHARED).kind == "uninitialised"
     run("ld.global.b32 %r1, [%rd2];", Out(128), words(), ignore=frozenset({"uninitialised"}))
 

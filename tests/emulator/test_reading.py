@@ -44,7 +44,7 @@ def test_what_is_read_twice_fails_twice_alike():
 
 
 SELDOM = {
-    "an instruction": "@%p0 tex.2d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [t, {%r1}];",
+    "an instruction": "mov.b32 %r1, 0; @%p0 tex.2d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [t, {%r1}];",
     "a modifier": "@%p0 bra SELDOM; bra JOIN; SELDOM: add.s32.strange %r1, %r1, 1; JOIN:",
     "a special register": "@%p0 mov.u32 %r1, %pm0;",
     "a call through a pointer": (

@@ -263,7 +263,10 @@ def show_initialisations(warp: Warp) -> None:
 
 @op("fence.proxy")
 def fence_proxy(instruction: Instruction, decoder: Decoder) -> Step:
-    """fence.proxy.async and .alias: 9.7.13.4; the judge does not tell shared from global memory here."""
+    """fence.proxy.async and .alias: 9.7.13.4; the judge does not tell shared from global memory here.
+
+    With .release, what relaxed arrivals behind it publish; with .acquire, what relaxed waits before it have seen.
+    """
     decoder.only(
         instruction,
         ("proxy", "async", "alias", "async::generic", "acquire", "release", "cluster", "cta", "global", *_SPACES),
@@ -272,8 +275,14 @@ def fence_proxy(instruction: Instruction, decoder: Decoder) -> Step:
     if instruction.has("alias"):
         return lambda warp: None
 
+    acquires, releases = instruction.has("acquire"), instruction.has("release")
+
     def run(warp: Warp) -> None:
+        if acquires and (seen := warp.units.get("relaxed acquire")) is not None:
+            warp.agent.join(seen)
         warp.agent.fence()
         show_initialisations(warp)
+        if releases:
+            warp.agent.release(warp.units.setdefault("relaxed release", View(warp.agent.order.capacity)))
 
     return run

@@ -11,9 +11,10 @@ from scalec.emulator.instructions.table import DTYPES, Decoder, Source, Step, op
 from scalec.emulator.machine import access, banks, strong
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
+from scalec.emulator.machine.order import LAUNCH
 from scalec.emulator.machine.signals import YIELD, Yield
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import TYPE_BITS, Address, Imm, Instruction, Operand, Vector
+from scalec.emulator.program import TYPE_BITS, Address, Imm, Instruction, Operand, Reg, Vector
 
 SPACES = (
     "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func",
@@ -158,14 +159,18 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
         if own:
             own_shared(warp, addresses)
         counted(space, warp, addresses, size, to_memory=False)
+        holes: list[access.Hole] = []
         if whole:
-            raw = access.load(warp, space, addresses, size, atomic=is_strong)
+            raw = access.load(warp, space, addresses, size, atomic=is_strong, holes=holes)
         else:
             _aligned(warp, addresses, size)
             raw = np.zeros((32, size), np.uint8)
             for first, end in runs:
-                part = access.load(warp, space, addresses + first * each, (end - first) * each, atomic=is_strong)
-                raw[:, first * each : end * each] = part
+                part: list[access.Hole] = []
+                raw[:, first * each : end * each] = access.load(
+                    warp, space, addresses + first * each, (end - first) * each, atomic=is_strong, holes=part
+                )
+                holes += [(lanes, np.pad(b, ((0, 0), (first * each, size - end * each))), t) for lanes, b, t in part]
         if is_strong:
             strong.read(warp, space, addresses, each, scope, acquire=acquire)
         elif read_only:
@@ -177,9 +182,32 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
         else:
             for put, part in zip(puts, np.ascontiguousarray(raw.view(dtype).T), strict=True):
                 put(warp, part)
+        if holes:
+            _undefined(warp, elements, each, kind, holes)
+            return YIELD  # it goes on with care
         return result
 
     return step
+
+
+def _undefined(warp: Warp, elements: list[Operand | None], each: int, kind: str, holes: list[access.Hole]) -> None:
+    """What was loaded of bytes without a value has none: see machine/poison.py."""
+    for lanes, missing, text in holes:
+        for i, element in enumerate(elements):
+            mine = missing[:, i * each : (i + 1) * each]
+            if isinstance(element, Reg) and mine.any():
+                bits = np.zeros_like(warp.kernel.initial_registers[element.index])
+                raw = np.zeros((32, max(each, bits.dtype.itemsize)), np.uint8)
+                raw[lanes, :each] = mine * np.uint8(0xFF)
+                if kind[0] == "s":  # the sign goes into all bits above
+                    raw[raw.any(axis=1)] = 0xFF
+                if bits.ndim > 1 or raw.shape[1] == bits.dtype.itemsize:
+                    bits = raw.view(bits.dtype).reshape(bits.shape)
+                warp.undefined.add(element.index, bits, f"it was loaded at line {_line(warp)}, where {text}")
+
+
+def _line(warp: Warp) -> int:
+    return warp.kernel.code[warp.pc - 1].line
 
 
 def _unchanged(warp: Warp, space: str, addresses: np.ndarray, size: int) -> None:
@@ -187,8 +215,9 @@ def _unchanged(warp: Warp, space: str, addresses: np.ndarray, size: int) -> None
     for segment, _, offsets in access.split(warp, space, addresses, size):
         at = offsets[:, None] + np.arange(size)
         epochs = segment.shadow.writer[at]
-        if epochs.any():
-            where = np.argwhere(epochs)[0]
+        written = (epochs != 0) & (epochs != LAUNCH)
+        if written.any():
+            where = np.argwhere(written)[0]
             writer = warp.cta.cluster.order.describe(int(epochs[tuple(where)]))
             raise Finding(
                 "proxy",

@@ -17,7 +17,6 @@ import numpy as np
 
 from scalec.emulator.dataflow import writes
 from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.machine.memory import RANK_SHIFT
 from scalec.emulator.machine.signals import Signal
 from scalec.emulator.program import (
     TYPE_BITS,
@@ -302,7 +301,7 @@ class Decoder:
         dtype = DTYPES[kind]
         address += symbol.offset
         if space == "shared":
-            return lambda warp: np.full(32, (warp.cta.rank << RANK_SHIFT) + address).astype(dtype)
+            return lambda warp: np.full(32, warp.cta.shared.base + warp.cta.shared.start + address).astype(dtype)
         constant = np.full(32, address).astype(dtype)
         return lambda warp: constant
 

@@ -12,7 +12,6 @@ from scalec.emulator.layouts.tensor_memory import copy_cells, decompress, split_
 from scalec.emulator.machine import tensor_pipe
 from scalec.emulator.machine.access import need_written
 from scalec.emulator.machine.cta import Cta
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.tensor_memory import Access, Write, placed
 from scalec.emulator.machine.tensor_pipe import Thread
 from scalec.emulator.machine.warp import Warp
@@ -31,7 +30,7 @@ def shared_operand(warp: Warp, cta: Cta, thread: Thread, addresses: np.ndarray, 
     """
     shared, machine, order = cta.shared, warp.machine, warp.cta.cluster.order
     low, high = int(addresses.min()), int(addresses.max())
-    if low < SHARED_RESERVED or high >= shared.size:
+    if low < shared.start or high >= shared.size:
         raise Finding(
             "bounds", f"{what} reaches from {low:#x} to {high:#x} of {shared.name}, of {shared.size} bytes",
             expected="addresses in the shared memory that the launch gave",

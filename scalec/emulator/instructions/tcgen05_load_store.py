@@ -147,6 +147,8 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
         memory.overwrites(cells, Access(state, "tcgen05.st", "st"))
         state.stores.texts[state.store_clock] = text
         memory.note_write(cells.flat, Write(state.stores, state.store_clock))
+        if warp.undefined.kept is not None:
+            memory.written[cells.flat] = warp.undefined.kept.T[:, None]
         values = np.stack([source(warp) for source in sources])
         memory.words[cells.flat] = np.moveaxis(unpack(values, packed), -1, 1)
         warp.machine.stats.bytes["registers -> tensor memory"] += 4 * cells.flat.size

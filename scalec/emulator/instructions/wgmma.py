@@ -17,7 +17,6 @@ from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, o
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
 from scalec.emulator.machine.access import need_written
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Reg, Vector
 from scalec.emulator.tensor import OPERANDS, decode, multiply
@@ -348,7 +347,7 @@ def _operand(warps: list[Warp], word: int, rows: int, k: int, bits: int, transpo
     cta = warps[0].cta
     shared, order, machine = cta.shared, cta.cluster.order, cta.machine
     low, high = int(addresses.min()), int(addresses.max())
-    if low < SHARED_RESERVED or high >= shared.size:
+    if low < shared.start or high >= shared.size:
         raise Finding(
             "bounds", f"the operand reaches from {low:#x} to {high:#x} of shared memory of {shared.size} bytes"
         )

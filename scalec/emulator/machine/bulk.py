@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.access import need_written
+from scalec.emulator.machine.access import need_begun, need_written
 from scalec.emulator.machine.mbarrier import MBarrier
 from scalec.emulator.machine.memory import Segment
 from scalec.emulator.machine.order import Where
@@ -62,6 +62,12 @@ def into_shared(
             machine.judge.note_read(segment, at, order, first.agent, first.epochs_before + first.phase + 1)
         need_written(warp, segment, at)
     for target in targets:
+        if target.cta is not warp.cta:
+            need_begun(warp, target.cta)
+        elif not target.barrier.visible:
+            text = f"a copy completes on {target.barrier.name}, whose initialisation was not fenced"
+            expected = "fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init"
+            machine.report(Finding("init-fence", text, expected=expected, fix="add the fence behind the last init"))
         if combine is None:
             machine.judge.writes(target.cta.shared, target.at, order, warp.agent, asynchronous=True)
             machine.judge.note_pending(target.cta.shared, target.at, number)

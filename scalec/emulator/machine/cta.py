@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, Segment
+from scalec.emulator.machine.memory import RANK_SHIFT, Segment
 from scalec.emulator.machine.order import Order, View
 from scalec.emulator.machine.signals import Condition
 from scalec.emulator.machine.warp import Warp
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAMED_BARRIERS = 16  # PTX ISA 9.7.13.1 "bar{.cta}, barrier{.cta}": barriers 0 to 15
 _BARRIERS_PER_CTA = 256  # places in the order's vectors for mbarriers and other objects, per CTA
-_AGENTS_PER_WARP = 6
+_AGENTS_PER_WARP, _AGENTS_PER_CLUSTER = 6, 17
 
 
 @dataclass
@@ -130,7 +130,8 @@ class Cluster:
 
     def __init__(self, machine: Machine, number: int, size: int, warps: int) -> None:
         self.machine, self.number = machine, number
-        self.order = Order(number + 1, size * (warps * _AGENTS_PER_WARP + _BARRIERS_PER_CTA))
+        self.order = Order(number + 1, _AGENTS_PER_CLUSTER + size * (warps * _AGENTS_PER_WARP + _BARRIERS_PER_CTA))
+        self.order.add("the launch before")  # order.LAUNCH
         self.ctas: list[Cta] = []
         self.barrier = Barrier(f"the barrier of cluster {number}", self.order.capacity)
         self.units: dict[str, Any] = {}
@@ -165,6 +166,7 @@ class Cta:
         barriers: the named barriers.
         crews: warps that ran in lockstep, by their indices.
         exited: whether all of its threads have.
+        start: place in the order of its beginning: 1 in what knows of that.
         visitors: of other CTAs' warps that used its shared memory: place in the order -> clock of the last use.
         units: state that instruction families keep per CTA, by family name.
     """
@@ -174,8 +176,9 @@ class Cta:
     ) -> None:
         self.cluster, self.machine, self.kernel = cluster, cluster.machine, kernel
         self.number, self.id, self.rank = number, position, rank
+        start = self.machine.shared_start
         self.shared = Segment(
-            f"shared memory of CTA {number}", "shared", rank << RANK_SHIFT, SHARED_RESERVED + kernel.shared_bytes
+            f"shared memory of CTA {number}", "shared", rank << RANK_SHIFT, start + kernel.shared_bytes, start=start
         )
         capacity = cluster.order.capacity
         self.barriers = [Barrier(f"barrier {i} of CTA {number}", capacity) for i in range(NAMED_BARRIERS)]
@@ -183,11 +186,12 @@ class Cta:
         self.crews: dict[tuple[int, ...], Crew] = {}
         self.exited = False
         self.visitors: dict[int, int] = {}
+        self.start = cluster.order.add(f"the start of CTA {number}")
         threads = kernel.threads
         self.warps = [Warp(self, i, min(32, threads - 32 * i), kernel) for i in range(-(-threads // 32))]
         for variable, offset in kernel.shared_layout:
             if variable.init is not None:
-                at = SHARED_RESERVED + offset
+                at = start + offset
                 self.shared.data[at : at + variable.size] = np.frombuffer(variable.init, np.uint8)
                 self.shared.written[at : at + variable.size] = True
 

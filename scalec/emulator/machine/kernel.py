@@ -11,8 +11,8 @@ from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.flow import inline_calls, joins, leaving
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
-from scalec.emulator.machine import crew
-from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
+from scalec.emulator.machine import crew, poison
+from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
@@ -68,6 +68,7 @@ class Kernel:
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
         param_offsets: of the entry's parameters in the parameter segment.
         local_bytes: per thread.
+        invalidates: whether there is an mbarrier.inval.
         passed: kinds of findings that do not stop the run.
     """
 
@@ -107,9 +108,21 @@ class Kernel:
             decode(i, decoder, shared & named) if shared & named and not _tensor(i) else step
             for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
         ]
+        self.unwritten, noted = poison.tracked(self)
+        for pc, registers in noted.items():
+            self.steps[pc] = poison.noting(self.steps[pc], self.code[pc], registers)
+        self.defined = list(self.steps)  # the steps of warps whose registers all have values
+        for pc, registers in self.unwritten.items():
+            self.steps[pc] = poison.entering(self, pc, self.steps[pc], registers)
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
-        self.ends = crew.ends(function.code)
+        self.invalidates = any(i.opcode == "mbarrier" and i.has("inval") for i in function.code)
+        self.ends = crew.ends(function.code, self.unwritten.keys() | noted)
         self._runs: dict[tuple[int, int], crew.Run] = {}
+
+    @cached_property
+    def careful(self) -> list[Step]:
+        """The steps of warps with undefined bits in their registers."""
+        return [poison.careful(self, pc, step, self.unwritten.get(pc, [])) for pc, step in enumerate(self.defined)]
 
     @cached_property
     def looked_at(self) -> list[int]:
@@ -144,7 +157,7 @@ class Kernel:
             at += variable.size
         for variable in (v for v in variables if v.space == "shared" and v.extern):
             # every extern array begins where the dynamic memory begins (CUDA C++ Programming Guide, "__shared__")
-            start = -(-(at + SHARED_RESERVED) // variable.align) * variable.align - SHARED_RESERVED
+            start = -(-at // variable.align) * variable.align
             self.shared_layout.append((variable, start))
         extern = [offset for v, offset in self.shared_layout if v.extern]
         self.dynamic_bytes = dynamic_bytes
@@ -175,7 +188,8 @@ class Kernel:
             raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:
-        """State space and address of a variable, "code" and that of a function; shared addresses lack the CTA's rank.
+        """State space and address of a variable, "code" and that of a function; a shared variable's is counted from the
+        start of the CTA's variables.
 
         Raises:
             PtxSyntaxError: there is no such variable.
@@ -186,7 +200,7 @@ class Kernel:
             return "local", self.local_offsets[name]
         for variable, offset in self.shared_layout:
             if variable.name == name:
-                return "shared", SHARED_RESERVED + offset
+                return "shared", offset
         for variable in self.module.variables:
             if variable.name == name and name in self.symbols:
                 return variable.space, self.symbols[name]

@@ -14,16 +14,18 @@ from scalec.emulator.machine import deadlock
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
 from scalec.emulator.machine.kernel import Kernel
-from scalec.emulator.machine.memory import GlobalMemory, Segment
+from scalec.emulator.machine.memory import SHARED_RESERVED, GlobalMemory, Segment
 from scalec.emulator.machine.order import Judge
 from scalec.emulator.machine.signals import YIELD, Blocked, Signal
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.stats import Stats
 
+_Placed = tuple[int, list[tuple[int, int, int]]]  # a cluster: its number, and where its CTAs are
 _PATIENCE = 50_000  # instructions until the latest events happen although warps go on: one may be waiting in a loop
 # How often a warp has a turn without those that stand where it does, by the seed. Warps in lockstep seldom overtake
 # each other, and what only overtaking brings about, such as wrong numbers between clusters, is found when all go alone.
 _ALONE = (1 / 16, 1 / 16, 1 / 16, 1 / 16, 1 / 16, 1.0)
+_STARTS = 4  # places where shared memory may begin
 _SLICE = 400  # instructions that a warp executes at most before another has its turn
 _REPORTED = 64  # turns between two reports of progress: some ten a second
 
@@ -42,6 +44,8 @@ class Options:
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
         part: (i, n): of the clusters, those whose number leaves i when divided by n.
+        dependent: whether the launch before may still run until griddepcontrol.wait (programmatic dependent launch);
+            None: if the kernel has any griddepcontrol. What it then uses too early is of the kind "dependent".
         progress: called every so many turns with what the launch has counted so far.
     """
 
@@ -53,6 +57,7 @@ class Options:
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
     part: tuple[int, int] = (0, 1)
+    dependent: bool | None = None
     progress: Callable[[Stats], None] | None = None
 
     def __post_init__(self) -> None:
@@ -75,6 +80,9 @@ class Machine:
         memory: the device's global memory.
         params, consts: the segments of the state spaces .param (the kernel's) and .const.
         operations: descriptions of asynchronous operations, by number.
+        shared_start: address of the first byte of a CTA's variables in shared memory, behind the system's. The ISA does
+            not say where they lie: at a multiple of their greatest alignment, and of 1024, as swizzles of 128 bytes
+            rely on in Triton's kernels, which declare 16, and in CUTLASS's, which declare 128.
         units: state that instruction families keep per launch.
         polling: nothing goes on, and the waits that need not wait try again.
     """
@@ -93,6 +101,9 @@ class Machine:
         self.memory, self.params, self.consts = memory, params, consts
         self.options = options
         self.random = Random(options.seed)
+        aligned = max((variable.align for variable, _ in kernel.shared_layout), default=1)
+        step = max(aligned, SHARED_RESERVED)
+        self.shared_start = step * (1 + self.random.randrange(_STARTS))
         self.clock = 0
         self.stats = Stats()
         self.operations: list[str] = [""]
@@ -110,7 +121,7 @@ class Machine:
         self._ends = list(kernel.ends)
         self._alone = _ALONE[options.seed % len(_ALONE)]
         self._serial = 0
-        self._waiting: Iterator[tuple[int, list[tuple[int, int, int]]]] = iter(())
+        self._waiting: Iterator[_Placed] = iter(())
 
     # -- asynchronous work -----------------------------------------------------------------------------------------
 
@@ -170,7 +181,8 @@ class Machine:
         """
         size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
         at_once, following, turns = max(1, self.options.sms // size), None, 0
-        self._waiting = islice(enumerate(self._positions()), self.options.part[0], None, self.options.part[1])
+        mine = islice(enumerate(self._positions()), self.options.part[0], None, self.options.part[1])
+        self._waiting = self._mixed(mine, at_once)
         while True:
             while len(self.live) < at_once and (following := next(self._waiting, None)):
                 self._start(*following)
@@ -203,6 +215,13 @@ class Machine:
             for y in range(0, gy, cy):
                 for x in range(0, gx, cx):
                     yield [(x + i, y + j, z + k) for k in range(cz) for j in range(cy) for i in range(cx)]
+
+    def _mixed(self, clusters: Iterator[_Placed], at_once: int) -> Iterator[_Placed]:
+        """Clusters in an order of the seed's, which the ISA leaves open, with one exception: those that run at once are
+        those of a wave, as kernels that wait for CTAs of lower numbers rely on."""
+        while wave := list(islice(clusters, at_once)):
+            self.random.shuffle(wave)
+            yield from wave
 
     def _start(self, number: int, positions: list[tuple[int, int, int]]) -> None:
         kernel = self.kernel
@@ -323,7 +342,7 @@ class Machine:
 
     def _slice(self, warp: Warp, budget: int) -> Signal | None:
         """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
-        steps, pc = self.kernel.steps, warp.pc
+        steps, pc = self.kernel.careful if warp.undefined.bits else self.kernel.steps, warp.pc
         counts = self.stats.executed
         executed = 0
         signal = None
@@ -390,9 +409,10 @@ class Machine:
 
     def _mates(self, warp: Warp) -> list[Warp]:
         """The warps of its CTA that can run and stand where it does, none of their lanes elsewhere."""
-        if not warp.full:
+        if not warp.full or warp.undefined.bits:
             return []
-        return [w for w in self.runnable if w.pc == warp.pc and w.cta is warp.cta and w.full]
+        at, cta = warp.pc, warp.cta
+        return [w for w in self.runnable if w.pc == at and w.cta is cta and w.full and not w.undefined.bits]
 
     def _together(self, warps: list[Warp], budget: int) -> None:
         """Runs warps in lockstep for up to `budget` instructions; one that stops, or comes to stand elsewhere, is put

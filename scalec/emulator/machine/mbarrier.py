@@ -8,7 +8,6 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import locate
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.order import View
 from scalec.emulator.machine.signals import Condition
 
@@ -34,7 +33,8 @@ class MBarrier:
         visible: whether the initialisation was fenced for other CTAs.
         waited: whether anybody has waited for the last phase that completed.
         arrivals: who arrived in the current phase, for messages.
-        users: agents that used the object: their clock at the last use, and the phase of the cluster barrier after it.
+        users: where the kernel invalidates any, the agents that used the object: their clock at the last use, and the
+            phase of the cluster's barrier after it.
     """
 
     def __init__(self, cta: Cta, offset: int, count: int, agent: int, warp: Warp) -> None:
@@ -52,7 +52,7 @@ class MBarrier:
 
     @property
     def name(self) -> str:
-        return f"mbarrier at {self.offset - SHARED_RESERVED} of the shared memory of CTA {self.cta.number}"
+        return f"mbarrier at {self.offset - self.cta.shared.start} of the shared memory of CTA {self.cta.number}"
 
     def describe(self) -> str:
         who = f"; arrived: {', '.join(self.arrivals[-4:])}" if self.arrivals else ""
@@ -156,7 +156,7 @@ def initialise(warp: Warp, space: str, address: int, count: int) -> None:
     agents = cta.units.setdefault("mbarrier agents", {})
     if offset not in agents:
         agents[offset] = cluster.order.add(
-            f"what completes on the mbarrier at {offset - SHARED_RESERVED} of CTA {cta.number}"
+            f"what completes on the mbarrier at {offset - segment.start} of CTA {cta.number}"
         )
     at = slice(offset, offset + SIZE)
     order = cluster.order
@@ -226,14 +226,15 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
     if barrier is None:
         raise Finding(
             "barrier",
-            f"there is no mbarrier at {address:#x}, {offset - SHARED_RESERVED} of CTA {cta.number}'s shared memory",
+            f"there is no mbarrier at {address:#x}, {offset - segment.start} of CTA {cta.number}'s shared memory",
             expected="mbarrier.init before its use",
         )
     if not _intact(segment, offset):
         raise Finding("barrier", f"{barrier.name} was overwritten by something else", expected="no other write to it")
     if warp is not None:
         order, agent = cluster.order, warp.agent
-        barrier.users[agent.index] = int(agent.seen[agent.index]), cluster.before(warp)
+        if warp.kernel.invalidates:
+            barrier.users[agent.index] = int(agent.seen[agent.index]), cluster.before(warp)
         if order.unseen(barrier.initialised, warp.agent.seen):
             warp.machine.report(
                 Finding(

@@ -138,6 +138,7 @@ class TensorMemory:
         readers: of the cells, by agent: (source, int32 clocks).
         allocations, held: which columns are allocated.
         freed: notified by tcgen05.dealloc.
+        count: of the allocations so far.
         alloc_text: the instruction of the latest allocation.
     """
 
@@ -151,6 +152,7 @@ class TensorMemory:
         self.allocations = Allocations()
         self.held = np.zeros(COLUMNS, bool)
         self.freed = Condition(self.describe)
+        self.count = 0
         self.alloc_text = ""
 
     def describe(self) -> str:
@@ -162,6 +164,7 @@ class TensorMemory:
     def take(self, allocations: Allocations, column: int, count: int) -> None:
         """Columns are allocated: their cells are unwritten, and nobody has used them."""
         self.allocations = allocations
+        self.count += 1
         self.held[column : column + count] = True
         for array in (self.written, self.writer, *(clocks for _, clocks in self.readers.values())):
             array.reshape(LANES, COLUMNS)[:, column : column + count] = 0

@@ -9,6 +9,7 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.order import Agent
+from scalec.emulator.machine.poison import Undefined
 from scalec.emulator.machine.signals import Blocked
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Warp:
         inflight: register index -> what will write or still reads it (asynchronous tensor instructions).
         settle: completes what is in flight.
         touched: of the registers that such instructions use, those that others have used since the last wgmma.fence.
+        undefined: the bits of registers that have no value.
         units: state that instruction families keep per warp, by family name.
         blocked: those of its paths that cannot go on, since `blocked_at` changes of the machine.
     """
@@ -78,9 +80,11 @@ class Warp:
         self.mask = self.live
         self.full = bool(self.mask.all())
         self.agent = Agent(cta.cluster.order, f"warp {index} of CTA {cta.number}")
+        self.agent.seen[cta.start] = 1
         self.inflight: dict[int, str] = {}
         self.settle: Callable[[], None] = lambda: None
         self.touched: set[int] = set()
+        self.undefined = Undefined()
         self.units: dict[str, Any] = {}
         self.splits: list[_Split] = []
         self.join = END

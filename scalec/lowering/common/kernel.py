@@ -117,5 +117,5 @@ def _prefetch(s: State, body: ir.Block) -> None:
     b = s.b
     maps = [s.values[a] for a in body.arguments if isinstance(a.type, tile.DescriptorType)]
     with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
-        for pointer in maps:
-            b.op("nvvm.prefetch", [], [pointer], tensormap=ir.UnitAttr.get())
+        for pointer in maps:  # nvvm.prefetch would be two: of the parameter, and of its generic address (LLVM 22)
+            b.asm("prefetch.tensormap [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])
