@@ -45,6 +45,16 @@ _TABLE: dict[str, tuple[Decode, bool]] = {}
 _SPECIALS: dict[str, Callable[[Warp], np.ndarray | int]] = {}
 _FUNCTIONS: dict[str, Step] = {}
 
+_NOT_MODELLED = {
+    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), "textures"),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), "surfaces"),
+    **dict.fromkeys(("stacksave", "stackrestore", "alloca"), "a stack that grows"),
+    "multimem": "addresses that stand for memory of several GPUs",
+    "wmma": "matrices whose registers the ISA leaves open; mma.sync, ldmatrix and stmatrix are modelled",
+    "mma": "sparse products",
+}
+"""Why what has no row has none, by opcode."""
+
 DTYPES: dict[str, np.dtype] = {
     "pred": np.dtype(bool),
     **{f"{k}{bits}": np.dtype(f"{'i' if k == 's' else 'u'}{bits // 8}") for k in "bus" for bits in (8, 16, 32, 64)},
@@ -116,7 +126,8 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
         if found:
             return found
         prefix = prefix.rpartition(".")[0]
-    raise NotModelled(instruction.name, instruction.where)
+    reason = _NOT_MODELLED.get(instruction.opcode, "")
+    raise NotModelled(instruction.name + (f": {reason}" if reason else ""), instruction.where)
 
 
 def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] = frozenset()) -> Step:
