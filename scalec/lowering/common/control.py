@@ -60,6 +60,7 @@ def ring(s: State, op: ir.OpView) -> None:
 def roles(s: State, ops: list[ir.OpView]) -> None:
     """One if/else chain over the warps, so that ptxas sees each role as one branch (setmaxnreg needs it)."""
     ops = sorted(ops, key=lambda o: tile.ints_of(o.warps)[0])
+
     def emit(remaining: list[ir.OpView]) -> None:
         last = remaining[-1]
         low, _ = tile.ints_of(last.warps)
