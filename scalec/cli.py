@@ -17,11 +17,10 @@ import click
 
 from scalec import __version__
 from scalec import env as env_of_scalec
-from scalec.bench import method
 from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
-from scalec.sizes import Range, Size
+from scalec.sizes import MOST, Range, Size
 
 
 class _Commands(click.Group):
@@ -114,10 +113,8 @@ def compile_command(
     emit: list[str],
     output: str | None,
     bundle: str | None,
-    print_after: list[str],
-    print_after_all: bool,
-    time_passes: bool,
     no_cache: bool,
+    **prints: Any,
 ) -> None:
     """Compile EXPR to one of its stages.
 
@@ -133,22 +130,14 @@ def compile_command(
     from scalec.commands.compile import compile_program, stage_of
 
     request = Request(program.read_source(expr), target, dims, schedule or {})
-    compile_program(
-        request,
-        emit or ([] if bundle and output is None else [stage_of(output)]),
-        output,
-        bundle=bundle,
-        print_after=print_after,
-        print_after_all=print_after_all,
-        time_passes=time_passes,
-        cache=not no_cache,
-    )
+    stages = emit or ([] if bundle and output is None else [stage_of(output)])
+    compile_program(request, stages, output, bundle=bundle, cache=not no_cache, **prints)
 
 
 @main.command()
 @click.argument("expr")
 @options.PROGRAM
-@click.option("--seed", default=0, show_default=True, help="Of the data.")
+@options.count("--seed", 0, "Of the data.", least=0)
 @click.option("-v", "--verbose", is_flag=True, help="Print the schedule too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
@@ -182,40 +171,7 @@ def run(
 
 @main.command()
 @click.argument("ptx")
-@click.option("--entry", metavar="NAME", help="The kernel, where the text has several.")
-@click.option(
-    "--grid", type=options.SHAPE, default="1", show_default=True, metavar="X[,Y[,Z]]", help="CTAs of the grid."
-)
-@click.option(
-    "--block", type=options.SHAPE, metavar="X[,Y[,Z]]", help="Threads of a CTA.  [default: the kernel's .reqntid]"
-)
-@click.option(
-    "--cluster", type=options.SHAPE, metavar="X[,Y[,Z]]", help="CTAs of a cluster, where the kernel does not say."
-)
-@click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory of a CTA.")
-@click.option("--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below.")
-@click.option(
-    "--buffer", "buffers", multiple=True, metavar="NAME=DATA", type=options.NAMED, help="Memory that maps reach."
-)
-@click.option("--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things.")
-@click.option(
-    "--ignore", multiple=True, metavar="KIND", type=options.KIND, help="A kind of finding that does not stop the run."
-)
-@click.option(
-    "--check", multiple=True, metavar="KIND", type=options.SILENT, help="A kind that is looked for on request alone."
-)
-@click.option("--tensor-core", type=options.TENSOR_CORE, metavar="exact|hopper", default="exact", show_default=True)
-@click.option("--sms", default=4, show_default=True, help="CTAs that run at the same time.")
-@click.option(
-    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes that share the work."
-)
-@click.option(
-    "--max-instructions", type=click.IntRange(1), default=20_000_000, show_default=True, help="That a warp executes."
-)
-@click.option("--max-memory", type=options.BYTES, default="4G", show_default=True, help="Of all buffers together.")
-@click.option(
-    "--save", multiple=True, metavar="N=FILE.npy", type=options.NAMED, help="Argument N, or buffer N, after the run."
-)
+@options.LAUNCH
 @click.option("--stats", is_flag=True, help="Print what the run counted.")
 @click.option("--stats-json", metavar="PATH", help="Write that as JSON; - is stdout.")
 def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> None:
@@ -254,8 +210,10 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 @main.command()
 @options.TARGET
 @click.option("--only", default="", metavar="TEXT", help="Programs with this in their names, e.g. nvfp4.")
-@click.option("--jobs", metavar="N", type=click.IntRange(1), help="Kernels at the same time.  [default: all cores]")
-@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(1), help="Of one kernel, after which it hangs.")
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(1, 256), help="Kernels at the same time.  [default: all cores]"
+)
+@click.option("--timeout", metavar="SECONDS", type=options.SECONDS, help="Of one kernel, after which it hangs.")
 @options.OUTPUT
 def selftest(target: str | None, only: str, jobs: int | None, timeout: float | None, output: str | None) -> None:
     """Check every kind of program on this machine's GPU, or in the emulator.
@@ -278,21 +236,7 @@ def selftest(target: str | None, only: str, jobs: int | None, timeout: float | N
 @click.argument("expr", required=False)
 @options.PROGRAM
 @click.option("--suite", metavar="NAME", help="Shapes to measure; `peers` unless --dim is given.")
-@click.option(
-    "--rounds", default=method.ROUNDS, show_default=True, help="Measurements of each contender after a pause."
-)
-@click.option(
-    "--sustained",
-    default=method.SUSTAINED_ROUNDS,
-    show_default=True,
-    help="Measurements of each contender without any pause; 0 for none.",
-)
-@click.option(
-    "--block-ms",
-    default=round(1e3 * method.BLOCK_SECONDS),
-    show_default=True,
-    help="Length of one without pause: long enough for the clocks to settle.",
-)
+@options.EFFORT
 @click.option(
     "--contenders", multiple=True, metavar="FILE.py", help="More contenders, e.g. benchmarks/block_fp8_triton.py."
 )
@@ -304,12 +248,8 @@ def bench(
     dims: dict[str, Size],
     schedule: dict[str, str] | None,
     suite: str | None,
-    rounds: int,
-    sustained: int,
     block_ms: int,
-    contenders: tuple[str, ...],
-    bundle: str | None,
-    output: str | None,
+    **how: Any,
 ) -> None:
     """Measure EXPR against torch's own kernels, interleaved.
 
@@ -329,22 +269,8 @@ def bench(
 
     if suite and dims:
         raise click.UsageError("--suite and --dim both give shapes: choose one")
-    for name, value, least in (("--rounds", rounds, 1), ("--sustained", sustained, 0), ("--block-ms", block_ms, 1)):
-        if value < least:
-            raise click.BadParameter(f"at least {least}", param_hint=name)
-    bench_program(
-        program.read_source(expr) if expr else None,
-        target,
-        program.fixed_sizes(dims, "bench"),
-        schedule or {},
-        suite=suite,
-        rounds=rounds,
-        sustained=sustained,
-        block_seconds=1e-3 * block_ms,
-        bundle=bundle,
-        contenders=contenders,
-        output=output,
-    )
+    source, sizes = program.read_source(expr) if expr is not None else None, program.fixed_sizes(dims, "bench")
+    bench_program(source, target, sizes, schedule or {}, suite=suite, block_seconds=1e-3 * block_ms, **how)
 
 
 @main.command()
@@ -384,7 +310,7 @@ def explain(
 
     if suite and (dims or rows):
         raise click.UsageError("--suite and --dim or --m both give shapes: choose one")
-    source = program.read_source(expr) if expr else None
+    source = program.read_source(expr) if expr is not None else None
     explain_program(source, target, dims, schedule or {}, rows=rows or (), suite=suite, as_json=as_json)
 
 
@@ -398,10 +324,12 @@ def explain(
     type=options.Parsed("LOW:HIGH", options.size_range),
     help="Sizes of M to tune for.",
 )
-@click.option("--candidates", default=12, show_default=True, help="Schedules to try for each part of the range.")
-@click.option("--rounds", default=31, show_default=True, help="Measurements of those that stay to the end.")
+@options.count("--candidates", 12, "Schedules to try for each part of the range.", least=0)
+@options.count("--rounds", 31, "Measurements of those that stay to the end.")
 @click.option("--peers", is_flag=True, help="Measure torch's own kernels beside them.")
-@click.option("--workers", metavar="N", type=click.IntRange(1), help="Processes that compile.  [default: all cores]")
+@click.option(
+    "--workers", metavar="N", type=click.IntRange(1, MOST), help="Processes that compile.  [default: all cores]"
+)
 @click.option("--database", metavar="FILE", help="Keep the winners there.  [default: the user's, see `scalec env`]")
 @click.option("--journal", metavar="FILE", help="Where to go on after an interruption.  [default: beside the database]")
 @click.option("--plot", metavar="FILE.svg", help="Write a plot: time over M, with the roofline.")
@@ -418,12 +346,9 @@ def tune(
     rounds: int,
     peers: bool,
     workers: int | None,
-    database: str | None,
-    journal: str | None,
-    plot: str | None,
-    output: str | None,
     list_them: bool,
     forget: str | None,
+    **files: str | None,
 ) -> None:
     """Measure schedules for EXPR on this machine's GPU, and keep the fastest for each range of M.
 
@@ -440,29 +365,24 @@ def tune(
     """
     from scalec.commands import tune as command
 
-    files = command.Files(database, journal, output, plot)
+    kept = command.Files(**files)
     if list_them and forget is not None:
         raise click.UsageError("--list and --forget each do nothing else: choose one")
     if list_them:
-        command.list_entries(files)
-        return
+        return command.list_entries(kept)
     if forget is not None:
-        command.forget(forget, files)
-        return
+        return command.forget(forget, kept)
     if expr is None:
         raise click.UsageError("Missing argument 'EXPR'.")
     if rows is None:
         raise click.UsageError("Missing option '--m': the sizes of M to tune for, e.g. --m 1:8192.")
-    if rounds < 1:
-        raise click.BadParameter("at least one", param_hint="--rounds")
     command.require_gpu()
     from scalec.api import default_target
     from scalec.tuning.tuner import Job
 
-    sizes = program.fixed_sizes(dims, "tune")
-    name = target or default_target()
-    job = Job(program.read_source(expr), name, sizes, rows, schedule or {}, max(candidates, 0), rounds)
-    command.tune_program(job, files, peers=peers, workers=workers)
+    sizes, name = program.fixed_sizes(dims, "tune"), target or default_target()
+    job = Job(program.read_source(expr), name, sizes, rows, schedule or {}, candidates, rounds)
+    return command.tune_program(job, kept, peers=peers, workers=workers)
 
 
 @main.command()

@@ -22,7 +22,6 @@ from scalec.passes.base import problem_of
 from scalec.passes.choose_mma_n import LEAST, narrower
 from scalec.passes.choose_stages import in_a_loop
 from scalec.passes.choose_tiling import SEARCHES, ChooseTiling
-from scalec.passes.every_tile import Tried, tried_as
 from scalec.passes.parts import k_units, most_shares
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
@@ -190,8 +189,8 @@ def compile_source(
 @dataclass(frozen=True)
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    registers that a tile must leave `spare`, in which `search` it is looked for, those that ptxas spilled at (`tried`),
-    and whether the tuning database is asked."""
+    registers that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search` it is
+    looked for, and whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None
@@ -201,12 +200,13 @@ class Attempt:
     epilogue: str | None = None
     spare: int = 0
     search: str = SEARCHES[0]
-    tried: tuple[Tried, ...] = ()
+    least: int = 1
     tuned: bool = True
 
     def further(self, made: Compilation) -> Attempt | None:
         """The next attempt, where there is no tile for this one, and what was `made` before is slow."""
-        more = made.free + 1  # what spilled is an estimate too: any tile that leaves more than the one before
+        # what spilled is an estimate too: any tile that leaves more than the one before
+        more = max(self.least, made.free + 1)
         if self.spare > more:
             return replace(self, spare=more)
         later = SEARCHES[SEARCHES.index(self.search) + 1 :]
@@ -234,10 +234,9 @@ class Attempt:
             if given.mma_n is None and mma_n:
                 return replace(self, unroll=None, mma_n=mma_n)
             return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
-        if self.search == SEARCHES[-1]:
-            return None
-        spare, tried = made.free + max(made.step, slow.spilled), (*self.tried, tried_as(spilled))
-        return replace(self, unroll=None, epilogue=None, spare=max(spare, self.spare + 1), tried=tried)
+        least = max(1, self.spare + 1)
+        spare = max(least, made.free + max(made.step, slow.spilled))
+        return replace(self, unroll=None, epilogue=None, spare=spare, least=least)
 
 
 def _fewer_registers(made: Compilation) -> list[str]:
@@ -276,10 +275,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     def found(entry: Entry) -> None:
         made.tuned = entry
 
-    own = {
-        p.name: p
-        for p in (ChooseTiling(attempt.spare, attempt.search, attempt.tried), RecallTuned(attempt.tuned, found))
-    }
+    own = {p.name: p for p in (ChooseTiling(attempt.spare, attempt.search), RecallTuned(attempt.tuned, found))}
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))

@@ -86,7 +86,7 @@ def check(name: str, got: NDArray[Any], expected: NDArray[Any], dtype: Any = Non
         eps, most = float(facts.eps), float(facts.max)
         if facts.bits > 8:
             most = 2.0 ** (int(np.frexp(most)[1]))
-            got = np.clip(got.astype(np.float64), -most, most)
+        got = np.clip(got.astype(np.float64), -most, most)  # those of a quantised result may be counted in other units
         expected = np.clip(expected, -most, most)
     except ValueError:  # an integer type
         eps = 0.0

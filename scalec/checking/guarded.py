@@ -70,11 +70,20 @@ class Guarded(DeviceArray):
     def changed(self, sizes: Mapping[str, int] | None = None) -> int:
         """How many bytes have changed that should not have: all of an argument's; of a result's, of which `sizes` are
         given, those around and between what is to be written."""
-        now = np.frombuffer(self.device.download(self._buffer.pointer, self.bytes.size, 0), np.uint8)
-        kept = np.ones(now.size, bool)
+        now, kept = self._now(), np.ones(self.bytes.size, bool)
         if sizes is not None:
-            kept[GUARD:-GUARD] = ~written(self.spec, self, sizes, now.size - 2 * GUARD)
+            kept[GUARD:-GUARD] = ~self._written(sizes)
         return int((now[kept] != self.bytes[kept]).sum())
+
+    def contents(self, sizes: Mapping[str, int]) -> bytes:
+        """A result's bytes that are to be written, in the order of memory; not those that pad rows and tiles."""
+        return self._now()[GUARD:-GUARD][self._written(sizes)].tobytes()
+
+    def _now(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self.device.download(self._buffer.pointer, self.bytes.size, 0), np.uint8)
+
+    def _written(self, sizes: Mapping[str, int]) -> NDArray[np.bool_]:
+        return written(self.spec, self, sizes, self.bytes.size - 2 * GUARD)
 
 
 def written(spec: TensorSpec, result: DeviceArray, sizes: Mapping[str, int], size: int) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ def rows(found: Iterable[tuple[Item, Result]]) -> list[tuple[str, ...]]:
     for item, result in found:
         if result.failed:
             made.append((item.name, item.schedule or "default", result.kind, _error(result), "", "", result.message))
-        elif item.timed:
+        elif result.kind == "timed":
             sizes = ",".join(f"{d}={n}" for d, n in item.launches[0].items())
             made.append((item.name, sizes, result.kind, "", _us(result.measured), _us(result.predicted), ""))
         if not item.timed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
         note_dropped(dropped)
     kept = {extent.dim for result in spec.results for extent in result.shape}
     dims = {name: given.get(name, DEFAULT_SIZE if name in kept else DEFAULT_K) for name in spec.dims}
+    _refuse_too_large(spec, dims)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the next line says where the kernel runs
         device = kernel.load().device
@@ -78,6 +80,26 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
             f"wrong result: {', '.join(c.name for c in wrong)}",
             got=", ".join(f"diff {c.diff:.2e} and max error {c.max_error:.2e}" for c in wrong),
             expected=f"at most {wrong[0].limit:.1e} and {wrong[0].error_limit:.1e}",
+        )
+
+
+def _refuse_too_large(spec: KernelSpec, dims: Mapping[str, int]) -> None:
+    """Refuses sizes whose data, in the reference's float64, are more than this machine's memory.
+
+    Raises:
+        ScalecError: with both numbers.
+    """
+    if not hasattr(os, "sysconf"):  # Windows: numpy says so itself
+        return
+    needed = 8 * sum(prod(e.value(dims) for e in t.shape) for t in (*spec.operands, *spec.results))
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
+        raise ScalecError(
+            f"{sizes}: the reference needs more memory than there is",
+            got=f"{needed / 1e9:.0f} GB of operands and results in float64",
+            expected=f"at most {there / 1e9:.0f} GB",
+            fix="smaller sizes, e.g. --dim m=200",
         )
 
 

@@ -155,7 +155,7 @@ class Body(Declarations):
 
     def resolve_labels(self) -> None:
         code = self.function.code
-        whole: dict[str, int] = {}
+        whole = self.scopes[0].labels
         for at, scopes in self.pending:
             instruction = code[at]
 
@@ -169,7 +169,6 @@ class Body(Declarations):
                 return operand
 
             code[at] = replace(instruction, operands=tuple(fix(o) for o in instruction.operands))
-            whole.update(scopes[0].labels)
             if (
                 instruction.opcode == "brx"
                 and getattr(instruction.operands[-1], "name", "") not in self.function.tables

@@ -70,12 +70,13 @@ def load(text: str, memory: GlobalMemory) -> Loaded:
             continue
         data = bytearray(variable.init)
         for offset, symbol, generic in variable.relocations:
-            if symbol.name not in loaded.symbols:
+            known = loaded.symbols.get(symbol.name, module.code_address(symbol.name))
+            if known is None:
                 raise PtxSyntaxError(
-                    f"{variable.name} begins with the address of {symbol.name!r}, which is no variable"
+                    f"{variable.name} begins with the address of {symbol.name!r}, which is no variable and no function"
                 )
-            address = loaded.symbols[symbol.name] + symbol.offset
-            if generic and symbol.name not in segments:
+            address = known + symbol.offset
+            if generic and symbol.name in loaded.symbols and symbol.name not in segments:
                 address += WINDOWS["const"]
             data[offset : offset + 8] = address.to_bytes(8, "little")
         if variable.space == "global":

@@ -43,6 +43,9 @@ TYPE_BITS = {
     "e2m1x4": 16,
 }
 
+CODE = 6 << 56
+"""Where the addresses of functions begin."""
+
 
 @dataclass(frozen=True)
 class Reg:
@@ -252,3 +255,7 @@ class Module:
         if function is not None and function.unread is not None:
             function = self.functions[name] = function.unread()
         return function
+
+    def code_address(self, name: str) -> int | None:
+        """What stands for the address of a function: one that no memory has; None if there is no such function."""
+        return CODE + 16 * [*self.functions].index(name) if name in self.functions else None

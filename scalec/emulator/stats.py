@@ -55,13 +55,10 @@ class Stats:
         """What another part of the same launch counted."""
         for pc, times in other.executed.items():
             self.executed[pc] += times
-        for mine, theirs in (
-            (self.runs, other.runs),
-            (self.bytes, other.bytes),
-            (self.counts, other.counts),
-            (self.waits, other.waits),
-        ):
-            mine.update(theirs)
+        self.runs.update(other.runs)
+        self.bytes.update(other.bytes)
+        self.counts.update(other.counts)
+        self.waits.update(other.waits)
         self.prefetched |= other.prefetched
 
     def report(self, kernel: Kernel) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes import every_tile
 from scalec.passes.base import decide
-from scalec.passes.every_tile import Tried
-from scalec.passes.parts import no_meeting, no_stream_k
+from scalec.passes.parts import cluster_ctas, no_meeting, no_stream_k
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
+from scalec.passes.read_epilogue import RESULT_BLOCK
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
-from scalec.targets import WAVES, Target
+from scalec.targets import MAX_BOX, WAVES, Target
 from scalec.tuning.cost import Costs, Load, costs_of
 from scalec.tuning.space import ranked
 
@@ -96,7 +96,6 @@ class ChooseTiling:
         spare: registers that a consumer thread must have beyond those that are estimated: where ptxas spilled, the
             compiler asks for more.
         search: the first of SEARCHES that looks for a tile.
-        tried: tiles that ptxas spilled at, of which the last search takes none.
 
         #scale.schedule<{}>
     -->
@@ -106,12 +105,11 @@ class ChooseTiling:
 
     spare: int = 0
     search: str = "listed"
-    tried: tuple[Tried, ...] = ()
 
     name = "choose-tiling"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare, self.search, self.tried))
+        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare, self.search))
 
 
 SEARCHES = ("listed", "every", "roomiest")
@@ -120,9 +118,7 @@ the instructions can have; and among these again whatever is estimated, as ptxas
 thread the most registers. So every program has one that has a tile at all."""
 
 
-def choose(
-    problem: Problem, schedule: Schedule, spare: int = 0, search: str = SEARCHES[0], tried: tuple[Tried, ...] = ()
-) -> Schedule:
+def choose(problem: Problem, schedule: Schedule, spare: int = 0, search: str = SEARCHES[0]) -> Schedule:
     """The schedule with tile, cluster, cta_group and promote decided. Arguments are those of `ChooseTiling`: with
     `spare` registers no other search than `search` follows, which is for the compiler to ask for.
 
@@ -133,7 +129,10 @@ def choose(
     promote = promotion(problem) if schedule.promote is None else schedule.promote
     costs = costs_of(problem, promote)
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
-    seen = problem.transposed() if swap and not problem.swapped else problem
+    ways = _both_ways(problem, schedule, swap)
+    if not any(every_tile.has_whole_blocks(way) for way, _ in ways):
+        raise _blocks_too_wide(ways[0][0])
+    seen = ways[0][0]
     if schedule.tile is not None:
         return _finished(seen, schedule, swap, schedule.tile, _ctas_of(seen, schedule, schedule.tile), promote)
     tile_k, refused = deepest(problem), Refused()
@@ -144,16 +143,17 @@ def choose(
             plan = _first(seen, schedule, swap, tile_k, promote, spare, refused)
         if plan is not None:
             return plan
-    ways = _both_ways(problem, schedule, swap)
     if search == "every" or (search == "listed" and spare <= 0):
         fitting = list(every_tile.fitting(ways, tile_k, promote, spare))
         if fitting:
             return _of_every(*min(fitting, key=lambda way: _cost_of(*way)))
     if search == "roomiest" or spare <= 0:
-        way = every_tile.roomiest(ways, tile_k, promote, tried, refused.add)
+        others = Refused()
+        way = every_tile.roomiest(ways, tile_k, promote, spare, others.add)
         if way is not None:
             return _of_every(*way)
-    raise _none_fits(problem, schedule, refused, retried=bool(tried) or spare > 0 or search != SEARCHES[0])
+        refused = refused if refused.tiles else others
+    raise _none_fits(problem, schedule, refused, retried=spare > 0)
 
 
 def _first(
@@ -341,6 +341,22 @@ def _fitting(
     return found
 
 
+def _blocks_too_wide(problem: Problem) -> UnsupportedError:
+    """That no tile has whole blocks of the result's scales, and whole copies of B."""
+    result, rhs, n = problem.result, problem.rhs, problem.n.name
+    alone = every_tile.column_step(replace(problem, result=replace(result, scale=None)))
+    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if math.lcm(b, alone) <= MAX_BOX]
+    copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
+    return UnsupportedError(
+        f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
+        f"{copied}, on {problem.target.name}",
+        expected="blocks of " + ", ".join(map(str, able)),
+        fix=(f"store {rhs.name} as [{n}, {problem.k.name}], " if rhs.mn_major else "")
+        + f"say 1x32 or 1x128, or give {result.name} f32, bf16 or f16 and quantise it after the call",
+        place=problem.place,
+    )
+
+
 def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: bool) -> ScalecError:
     got, what = str(refused), f"no tile fits {problem.target.name}"
     if not schedule.decided() and not retried:
@@ -348,7 +364,9 @@ def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: 
             what,
             got=got,
             expected="a tile for which none of these holds",
-            fix="quantise the result after the call" if problem.result.scale else "",
+            fix=f"say 1x32 or 1x128, or give {problem.result.name} f32, bf16 or f16 and quantise it after the call"
+            if problem.result.scale is not None
+            else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
             place=problem.place,
         )
     if not got and schedule.parts == "cluster":
@@ -384,4 +402,5 @@ def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: in
 def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:
     if schedule.cluster is not None or ctas > 1:
         return schedule.cluster or PAIR
-    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= 2 else (1, 1)
+    pair = cluster_ctas(schedule.with_fields(cluster=(1, 2)))  # with those of parts that are to meet in a cluster
+    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= pair else (1, 1)

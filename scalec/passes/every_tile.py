@@ -4,16 +4,17 @@ first (choose_tiling.CANDIDATES, scalec.tuning.space), which are few and for whi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.choose_mma_n import no_mma_n, widths
 from scalec.passes.choose_swizzle import no_panels
+from scalec.passes.parts import no_meeting
 from scalec.passes.problem import Problem
 from scalec.passes.tiles import misfit, planned, spared
 from scalec.targets import MAX_BOX
 
-ROWS = {"registers": (16, 32, 64, 128), "shared": (64, 128), "tensor": (128,)}
+ROWS = {"registers": (16, 32, 64, 128), "shared": (64, 128, 192, 256), "tensor": (128,)}
 """Of tiles, by MmaShape.kernel."""
 
 NARROWEST = 32
@@ -33,8 +34,16 @@ def column_step(problem: Problem) -> int:
     return math.lcm(step, panel)
 
 
+def has_whole_blocks(problem: Problem) -> bool:
+    """Whether some tile has whole blocks of the result's scales, along its columns, or its rows where the result is
+    computed by columns."""
+    return max(column_step(problem), problem.result.block if problem.swapped else 1) <= MAX_BOX
+
+
 def tiles(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Iterator[Schedule]:
-    """All that the program may have, the largest first."""
+    """All that the program may have, the largest first; none where decided parts of K cannot meet as decided."""
+    if given.parts == "cluster" and (given.split or 1) > 1 and no_meeting(problem, given):
+        return
     step = column_step(problem)
     for columns in reversed(range(step, MAX_BOX + 1, step)):
         for rows in reversed(ROWS[problem.family.kernel]):
@@ -55,10 +64,10 @@ def fitting(ways: list[Way], tile_k: int, promote: int, spare: int) -> Iterator[
 
 
 def roomiest(
-    ways: list[Way], tile_k: int, promote: int, tried: Container[Tried], refused: Callable[[str, Schedule], None]
+    ways: list[Way], tile_k: int, promote: int, spare: int, refused: Callable[[str, Schedule], None]
 ) -> Way | None:
-    """Of those that can be, and were not `tried`, the one that leaves a thread the most registers, and of these the
-    smallest; None where none can: `refused` is told why."""
+    """Of those that can be the one that leaves a thread the most registers, and of these the smallest; None where none
+    can, or where none leaves `spare` after some spilled (`spare` above 0): `refused` is told why none can."""
     found = []
     for problem, given in ways:
         for plan in tiles(problem, given, tile_k, promote):
@@ -66,18 +75,11 @@ def roomiest(
             whole, reason = planned(problem, plan, plan.tile, promote)
             if reason:
                 refused(reason, plan)
-            elif tried_as(plan) not in tried:
-                found.append((-spared(problem, plan, whole), plan.tile[0] * plan.tile[1], len(found), (problem, plan)))
+                continue
+            room = spared(problem, plan, whole)
+            if spare <= 0 or room >= spare:
+                found.append((-room, plan.tile[0] * plan.tile[1], len(found), (problem, plan)))
     return min(found)[3] if found else None
-
-
-Tried = tuple[int, tuple[int, ...], int]
-"""What tells tiles apart: `swap`, `tile`, `mma_n`."""
-
-
-def tried_as(schedule: Schedule) -> Tried:
-    """Of a schedule with a tile."""
-    return schedule.swap or 0, schedule.tile or (), schedule.mma_n or 0
 
 
 def efficiency(rows: int, columns: int) -> float:

@@ -71,6 +71,8 @@ def no_swap(problem: Problem) -> str:
 def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
     """Why the columns of a tile cannot be shared out to so many CTAs that multiply together, "" where they can."""
     columns = problem.family.columns(ctas)
+    if not columns:
+        return f"{problem.target.name} has no product by {ctas} CTAs together"
     if ctas > 1 and tile[1] not in columns:
         return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
     return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""

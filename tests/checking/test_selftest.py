@@ -17,6 +17,8 @@ from scalec.runtime import emulated
 from scalec.targets import TARGETS
 
 BF16 = next(items("sm_90a", emulated=True, only="bf16"))
+RESULT = 2 * BF16.launches[0]["m"] * BF16.launches[0]["n"]
+"""Bytes of its result."""
 
 
 @pytest.fixture(autouse=True)
@@ -59,30 +61,25 @@ def test_what_a_target_has_not_is_unsupported_and_a_schedule_that_is_refused_fai
     assert run_item(replace(BF16, schedule="stages=99")).kind == "refused"
 
 
-def _changed(data: bytes) -> bytes:
-    return data[:-1] + bytes([data[-1] ^ 1])
-
-
-FAULTS: dict[str, Callable[[int, bytes], bytes]] = {
-    "wrong": lambda read, data: bytes(len(data)),
-    "unequal": lambda read, data: data if read == 1 else _changed(data),
-    "overwritten": lambda read, data: _changed(data),
+FAULTS: dict[str, tuple[bool, Callable[[int, bytes], bytes]]] = {
+    "wrong": (False, lambda read, data: bytes(len(data))),
+    "unequal": (True, lambda read, data: data[:GUARD] + bytes([read]) + data[GUARD + 1 :]),
+    "overwritten": (True, lambda read, data: data[:-1] + b"\0"),
 }
-"""What a device gives back in its n-th read, of the bytes that are there: of buffers with guards, or of results."""
+"""Whether buffers with guards or results are read otherwise, and what is read the n-th time."""
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_device_that_gives_other_bytes_is_found(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    reads = 0
+    reads, (guarded, change) = 0, FAULTS[kind]
 
     def download(self: emulated.EmulatedDevice, address: int, size: int, stream: int) -> bytes:
         nonlocal reads
         data = original(self, address, size, stream)
-        guarded = data.startswith(bytes([PATTERN]) * GUARD)
-        if guarded != (kind == "overwritten"):
+        if data.startswith(bytes([PATTERN]) * GUARD) != guarded or (kind == "unequal" and size != RESULT + 2 * GUARD):
             return data
         reads += 1
-        return FAULTS[kind](reads, data)
+        return change(reads, data)
 
     original = emulated.EmulatedDevice.download
     monkeypatch.setattr(emulated.EmulatedDevice, "download", download)

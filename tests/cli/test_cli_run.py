@@ -341,3 +341,9 @@ def test_quantised_results_on_the_emulator(invoke, monkeypatch, result: str):
     found = invoke("run", program, "--dim", "m=33,n=200,k=128" if result == "nvfp4" else "m=33,n=96,k=128")
     assert found.exit_code == 0, found.stderr
     assert [line.split()[0] for line in found.stdout.splitlines()] == ["result", "D", "D_scale"]
+
+
+def test_data_that_memory_cannot_hold_is_refused_before_it_is_made(invoke) -> None:
+    result = invoke("run", "C[m,n] = A[m,k]@B[n,k]", "--dim", "m=2147483647,n=4096,k=8")
+    assert result.exit_code == 1
+    assert "the reference needs more memory than there is\n  got: 70506 GB" in result.stderr

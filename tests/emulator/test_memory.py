@@ -342,3 +342,46 @@ def test_bank_conflicts_are_counted():
     assert (stats.counts["shared wavefronts"], stats.counts["bank conflicts"]) == (24, 21)
     stats = run(body.format(4, "st.shared.b32 [%r1], %r0"), words(), words(), head=SHARED)
     assert (stats.counts["shared wavefronts"], stats.counts["bank conflicts"]) == (3, 0)
+
+
+ZEROS = """
+    .shared .align 16 .b8 many[40000]; .shared .align 8 .b8 after[8];
+    mov.u32 %r0, many; cvt.u64.u32 %rd1, %r0; cvta.shared.u64 %rd2, %rd1; mov.u32 %r9, %tid.x;
+    setp.eq.u32 %p0, %r9, 0; mov.u64 %rd3, 39936;
+    @%p0 {what};
+    bar.sync 0; ld.shared.b64 %rd4, [many+39928]; ld.param.u64 %rd0, [p0]; mad.wide.u32 %rd0, %r9, 8, %rd0;
+    st.global.b64 [%rd0], %rd4;
+"""
+
+
+@pytest.mark.parametrize("what", ["st.bulk.weak.shared::cta [%rd1], %rd3, 0", "st.bulk [%rd2], %rd3, 0"])
+def test_zeros_in_bulk(what):
+    out = Out(32 * 8)
+    run_ptx(module(ZEROS.replace("{what}", what), target="sm_100a"), [out, 0])
+    assert not out.view("u8").any()
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        ("st.bulk.weak.shared::cta [%rd1], 39932, 0", "illegal"),
+        ("st.bulk.weak.shared::cta [%rd1+4], %rd3, 0", "alignment"),
+        ("st.bulk.weak.shared::cta [%rd1], 400000, 0", "bounds"),
+        ("st.bulk.weak.shared::cta [%rd1], 39928, 0", "uninitialised"),
+        ("st.bulk [%rd1], %rd3, 0", "bounds"),
+    ],
+)
+def test_faults_of_zeros_in_bulk(what, kind):
+    with pytest.raises(Finding) as caught:
+        run_ptx(module(ZEROS.replace("{what}", what), target="sm_100a"), [Out(256), 0])
+    assert caught.value.kind == kind
+
+
+def test_zeros_in_bulk_race_with_other_warps():
+    text = ZEROS.replace("{what}", "st.bulk.weak.shared::cta [%rd1], %rd3, 0").replace("bar.sync 0;", "")
+    kinds = set()
+    for seed in range(6):
+        with pytest.raises(Finding) as caught:
+            run_ptx(module(text, target="sm_100a"), [Out(64 * 8), 0], block=(64, 1, 1), seed=seed)
+        kinds.add(caught.value.kind)
+    assert "race" in kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scalec.emulator.findings import EmulatorError, NotModelled, PtxSyntaxError
+from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
 from tests.emulator.harness import Out, module, run_ptx
 
 OTHERS = {
@@ -44,7 +44,7 @@ def test_what_is_read_twice_fails_twice_alike():
 
 
 SELDOM = {
-    "an instruction": "@%p0 tex.2d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [t, {%r1}];",
+    "an instruction": "mov.b32 %r1, 0; @%p0 tex.2d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [t, {%r1}];",
     "a modifier": "@%p0 bra SELDOM; bra JOIN; SELDOM: add.s32.strange %r1, %r1, 1; JOIN:",
     "a special register": "@%p0 mov.u32 %r1, %pm0;",
     "a call through a pointer": (
@@ -74,3 +74,23 @@ def test_directives_without_a_space_behind_them():
     out = Out(4)
     run_ptx(module(body, ".param.u64 p0", head=".global.align 4 .b8 unused[4];"), [out], entry="k")
     np.testing.assert_array_equal(out.view("u2"), [3, 4])
+
+
+def test_addresses_of_functions():
+    """They differ, are the same in code and in initialisers, and nothing can be read there."""
+    head = """
+        .func one() { ret; } .func two() { ret; }
+        .global .align 8 .u64 table[2] = {one, two};
+    """
+    body = """
+        ld.param.u64 %rd0, [p0]; mov.u64 %rd1, one; mov.u64 %rd2, two; st.global.v2.b64 [%rd0], {%rd1, %rd2};
+        ld.global.v2.b64 {%rd3, %rd4}, [table]; st.global.v2.b64 [%rd0+16], {%rd3, %rd4};
+    """
+    out = Out(32)
+    run_ptx(module(body, ".param .u64 p0", head=head.replace("align 8", "align 16")), [out])
+    one, two, *again = out.view("u8").tolist()
+    assert one != two
+    assert again == [one, two]
+    with pytest.raises(Finding) as caught:
+        run_ptx(module("mov.u64 %rd1, one; ld.b32 %r0, [%rd1];", "", head=head), [])
+    assert caught.value.kind == "bounds"

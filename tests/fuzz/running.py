@@ -93,6 +93,7 @@ class Launched:
         made: the kernel.
         values: the tensors by name, as `data.make` makes them.
         sizes: of this launch.
+        bounded: what the results may be.
         compare: raises Failed where results (by name, as stored) are not what they may be.
         emulate: runs the launch in the emulator with a way in which tensor cores sum ("exact", "hopper").
         kept: what a device keeps for the kernel's other launches.
@@ -103,6 +104,7 @@ class Launched:
     made: compiler.Compilation
     values: dict[str, Any]
     sizes: dict[str, int]
+    bounded: bounds.Bounded
     compare: Callable[[dict[str, np.ndarray]], None]
     emulate: Callable[[str], dict[str, np.ndarray]]
     kept: dict[str, Any]
@@ -209,7 +211,7 @@ def _check(
             compare(runs[0])
         if beside is not None:
             emulate = partial(_run, kernel, device, case, values, sizes, found, 0)
-            beside(Launched(case, made, values, sizes, compare, emulate, kept, found))
+            beside(Launched(case, made, values, sizes, bounded, compare, emulate, kept, found))
         for again in runs[1:]:
             if any(again[name].tobytes() != runs[0][name].tobytes() for name in again):
                 raise Failed("unequal", f"{sizes}: two runs differ")

@@ -14,7 +14,8 @@ from tests.fuzz import gpu
 from tests.fuzz.draw import draw
 from tests.fuzz.running import Outcome, check
 
-SEEDS = [seed for seed in range(200) if draw(seed).target == "sm_90a" and not draw(seed).schedule][:4]
+SEEDS = (78, 6, 17)
+"""Of sm_90a; the first has scales in tiles, of which padding is not written."""
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[bytes], 
     return run
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_right_device_is_right(judged: Callable[..., Outcome], seed: int) -> None:
     outcome = judged(seed)

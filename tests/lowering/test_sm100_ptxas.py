@@ -83,3 +83,6 @@ def test_pairs_meet_before_they_allocate(tile: str, monkeypatch: pytest.MonkeyPa
     assert met < next(i for i, x in enumerate(code) if x.startswith(("STAS", "UTCATOMSWS", "SYNCS.ARRIVE")))
     assert sum(x.startswith("UCGABAR_WAIT") for x in code) == 2
     assert not [x for x in code if x.startswith("MEMBAR") and not x.endswith(".CTA")]
+    assert made.spec is not None
+    maps = [a for a in made.spec.arguments if a.kind == "tensor_map"]
+    assert sum(x == "UTMACCTL.PF" for x in code) == len(maps)  # each is prefetched once

@@ -33,7 +33,7 @@ def bar_warp(instruction: Instruction, decoder: Decoder) -> Step:
             return None
         meeting.came = meeting.came | warp.mask
         if meeting.missing().any():
-            return Blocked(meeting.condition, "the lanes that bar.warp.sync names")
+            return Blocked(meeting.condition, "for the lanes that bar.warp.sync names")
         meeting.free, meeting.came = meeting.came & ~warp.mask, np.zeros(32, bool)
         return None
 
@@ -84,7 +84,7 @@ def bar_sync(instruction: Instruction, decoder: Decoder) -> Step:
             barrier.arrive(warp, count, expected, everyone=threads is None, whole=aligned)
         barrier, phase = paths[path]
         if not phase.complete:
-            return Blocked(barrier.condition, barrier.name)
+            return Blocked(barrier.condition, "with the others")
         del paths[path]
         warp.agent.join(phase.view)
         if result is not None:
@@ -172,7 +172,7 @@ def cluster_wait(instruction: Instruction, decoder: Decoder) -> Step:
         if (came[warp.mask] < 0).any():
             raise Finding("barrier", "barrier.cluster.wait without an arrive before it", fix="barrier.cluster.arrive")
         if (came[warp.mask] == barrier.generation).any():
-            return Blocked(barrier.condition, barrier.name)
+            return Blocked(barrier.condition, "with the others")
         warp.units["cluster"] = np.where(warp.mask, -1, came)
         warp.agent.join(barrier.done.view)
         warp.agent.seen[[cta.start for cta in warp.cta.cluster.ctas]] = 1  # relaxed arrivals say that much

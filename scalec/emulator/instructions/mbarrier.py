@@ -223,7 +223,7 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             # else false at once, which the ISA allows, and now and then needs: a thread may do something in between
             patient = suspends and not warp.machine.polling and random() < 0.5
             if not complete.any() and (patient or again):
-                text = f"parity {int(wanted[np.argmax(warp.mask)])} of {late.name}" if by_parity else late.name
+                text = f"for parity {int(wanted[np.argmax(warp.mask)])}" if by_parity else "for a phase"
                 return Blocked(late.condition, text, poll=True)
         done(warp, complete)
         return None

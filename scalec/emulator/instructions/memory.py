@@ -25,6 +25,7 @@ HINTS = (
     "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
     "L2::evict_normal", "L2::evict_first", "L2::evict_last", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B",
 )  # fmt: skip
+_MOST_BULK = 1 << 24  # bytes of st.bulk (9.7.9.13)
 SECTOR = 32
 """Bytes that a cache fetches at once."""
 _STRONG = ("relaxed", "acquire", "release", "volatile", "mmio")
@@ -301,3 +302,37 @@ def prefetch(instruction: Instruction, decoder: Decoder) -> Step:
                 warp.machine.stats.prefetched.add(address // SECTOR)
 
     return run
+
+
+@op("st.bulk")
+def st_bulk(instruction: Instruction, decoder: Decoder) -> Step:
+    """st.bulk{.weak}{.shared::cta} [a], size, 0: 9.7.9.13; zeros to so many bytes of the CTA's own shared memory."""
+    decoder.need_target("sm_100", "sm_103", "sm_120")
+    decoder.only(instruction, "bulk", "weak", "shared::cta")
+    where, size, value = instruction.operands
+    if decoder.integer(value):
+        raise PtxSyntaxError(f"st.bulk of {decoder.integer(value)}, expected 0")
+    address, space, count = decoder.address(where), named_space(instruction)[0], decoder.source(size, "u64")
+
+    def step(warp: Warp) -> None:
+        addresses, counts, judge = address(warp), count(warp), warp.machine.judge
+        if not space and space_now("", warp, addresses) != "shared":
+            raise Finding("bounds", "st.bulk to another memory", expected="the shared memory of the own CTA")
+        own_shared(warp, addresses if space else addresses - WINDOWS["shared"])
+        for lane in np.flatnonzero(warp.mask).tolist():
+            first, length = int(addresses[lane]), int(counts[lane])
+            if length % 8 or length > _MOST_BULK:
+                raise Finding(
+                    "illegal", f"st.bulk of {length} bytes", expected=f"a multiple of 8, at most {_MOST_BULK}"
+                )
+            if first % 8:
+                raise Finding("alignment", f"lane {lane}: st.bulk at {first:#x}", expected="a multiple of 8")
+            if length:
+                segment, offset = access.locate(warp.cta.cluster, space, first, length)
+                at = slice(offset, offset + length)
+                judge.writes(segment, at, warp.cta.cluster.order, warp.agent, own=warp.agent.index)
+                segment.data[at], segment.written[at] = 0, True
+                judge.note_write(segment, at, warp.agent.epoch, generic=True)
+                warp.machine.stats.bytes["registers -> shared"] += length
+
+    return step

@@ -109,7 +109,7 @@ def setmaxnreg(instruction: Instruction, decoder: Decoder) -> Step:
         if action == "inc":
             _possible(warp, pool, count, len(group))
             if 32 * (count - now) > pool.free and not warp.machine.ignores("registers"):
-                return Blocked(pool.condition, f"{32 * (count - now)} registers")
+                return Blocked(pool.condition, f"for {32 * (count - now)} registers")
         pool.free += 32 * (now - count)
         pool.owned[warp.index] = count
         _same_in_group(warp, pool, group, (action, count))

@@ -45,6 +45,16 @@ _TABLE: dict[str, tuple[Decode, bool]] = {}
 _SPECIALS: dict[str, Callable[[Warp], np.ndarray | int]] = {}
 _FUNCTIONS: dict[str, Step] = {}
 
+_NOT_MODELLED = {
+    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), "textures"),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), "surfaces"),
+    **dict.fromkeys(("stacksave", "stackrestore", "alloca"), "a stack that grows"),
+    "multimem": "addresses that stand for memory of several GPUs",
+    "wmma": "matrices whose registers the ISA leaves open; mma.sync, ldmatrix and stmatrix are modelled",
+    "mma": "sparse products",
+}
+"""Why what has no row has none, by opcode."""
+
 DTYPES: dict[str, np.dtype] = {
     "pred": np.dtype(bool),
     **{f"{k}{bits}": np.dtype(f"{'i' if k == 's' else 'u'}{bits // 8}") for k in "bus" for bits in (8, 16, 32, 64)},
@@ -116,7 +126,8 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
         if found:
             return found
         prefix = prefix.rpartition(".")[0]
-    raise NotModelled(instruction.name, instruction.where)
+    reason = _NOT_MODELLED.get(instruction.opcode, "")
+    raise NotModelled(instruction.name + (f": {reason}" if reason else ""), instruction.where)
 
 
 def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] = frozenset()) -> Step:
@@ -132,7 +143,7 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
         function, own_guard = lookup(instruction)
         step = function(instruction, decoder)
     except NotModelled as error:
-        step, own_guard = _refused(error.message), False
+        step, own_guard = Refused(error.message), False
     except EmulatorError as error:
         error.where = error.where or instruction.where
         if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
@@ -148,13 +159,15 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     return _guarded(step, decoder.source(instruction.guard, "pred"))
 
 
-def _refused(message: str) -> Step:
-    """A kernel may hold instructions that a launch never reaches: a path for other shapes, a call before a trap."""
+class Refused:
+    """The step of what is not modelled. A kernel may hold instructions that a launch never reaches: a path for other
+    shapes, a call before a trap."""
 
-    def step(warp: Warp) -> None:
-        raise NotModelled(message)
+    def __init__(self, message: str) -> None:
+        self.message = message
 
-    return step
+    def __call__(self, warp: Warp) -> None:
+        raise NotModelled(self.message)
 
 
 def _watched(step: Step, registers: frozenset[int]) -> Step:

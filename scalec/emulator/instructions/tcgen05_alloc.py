@@ -64,7 +64,7 @@ class _Collective:
         waiting = warp.units.get("tcgen05 collective")
         if waiting is not None:
             if self.generation == waiting:
-                return Blocked(self.condition, f"the peer CTA at {name}")
+                return Blocked(self.condition, f"for the peer CTA at {name}")
             del warp.units["tcgen05 collective"]
             return None
         if self.arrived and warp.cta.rank not in self.arrived:
@@ -83,12 +83,12 @@ class _Collective:
         if not blocks:
             return None
         warp.units["tcgen05 collective"] = self.generation
-        return Blocked(self.condition, f"the peer CTA at {name}")
+        return Blocked(self.condition, f"for the peer CTA at {name}")
 
     def behind(self, warp: Warp, name: str) -> Blocked | None:
         """Blocked while the peer has yet to come to an earlier instruction, which did not block this CTA."""
         if "tcgen05 collective" not in warp.units and warp.cta.rank in self.arrived:
-            return Blocked(self.condition, f"the peer CTA before {name}")
+            return Blocked(self.condition, f"for the peer CTA before {name}")
         return None
 
 
@@ -111,7 +111,7 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
         memory = tensor_pipe.memory(warp.cta)
         found = memory.allocations.allocate(count, _draw(warp, memory, group))
         if found is None:
-            return Blocked(memory.freed, f"{count} columns of tensor memory")
+            return Blocked(memory.freed, f"for {count} columns of tensor memory")
         address = uniform(warp, where(warp), "the address that tcgen05.alloc writes to")
         segment, _ = locate(warp.cta.cluster, space, address, 4)
         if segment is not warp.cta.shared:

@@ -89,4 +89,4 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
 
 @op("tcgen05.shift")
 def shift(instruction: Instruction, decoder: Decoder) -> Step:
-    raise NotModelled(instruction.name)
+    raise NotModelled("tcgen05.shift: rows of tensor memory moved by one")

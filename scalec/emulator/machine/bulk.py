@@ -55,6 +55,7 @@ def into_shared(
     instruction = machine.kernel.code[warp.pc - 1]
     number = machine.operation(f"{instruction.where}, issued by {warp.name}")
     first = targets[0].barrier
+    order.causes[first.epoch] = machine.operations[number]
     for segment, at in sources:
         if segment.space in ("global", "shared"):
             machine.judge.reads(segment, at, order, warp.agent, asynchronous=True)
@@ -86,6 +87,7 @@ def into_shared(
             shared = target.cta.shared
             shared.data[target.at] = data() if combine is None else combine(shared.data[target.at], data())
             shared.written[target.at] = True
+            order.causes[target.barrier.epoch] = machine.operations[number]
             machine.judge.note_write(shared, target.at, target.barrier.epoch, generic=False)
             target.barrier.complete(target.size)
 

@@ -52,10 +52,16 @@ class Barrier:
         self.came: dict[Warp, np.ndarray] = {}
         self.done = self.phase
         self.who: list[str] = []
-        self.condition = Condition(self.describe)
+        self.condition = Condition(self.describe, rank=self.rank)
+
+    def rank(self) -> int:
+        """Among barriers that never complete (deadlock.py): who has not come to this one may wait elsewhere."""
+        there = {w for warp in self.came for w in warp.cta.warps}
+        return 3 if any(not w.done and w not in self.came and w.blocked for w in there) else 1
 
     def describe(self) -> str:
-        return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({', '.join(self.who) or 'none'})"
+        who = ", ".join(sorted(self.who)) or "none"
+        return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({who})"
 
     def arrive(
         self,

@@ -200,7 +200,8 @@ class Kernel:
             raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:
-        """State space and address of a variable; of a shared one, behind the start of the CTA's variables.
+        """State space and address of a variable, "code" and that of a function; a shared variable's is counted from the
+        start of the CTA's variables.
 
         Raises:
             PtxSyntaxError: there is no such variable.
@@ -215,6 +216,9 @@ class Kernel:
         for variable in self.module.variables:
             if variable.name == name and name in self.symbols:
                 return variable.space, self.symbols[name]
+        code = self.module.code_address(name)
+        if code is not None:
+            return "code", code
         raise PtxSyntaxError(f"no variable {name!r}")
 
     def generic(self, name: str) -> int:

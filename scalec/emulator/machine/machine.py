@@ -9,9 +9,8 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from scalec.emulator.findings import KINDS, SILENT, EmulatorError, Finding
+from scalec.emulator.machine import deadlock
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
 from scalec.emulator.machine.kernel import Kernel
@@ -336,23 +335,7 @@ class Machine:
             self._dead()
 
     def _dead(self) -> None:
-        lines = []
-        for warp in sorted(self.parked, key=lambda w: (w.cta.number, w.index)):
-            for (pc, mask), signal in warp.blocked.items():
-                instruction = self.kernel.code[pc]
-                lines.append(
-                    f"{warp.name}, {warp.lanes_text(np.frombuffer(mask, bool))}, at line {instruction.line}"
-                    f" ({instruction.text[:80]}) waits for {signal.what}; {signal.condition.describe()}"
-                )
-        shown = lines[:40] + ([f"... and {len(lines) - 40} more"] if len(lines) > 40 else [])
-        kinds = {signal.condition.kind for w in self.parked for signal in w.blocked.values()} - {"deadlock"}
-        self.report(
-            Finding(
-                min(kinds, default="deadlock"),
-                "no warp can go on:\n    " + "\n    ".join(shown),
-                expected="every barrier phase completes",
-            )
-        )
+        self.report(deadlock.report(self.parked, self.kernel.code))
         self.live.clear()  # they stay as they are
         self.parked.clear()
 

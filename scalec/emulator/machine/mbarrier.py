@@ -48,17 +48,22 @@ class MBarrier:
         self.visible, self.waited = False, True
         self.arrivals: list[str] = []
         self.users: dict[int, tuple[int, int]] = {}
-        self.condition = Condition(self.describe)
+        self.condition = Condition(self.describe, rank=self.rank)
 
     @property
     def name(self) -> str:
         return f"mbarrier at {self.offset - self.cta.shared.start} of the shared memory of CTA {self.cta.number}"
 
     def describe(self) -> str:
+        who = f"; arrived: {', '.join(self.arrivals[-4:])}" if self.arrivals else ""
         return (
             f"{self.name}: phase {self.phase} (parity {self.phase & 1}) lacks {self.pending} of {self.expected}"
-            f" arrivals and {self.tx} bytes"
+            f" arrivals and {self.tx} bytes{who}"
         )
+
+    def rank(self) -> int:
+        """Among barriers that never complete (deadlock.py): of one that has begun to, somebody came short."""
+        return 0 if self.tx or self.pending < self.expected else 2
 
     def arrive(self, count: int, who: str, view: View | None) -> None:
         """`count` arrivals, with what the arriving agent has observed; None: it publishes nothing (.relaxed).
@@ -150,7 +155,9 @@ def initialise(warp: Warp, space: str, address: int, count: int) -> None:
         raise Finding("barrier", "mbarrier.init of an object in another CTA", expected="an address of the own CTA")
     agents = cta.units.setdefault("mbarrier agents", {})
     if offset not in agents:
-        agents[offset] = cluster.order.add(f"mbarrier {offset - segment.start} of CTA {cta.number}")
+        agents[offset] = cluster.order.add(
+            f"what completes on the mbarrier at {offset - segment.start} of CTA {cta.number}"
+        )
     at = slice(offset, offset + SIZE)
     order = cluster.order
     warp.machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)

@@ -108,6 +108,7 @@ class Order:
         names: of the agents, by index.
         lasting: views that have a place for every agent at any time.
         acquired: serials of the clusters from which something was acquired.
+        causes: epoch -> the asynchronous operation that read or wrote then, where an agent stands for several.
     """
 
     def __init__(self, serial: int, capacity: int) -> None:
@@ -115,6 +116,7 @@ class Order:
         self.names: list[str] = []
         self.lasting: list[View] = []
         self.acquired: set[int] = set()
+        self.causes: dict[int, str] = {}
 
     def view(self) -> View:
         """A view that grows with the number of agents."""
@@ -176,6 +178,8 @@ class Order:
             return "the launch before this one"
         if serial != self.serial:
             return f"a warp of cluster {serial - 1}"
+        if epoch in self.causes:
+            return f"the asynchronous operation of {self.causes[epoch]}"
         return self.names[(epoch >> _CLOCK_BITS) & _AGENT]
 
 
@@ -435,7 +439,7 @@ class Judge:
             "race",
             f"{segment.place(_offset(at, found))} is {verb} here and was {before} by {other}; nothing orders the two",
             expected="a barrier, or a wait for the operation's completion, between the two accesses",
-            fix="synchronise this warp with " + other,
+            fix="wait for its completion" if epoch in order.causes else "synchronise this warp with " + other,
         )
 
 
