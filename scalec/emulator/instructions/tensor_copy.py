@@ -163,7 +163,8 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         maps, origins = map_at(warp), origin(warp)
         places = [c(warp) for c in coordinates]
-        for lane in np.flatnonzero(warp.mask).tolist():
+        for same in bulk.alike(warp, [maps, origins, *places], apart=operation is not None):
+            lane = same[0]
             tensor_map = current_map(warp, int(maps[lane]))
             point = [int(place[lane]) for place in places]
             address = int(origins[lane]) & 0xFFFFFFFF
@@ -193,7 +194,7 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
 
             bulk.out_of_shared(
                 warp,
-                lane,
+                same,
                 sources,
                 read,
                 [target] if target else [],
