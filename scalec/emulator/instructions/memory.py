@@ -140,11 +140,11 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
     def together(crew: Crew) -> None:
         if not whole or each == 16:
             raise Apart
-        addresses = np.broadcast_to(address(crew), crew.mask.shape)
+        addresses = access.of_all(crew, address(crew))
         if own:
             own_shared(crew, addresses)
         raw = access.load_together(crew, space, addresses, size, unchanged=read_only)
-        for one in addresses:
+        for one in addresses.reshape(-1, 32):
             counted(space, crew, one, size, to_memory=False)
         parts = raw.view(dtype)
         for i, put in enumerate(puts):

@@ -189,11 +189,16 @@ def load(
     return out
 
 
+def of_all(crew: Crew, addresses: np.ndarray) -> np.ndarray:
+    """Addresses of a crew's lanes, which may be the same for all warps: int64 (..., warps, 32), (..., 32) of one."""
+    return np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, crew.mask.shape))
+
+
 def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, unchanged: bool) -> np.ndarray:
-    """Weak loads by several warps that nothing is wrong with: uint8 (warps, lanes, size).
+    """Weak loads by several warps that nothing is wrong with: uint8 (..., warps, lanes, size).
 
     Args:
-        addresses: int64 (warps, lanes).
+        addresses: int64 (..., warps, lanes).
         unchanged: nobody may have written the bytes in this launch.
 
     Raises:
@@ -203,27 +208,31 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
         raise Apart
     low, high = int(addresses.min()), int(addresses.max())
     segment, offset = locate(crew.cta.cluster, space, low, high + size - low)
-    if size & (size - 1) == 0 and (addresses & size - 1).any():
+    at = addresses - (low - offset)
+    if size & (size - 1) == 0 and np.bitwise_or.reduce(addresses, axis=None) & size - 1:
         raise Apart
-    at = (addresses - (low - offset))[..., None] + _steps(size)
     if segment.space not in ("shared", "global"):
-        return segment.data[at]
+        return segment.data[at[..., None] + _steps(size)]
     shadow, order = segment.shadow, crew.cta.cluster.order
+    at = at[..., None] + _steps(size)
     epochs = shadow.writer[at]
-    if shadow.pending[at].any() or 0 in segment.written[at].tobytes():
+    if np.count_nonzero(shadow.pending[at]) or 0 in segment.written[at].tobytes():
         raise Apart
-    first = int(epochs[0, 0, 0])
-    same = not (epochs != first).any()
+    first = int(epochs.flat[0])
+    same = not np.count_nonzero(epochs != first)
     if unchanged and not (same and first == 0):
         raise Apart
-    for warp, theirs in zip(crew.warps, epochs, strict=True):
+    of_warps = (-1, len(crew.warps), *at.shape[-2:])
+    at, each = at.reshape(of_warps), epochs.reshape(of_warps)
+    for i, warp in enumerate(crew.warps):
         seen = warp.agent.seen
-        if order.unseen(first, seen) if same else order.first_unseen(theirs, seen):
+        if order.unseen(first, seen) if same else order.first_unseen(each[:, i], seen):
             raise Apart
-    for warp, where in zip(crew.warps, at, strict=True):
+    for i, warp in enumerate(crew.warps):
         visit(warp, segment)
-        crew.machine.judge.note_read(segment, where, order, warp.agent.index, int(warp.agent.seen[warp.agent.index]))
-    return segment.data[at]
+        judge, index = crew.machine.judge, warp.agent.index
+        judge.note_read(segment, at[:, i], order, index, int(warp.agent.seen[index]))
+    return segment.data[at].reshape(epochs.shape)
 
 
 def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, atomic: bool = False) -> None:

@@ -311,9 +311,9 @@ class Machine:
 
     def _slice(self, warp: Warp, budget: int) -> Signal | None:
         """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
-        steps, pc = self.kernel.steps, warp.pc
+        steps, pc, ends = self.kernel.steps, warp.pc, self._ends
         counts = self.stats.executed
-        executed = 0
+        executed, apart = 0, range(0)  # instructions of a run that the warp executes one by one
         signal = None
         try:
             while executed < budget:
@@ -323,6 +323,14 @@ class Machine:
                         break
                     pc = warp.pc
                     continue
+                if ends[pc] > pc + 1 and warp.full and pc not in apart:
+                    end = ends[pc]
+                    if self._run(self._crew([warp]), pc, end):
+                        self.stats.runs[pc, end] += 1
+                        executed += end - pc
+                        warp.pc = pc = end
+                        continue
+                    apart = range(pc, end)
                 warp.pc = pc + 1
                 signal = steps[pc](warp)
                 executed += 1
