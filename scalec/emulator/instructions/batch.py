@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalec.emulator.instructions.table import DTYPES, Decoder, Merging, Sink, Source, Step, decode
+from scalec.emulator.instructions.table import Decoder, Merging, Sink, Source, Step, decode
 from scalec.emulator.program import TYPE_BITS, Address, Imm, Instruction, Operand, Pair, Reg, Vector
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class _Stacking(Decoder):
 
 
 def _stack(values: list[np.ndarray]) -> np.ndarray:
-    """(values, warps, 32) of (warps, 32), and of (32,) what is the same for all warps; of these alone (values, 1, 32)."""
+    """(values, warps, 32) of (warps, 32), and of (32,) what all warps hold; of these alone (values, 1, 32)."""
     if all(value.ndim == 1 for value in values):
         return np.concatenate(values).reshape(len(values), 1, 32)
     shape = next(value.shape for value in values if value.ndim > 1)

@@ -16,8 +16,9 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
-from scalec.emulator.machine.access import need_written
+from scalec.emulator.machine.access import need_written, operand_pieces
 from scalec.emulator.machine.memory import SHARED_RESERVED
+from scalec.emulator.machine.order import pick
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Reg, Vector
 from scalec.emulator.tensor import OPERANDS, decode, multiply
@@ -213,8 +214,8 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
             a_bytes = _operand(warps, word_a, 64, k, bits, bool(transposed[0]), rows)
         b_bytes = _operand(warps, word_b, n, k, bits, bool(transposed[1]), slice(None))
         for at, state in enumerate(states):
-            for read in (a_bytes[16 * at : 16 * at + 16], b_bytes):
-                machine.judge.note_read(shared, read, order, state.agent, state.open)
+            for read, mn_major in ((a_bytes[16 * at : 16 * at + 16], transposed[0]), (b_bytes, transposed[1])):
+                machine.judge.note_read(shared, operand_pieces(read, mn_major), order, state.agent, state.open)
         machine.stats.bytes["shared -> tensor core"] += a_bytes.size + b_bytes.size * len(warps)
         a_values = np.stack([[source(warp) for source in a_registers] for warp in warps])
 
@@ -225,8 +226,10 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
                     if before is not product:
                         before()
             a = fragments.operand_a(4).matrix(a_values).reshape(rows.stop - first, -1) if a_registers else None
-            matrix_a = decode(shared.data[a_bytes] if a is None else a, a_type)
-            matrix_b = decode(shared.data[b_bytes], b_type)
+            if a is None:
+                a = pick(shared.data, operand_pieces(a_bytes, transposed[0])).reshape(a_bytes.shape)
+            b = pick(shared.data, operand_pieces(b_bytes, transposed[1])).reshape(b_bytes.shape)
+            matrix_a, matrix_b = decode(a, a_type), decode(b, b_type)
             if signs != (1, 1):
                 matrix_a = matrix_a * (signs[0] * signs[1])
             c = get(warps) if accumulate else None
@@ -346,6 +349,7 @@ def _operand(warps: list[Warp], word: int, rows: int, k: int, bits: int, transpo
         raise Finding(
             "bounds", f"the operand reaches from {low:#x} to {high:#x} of shared memory of {shared.size} bytes"
         )
-    machine.judge.reads(shared, addresses, order, *[warp.agent for warp in warps], asynchronous=True)
-    need_written(warps[0], shared, addresses)
+    at = operand_pieces(addresses, transposed)
+    machine.judge.reads(shared, at, order, *[warp.agent for warp in warps], asynchronous=True)
+    need_written(warps[0], shared, at)
     return addresses

@@ -15,7 +15,7 @@ import numpy as np
 
 from scalec.emulator.findings import Apart, Finding
 from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, WINDOWS, Segment
-from scalec.emulator.machine.order import Where
+from scalec.emulator.machine.order import Pieces, Where, fill, pick
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.crew import Crew
@@ -176,7 +176,7 @@ def load(
         out[lanes[:, 0]] = warp.local[lanes, offsets]
         return out
     for segment, lanes, offsets in split(warp, space, addresses, size):
-        at = offsets[:, None] + _steps(size)
+        at = _bytes(offsets, size)
         if segment.space in ("shared", "global"):
             machine = warp.machine
             agent, order = warp.agent, warp.cta.cluster.order
@@ -185,8 +185,15 @@ def load(
             machine.judge.note_read(segment, at, order, agent.index, int(agent.seen[agent.index]), strong=atomic)
         if check_written:
             need_written(warp, segment, at)
-        out[lanes] = segment.data[at]
+        out[lanes] = pick(segment.data, at)
     return out
+
+
+def _bytes(offsets: np.ndarray, size: int) -> Where:
+    """`size` bytes from each of the offsets (...), in all (..., size)."""
+    if size in (4, 8, 16) and not np.count_nonzero(offsets & size - 1):
+        return Pieces(offsets, size)
+    return offsets[..., None] + _steps(size)
 
 
 def of_all(crew: Crew, addresses: np.ndarray) -> np.ndarray:
@@ -211,28 +218,28 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
     at = addresses - (low - offset)
     if size & (size - 1) == 0 and np.bitwise_or.reduce(addresses, axis=None) & size - 1:
         raise Apart
+    of_warps = np.moveaxis(at.reshape(-1, *at.shape[-2:]), 1, 0) if len(crew.warps) > 1 else at[None]
+    every = _bytes(at, size)
     if segment.space not in ("shared", "global"):
-        return segment.data[at[..., None] + _steps(size)]
+        return pick(segment.data, every)
     shadow, order = segment.shadow, crew.cta.cluster.order
-    at = at[..., None] + _steps(size)
-    epochs = shadow.writer[at]
-    if np.count_nonzero(shadow.pending[at]) or 0 in segment.written[at].tobytes():
+    epochs = pick(shadow.writer, every)
+    if np.count_nonzero(pick(shadow.pending, every)) or 0 in pick(segment.written, every).tobytes():
         raise Apart
     first = int(epochs.flat[0])
     same = not np.count_nonzero(epochs != first)
     if unchanged and not (same and first == 0):
         raise Apart
-    of_warps = (-1, len(crew.warps), *at.shape[-2:])
-    at, each = at.reshape(of_warps), epochs.reshape(of_warps)
     for i, warp in enumerate(crew.warps):
-        seen = warp.agent.seen
-        if order.unseen(first, seen) if same else order.first_unseen(each[:, i], seen):
+        theirs = epochs if len(crew.warps) == 1 else epochs[..., i, :, :]
+        if order.unseen(first, warp.agent.seen) if same else order.first_unseen(theirs, warp.agent.seen):
             raise Apart
-    for i, warp in enumerate(crew.warps):
+    judge = crew.machine.judge
+    for warp, own in zip(crew.warps, of_warps, strict=True):
         visit(warp, segment)
-        judge, index = crew.machine.judge, warp.agent.index
-        judge.note_read(segment, at[:, i], order, index, int(warp.agent.seen[index]))
-    return segment.data[at].reshape(epochs.shape)
+        index = warp.agent.index
+        judge.note_read(segment, _bytes(own, size), order, index, int(warp.agent.seen[index]))
+    return pick(segment.data, every)
 
 
 def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, atomic: bool = False) -> None:
@@ -260,22 +267,30 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
     for segment, lanes, offsets in split(warp, space, addresses, size):
         if segment.space not in ("shared", "global"):
             raise Finding("illegal", f"a store to {segment.name}, which is read only")
-        at = offsets[:, None] + _steps(size)
+        at = _bytes(offsets, size)
         judge, agent = warp.machine.judge, warp.agent
         visit(warp, segment)
         new = values[lanes]
         judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index, values=new)
-        segment.data[at] = new
-        segment.written[at] = True
+        fill(segment.data, at, new)
+        fill(segment.written, at, value=True)
         judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
+
+
+def operand_pieces(addresses: np.ndarray, mn_major: bool | int) -> Pieces | np.ndarray:
+    """The bytes of an operand in shared memory (layouts/shared_matrix.py): 16 along K lie together if it is K-major."""
+    return addresses if mn_major else Pieces(addresses[:, ::16], 16)
 
 
 def need_written(warp: Warp, segment: Segment, at: Where) -> None:
     """Raises Finding("uninitialised") if one of the bytes was never written."""
-    written = segment.written[at]
+    written = pick(segment.written, at)
     if 0 in written.tobytes() and not warp.machine.ignores("uninitialised"):
         where = np.argwhere(~written)[0]
-        offset = (at.start or 0) + int(where[0]) if isinstance(at, slice) else int(at[tuple(where)])
+        if isinstance(at, slice):
+            offset = (at.start or 0) + int(where[0])
+        else:
+            offset = int((at.offsets() if isinstance(at, Pieces) else at)[tuple(where)])
         raise Finding(
             "uninitialised",
             f"{segment.place(offset)} is read and was never written ({int((~written).sum())} bytes of this access)",

@@ -16,7 +16,7 @@ from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import need_written
 from scalec.emulator.machine.mbarrier import MBarrier
 from scalec.emulator.machine.memory import Segment
-from scalec.emulator.machine.order import Where
+from scalec.emulator.machine.order import Where, fill, pick
 from scalec.emulator.machine.signals import Condition
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def into_shared(
                     where=machine.operations[number],
                 )
             shared = target.cta.shared
-            shared.data[target.at] = data() if combine is None else combine(shared.data[target.at], data())
-            shared.written[target.at] = True
+            fill(shared.data, target.at, data() if combine is None else combine(pick(shared.data, target.at), data()))
+            fill(shared.written, target.at, value=True)
             machine.judge.note_write(shared, target.at, target.barrier.epoch, generic=False)
             target.barrier.complete(target.size)
 
@@ -202,7 +202,7 @@ def out_of_shared(
         def put() -> None:
             write(data)
             for segment, at in targets:
-                segment.written[at] = True
+                fill(segment.written, at, value=True)
                 machine.judge.note_write(segment, at, order.epoch(state.writer, group.number), generic=False)
             group.writes -= 1
             state.condition.notify()
@@ -213,4 +213,4 @@ def out_of_shared(
 
 
 def _count(at: Where) -> int:
-    return at.size if isinstance(at, np.ndarray) else at.stop - (at.start or 0)
+    return at.stop - (at.start or 0) if isinstance(at, slice) else at.size

@@ -65,7 +65,8 @@ class Run:
 
     Attributes:
         end: behind the last one.
-        reads: registers whose values from before it uses; writes: those it changes.
+        reads: registers whose values from before it uses; writes: those it changes, and then those that are used
+            after it.
         watched: those that asynchronous tensor instructions use too.
     """
 
@@ -87,6 +88,8 @@ class Run:
         self._executed += 1
         if self._executed == _WARM + 1:
             self._steps = batches(self.kernel, self.start, self.end)
+            live = self.kernel.live[self.end]
+            self.writes = tuple(register for register in self.writes if live >> register & 1)
         return self._steps
 
 

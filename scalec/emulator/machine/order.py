@@ -29,7 +29,60 @@ _SERIAL = _CLOCK_BITS + _AGENT_BITS
 
 # "1 in flags.tobytes()" is any() of a bool array without numpy's overhead, 0.2 for 2.5 us of 500 flags
 
-Where = slice | np.ndarray  # bytes of a segment: a range, or offsets of any shape
+
+class Pieces:
+    """Bytes of a segment in pieces of so many bytes, each at a multiple of that.
+
+    numpy copies a piece at once, and takes several times as long for its bytes one by one.
+
+    Attributes:
+        each: bytes of a piece.
+        numbers: int64, any shape: the offsets of the pieces, by `each`.
+    """
+
+    __slots__ = ("each", "numbers")
+
+    def __init__(self, offsets: np.ndarray, each: int) -> None:
+        self.each, self.numbers = each, offsets // each
+
+    @property
+    def size(self) -> int:
+        return self.numbers.size * self.each
+
+    def offsets(self) -> np.ndarray:
+        """Of each byte: (..., each)."""
+        return self.numbers[..., None] * self.each + np.arange(self.each)
+
+    def among(self, array: np.ndarray) -> np.ndarray:
+        """An array that has one element for each byte of the segment, as a view of (pieces, each)."""
+        return array[: len(array) // self.each * self.each].reshape(-1, self.each)
+
+
+Where = slice | np.ndarray | Pieces  # bytes of a segment: a range, or offsets of any shape, or pieces
+
+
+def pieces(offsets: np.ndarray, count: int) -> Where:
+    """`count` bytes from each of the offsets, in the largest pieces that begin at multiples of their size."""
+    bits = int(np.bitwise_or.reduce(offsets, axis=None)) | count
+    each = bits & -bits
+    if each == count:
+        return Pieces(offsets, count)
+    if each < 4:
+        return offsets[..., None] + np.arange(count)
+    return Pieces(offsets[..., None] + np.arange(0, count, each), each)
+
+
+def pick(array: np.ndarray, at: Where) -> np.ndarray:
+    """What an array has for these bytes of its segment."""
+    return at.among(array)[at.numbers] if isinstance(at, Pieces) else array[at]
+
+
+def fill(array: np.ndarray, at: Where, value: np.ndarray | int) -> None:
+    """Puts something there for each of these bytes."""
+    if isinstance(at, Pieces):
+        at.among(array)[at.numbers] = value
+    else:
+        array[at] = value
 
 
 class View:
@@ -193,8 +246,8 @@ class Shadow:
 
     def weak_writers(self, at: Where) -> np.ndarray:
         """Epochs of the last writes, 0 where they were strong."""
-        epochs = self.writer[at]
-        return epochs if self.strong is None else np.where(self.strong[at], 0, epochs)
+        epochs = pick(self.writer, at)
+        return epochs if self.strong is None else np.where(pick(self.strong, at), 0, epochs)
 
 
 class Readers:
@@ -217,12 +270,12 @@ class Readers:
     def note(self, at: Where, order: Order, agent: int, clock: int) -> None:
         if self.each is None:
             assert self.last is not None
-            self.last[at] = order.epoch(agent, clock)
+            fill(self.last, at, order.epoch(agent, clock))
             return
         clocks = self.each.get(agent)
         if clocks is None:
             clocks = self.each[agent] = np.zeros(self.size, np.int32)
-        clocks[at] = clock
+        fill(clocks, at, clock)
         if clock > self.latest.get(agent, 0):
             self.latest[agent] = clock
 
@@ -230,7 +283,7 @@ class Readers:
         """Which of the bytes somebody but `own` read without that being in `seen`, and one such epoch, or 0."""
         if self.each is None:
             assert self.last is not None
-            epochs = self.last[at]
+            epochs = pick(self.last, at)
             unseen = order.first_unseen(epochs, seen)
             if unseen >> _CLOCK_BITS == order.serial << _AGENT_BITS | own:
                 unseen = 0
@@ -238,9 +291,9 @@ class Readers:
         for agent, clocks in self.each.items():
             if agent == own or self.latest[agent] <= seen[agent]:
                 continue
-            late = clocks[at] > seen[agent]
+            late = pick(clocks, at) > seen[agent]
             if 1 in late.tobytes():
-                return late, order.epoch(agent, int(clocks[at][late].flat[0]))
+                return late, order.epoch(agent, int(pick(clocks, at)[late].flat[0]))
         return np.zeros(0, bool), 0
 
 
@@ -272,10 +325,10 @@ class Judge:
             Finding: in-flight, race or proxy.
         """
         shadow = segment.shadow
-        pending = shadow.pending[at]
+        pending = pick(shadow.pending, at)
         if np.count_nonzero(pending):
             self._in_flight(segment, at, pending, "read")
-        epochs = shadow.weak_writers(at) if strong else shadow.writer[at]
+        epochs = shadow.weak_writers(at) if strong else pick(shadow.writer, at)
         unseen = order.first_unseen(epochs, *[view.seen for view in views])
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "read", "written")
@@ -293,7 +346,7 @@ class Judge:
     @staticmethod
     def _unfenced(shadow: Shadow, at: Where, epochs: np.ndarray, order: Order, *views: View) -> int:
         """The first of the epochs of writes through the generic proxy that a view has no proxy fence behind, or 0."""
-        generic = shadow.generic[at]
+        generic = pick(shadow.generic, at)
         if 1 not in generic.tobytes():
             return 0
         return order.first_unseen(np.where(generic, epochs, 0), *[view.fenced for view in views])
@@ -333,13 +386,13 @@ class Judge:
             Finding: in-flight, race or proxy.
         """
         shadow = segment.shadow
-        pending = shadow.pending[at]
+        pending = pick(shadow.pending, at)
         if np.count_nonzero(pending):
             self._in_flight(segment, at, pending, "written")
-        epochs = shadow.weak_writers(at) if strong else shadow.writer[at]
+        epochs = shadow.weak_writers(at) if strong else pick(shadow.writer, at)
         unseen = order.first_unseen(epochs, view.seen)
         if unseen and values is not None:
-            epochs = np.where(segment.data[at] == values, 0, epochs)
+            epochs = np.where(pick(segment.data, at) == values, 0, epochs)
             unseen = order.first_unseen(epochs, view.seen)
         if unseen:
             self._race(segment, at, epochs == unseen, order, unseen, "written", "written")
@@ -386,14 +439,14 @@ class Judge:
         if strong and shadow.strong is None:
             shadow.strong = np.zeros(shadow.size, bool)
         if shadow.strong is not None:
-            shadow.strong[at] = strong
-        shadow.writer[at] = epoch
-        shadow.generic[at] = generic
-        shadow.pending[at] = 0
+            fill(shadow.strong, at, strong)
+        fill(shadow.writer, at, epoch)
+        fill(shadow.generic, at, generic)
+        fill(shadow.pending, at, 0)
 
     def note_pending(self, segment: Segment, at: Where, operation: int) -> None:
         """The bytes are to be written by an asynchronous operation."""
-        segment.shadow.pending[at] = operation
+        fill(segment.shadow.pending, at, operation)
 
     def _in_flight(self, segment: Segment, at: Where, pending: np.ndarray, verb: str) -> None:
         if "in-flight" in self.ignore:
@@ -425,4 +478,4 @@ def _offset(at: Where, found: np.ndarray) -> int:
     """The first byte of a segment where `found` holds."""
     if isinstance(at, slice):
         return (at.start or 0) + int(np.argmax(found))
-    return int(at[found].flat[0])
+    return int((at.offsets() if isinstance(at, Pieces) else at)[found].flat[0])
