@@ -108,7 +108,7 @@ def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
 
     def together(crew: Crew) -> None:
         named = access.of_all(crew, where(crew))[..., : form.rows]
-        if form.space == "" or (named % ROW_BYTES).any():
+        if not crew.full or form.space == "" or (named % ROW_BYTES).any():
             raise Apart
         rows = access.load_together(crew, form.space, named, size, unchanged=False)
         for each in named.reshape(-1, form.rows):

@@ -31,11 +31,10 @@ def shared_operand(warp: Warp, cta: Cta, thread: Thread, at: Pieces | np.ndarray
         Finding: bounds, in-flight, race, proxy, uninitialised.
     """
     shared, machine, order = cta.shared, warp.machine, warp.cta.cluster.order
-    first, each = (at.numbers * at.each, at.each) if isinstance(at, Pieces) else (at, 1)
-    low, high = int(first.min()), int(first.max()) + each - 1
-    if low < SHARED_RESERVED or high >= shared.size:
+    low, end = at.extent if isinstance(at, Pieces) else (int(at.min()), int(at.max()) + 1)
+    if low < SHARED_RESERVED or end > shared.size:
         raise Finding(
-            "bounds", f"{what} reaches from {low:#x} to {high:#x} of {shared.name}, of {shared.size} bytes",
+            "bounds", f"{what} reaches from {low:#x} to {end - 1:#x} of {shared.name}, of {shared.size} bytes",
             expected="addresses in the shared memory that the launch gave",
         )  # fmt: skip
     machine.judge.reads(shared, at, order, warp.agent, asynchronous=True)

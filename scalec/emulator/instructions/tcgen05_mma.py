@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -171,6 +172,7 @@ class _Part:
                 self.scales.append(placed(scale_cells, (rows,), 0, at, "the scale factors of tcgen05.mma"))
 
 
+@lru_cache(maxsize=512)  # a loop comes to the same stages again
 def _bytes(word: int, rows: int, type_: str, transposed: bool) -> Pieces | np.ndarray:
     """Where the 32 bytes of each row of an operand lie."""
     bits = max(8, BITS[type_])

@@ -197,8 +197,20 @@ def _bytes(offsets: np.ndarray, size: int) -> Where:
 
 
 def of_all(crew: Crew, addresses: np.ndarray) -> np.ndarray:
-    """Addresses of a crew's lanes, which may be the same for all warps: int64 (..., warps, 32), (..., 32) of one."""
-    return np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, crew.mask.shape))
+    """Addresses of a crew's lanes, int64 (..., warps, 32), (..., 32) of one warp; lanes that are not active name what
+    the first active one of their warp does.
+
+    Raises:
+        Apart: a warp has no active lanes.
+    """
+    shape = np.broadcast_shapes(addresses.shape, crew.mask.shape)
+    if crew.full:
+        return np.broadcast_to(addresses, shape)
+    mask, addresses = np.broadcast_to(crew.mask, shape), np.broadcast_to(addresses, shape)
+    if not mask.any(axis=-1).all():
+        raise Apart
+    first = np.take_along_axis(addresses, mask.argmax(axis=-1)[..., None], axis=-1)
+    return np.where(mask, addresses, first)
 
 
 def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, unchanged: bool) -> np.ndarray:
@@ -209,10 +221,8 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
         unchanged: nobody may have written the bytes in this launch.
 
     Raises:
-        Apart: something may be wrong, or not all lanes load, or they touch more than one segment.
+        Apart: something may be wrong, or they touch more than one segment.
     """
-    if not crew.full:
-        raise Apart
     low, high = int(addresses.min()), int(addresses.max())
     segment, offset = locate(crew.cta.cluster, space, low, high + size - low)
     at = addresses - (low - offset)

@@ -13,6 +13,7 @@ be touched once this cluster has acquired anything that the other one released (
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,14 +41,14 @@ class Pieces:
         numbers: int64, any shape: the offsets of the pieces, by `each`.
     """
 
-    __slots__ = ("each", "numbers")
-
     def __init__(self, offsets: np.ndarray, each: int) -> None:
         self.each, self.numbers = each, offsets // each
+        self.size = offsets.size * each
 
-    @property
-    def size(self) -> int:
-        return self.numbers.size * self.each
+    @cached_property
+    def extent(self) -> tuple[int, int]:
+        """The first byte, and the one behind the last."""
+        return int(self.numbers.min()) * self.each, int(self.numbers.max() + 1) * self.each
 
     def offsets(self) -> np.ndarray:
         """Of each byte: (..., each)."""
