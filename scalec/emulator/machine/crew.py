@@ -8,6 +8,7 @@ else each warp does by itself (machine.py), or has a function of its own for sev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from operator import is_
 from typing import TYPE_CHECKING
@@ -121,12 +122,14 @@ class Crew(Warp):
             for warp in self.warps:
                 warp.touched |= run.watched
         self._gather(run.reads)
-        self.end = run.end
+        self.end, stats = run.end, self.machine.stats
+        counted = dict(stats.bytes), dict(stats.counts)
         try:
             for at, step in run.steps():
                 self.pc = at + 1
                 step(self)
         except EmulatorError:
+            stats.bytes, stats.counts = map(Counter, counted)  # the warps count what they repeat
             return False
         self._scatter(run.writes)
         return True
