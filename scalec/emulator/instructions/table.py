@@ -9,7 +9,7 @@ could be done there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +76,10 @@ class Merging(ABC):
     """A step that one for several instructions can stand for, in a run (instructions/batch.py).
 
     Attributes:
-        form: what these have in common.
+        form: what these have in common, hashable.
     """
 
-    form: Hashable
+    form: Any
 
     @abstractmethod
     def __call__(self, warp: Warp) -> Signal | None: ...

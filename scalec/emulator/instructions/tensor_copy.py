@@ -14,7 +14,7 @@ from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
 from scalec.emulator.machine.memory import RANK_SHIFT, Segment
-from scalec.emulator.machine.order import Where, fill, pick, pieces
+from scalec.emulator.machine.order import fill, pick, pieces
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Address, Instruction, Vector
 
@@ -135,7 +135,7 @@ def _tensor_segment(warp: Warp, low: int, high: int) -> tuple[Segment, int]:
         raise
 
 
-def _shared_place(moved: tensor_copy.Box, address: int) -> tuple[Where, np.ndarray | None]:
+def _shared_place(moved: tensor_copy.Box, address: int) -> tuple[slice | np.ndarray, np.ndarray | None]:
     """The bytes of a CTA's shared memory that a box fills: a range, with the place of each piece in it, or offsets."""
     offsets = moved.shared_offsets.reshape(-1)
     size = offsets.size * moved.piece
@@ -144,7 +144,7 @@ def _shared_place(moved: tensor_copy.Box, address: int) -> tuple[Where, np.ndarr
     return address + offsets[:, None] + np.arange(moved.piece), None
 
 
-def _extent(at: Where, address: int) -> int:
+def _extent(at: slice | np.ndarray, address: int) -> int:
     end = at.stop if isinstance(at, slice) else int(at.max()) + 1
     return end - (address & _OFFSET)
 
