@@ -3,15 +3,14 @@
     kernel = scalec.compile("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", dims={"n": 7168, "k": 2048})
     C = kernel(A, B, A_scale, B_scale)
 
-Importing it costs nothing: each name below is imported when it is first used.
+Importing it costs nothing: each name below is imported when it is first used, and nothing by this module, so that the
+command line is interrupted as it should be from its first milliseconds on (scalec.__main__).
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing's own took 27 ms to import (2026-11-23)
 if TYPE_CHECKING:
+    from typing import Any
+
     from scalec import env, errors, reference
     from scalec.api import Bundle, Kernel, Program, compile, load
     from scalec.errors import (
@@ -49,7 +48,9 @@ _MODULES = ("env", "errors", "reference")
 _FROM = {"Bundle": "api", "Kernel": "api", "Program": "api", "compile": "api", "load": "api"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _MODULES:
         return import_module(f"scalec.{name}")
     if name not in __all__:

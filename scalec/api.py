@@ -79,7 +79,9 @@ def compile(
     _check_kind("source", source, str, "a program's text, as 'C[m,n] = A[m,k]@B[n,k]'")
     if target is not None:
         _check_kind("target", target, str, "a target's name, as 'sm_90a'")
-    name = get_target(target).name if target else default_target()
+    for flag, value in (("cache", cache), ("tuning", tuning)):
+        _check_kind(flag, value, bool, "True or False")
+    name = get_target(target).name if target is not None else default_target()
     sizes = {dim: _given(dim, size) for dim, size in _items("dims", dims, "{'k': 2048}")}
     decisions = {field: _text(field, value) for field, value in _items("schedule", schedule, "{'stages': 5}")}
 

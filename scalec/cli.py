@@ -17,11 +17,10 @@ import click
 
 from scalec import __version__
 from scalec import env as env_of_scalec
-from scalec.bench import method
 from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
-from scalec.sizes import Range, Size
+from scalec.sizes import MOST, Range, Size
 
 
 class _Commands(click.Group):
@@ -114,10 +113,8 @@ def compile_command(
     emit: list[str],
     output: str | None,
     bundle: str | None,
-    print_after: list[str],
-    print_after_all: bool,
-    time_passes: bool,
     no_cache: bool,
+    **prints: Any,
 ) -> None:
     """Compile EXPR to one of its stages.
 
@@ -133,22 +130,14 @@ def compile_command(
     from scalec.commands.compile import compile_program, stage_of
 
     request = Request(program.read_source(expr), target, dims, schedule or {})
-    compile_program(
-        request,
-        emit or ([] if bundle and output is None else [stage_of(output)]),
-        output,
-        bundle=bundle,
-        print_after=print_after,
-        print_after_all=print_after_all,
-        time_passes=time_passes,
-        cache=not no_cache,
-    )
+    stages = emit or ([] if bundle and output is None else [stage_of(output)])
+    compile_program(request, stages, output, bundle=bundle, cache=not no_cache, **prints)
 
 
 @main.command()
 @click.argument("expr")
 @options.PROGRAM
-@click.option("--seed", default=0, show_default=True, help="Of the data.")
+@options.count("--seed", 0, "Of the data.", least=0)
 @click.option("-v", "--verbose", is_flag=True, help="Print the schedule too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
@@ -182,45 +171,35 @@ def run(
 
 @main.command()
 @click.argument("ptx")
-@click.option("--entry", metavar="NAME", help="The kernel, where the text has several.")
-@click.option(
-    "--grid", type=options.SHAPE, default="1", show_default=True, metavar="X[,Y[,Z]]", help="CTAs of the grid."
-)
-@click.option(
-    "--block", type=options.SHAPE, metavar="X[,Y[,Z]]", help="Threads of a CTA.  [default: the kernel's .reqntid]"
-)
-@click.option(
-    "--cluster", type=options.SHAPE, metavar="X[,Y[,Z]]", help="CTAs of a cluster, where the kernel does not say."
-)
-@click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory of a CTA.")
-@click.option("--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below.")
-@click.option("--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things.")
-@click.option(
-    "--ignore", multiple=True, metavar="KIND", type=options.KIND, help="A kind of finding that does not stop the run."
-)
-@click.option("--tensor-core", type=options.TENSOR_CORE, metavar="exact|hopper", default="exact", show_default=True)
-@click.option("--sms", default=4, show_default=True, help="CTAs that run at the same time.")
-@click.option(
-    "--save",
-    multiple=True,
-    metavar="N=FILE.npy",
-    type=options.Parsed("N=FILE", options.numbered_file),
-    help="Argument N after the run.",
-)
+@options.LAUNCH
 @click.option("--stats", is_flag=True, help="Print what the run counted.")
 @click.option("--stats-json", metavar="PATH", help="Write that as JSON; - is stdout.")
 def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> None:
     """Run the PTX of any producer on this machine's processor, and say what is wrong with it.
 
-    Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped.
+    Exits with 0 if the kernel ran to its end without a finding, with 1 if it was stopped. With --jobs, seeds run side
+    by side, or the CTAs of one seed where these share no memory.
 
-    An ARG is a number, in:FILE.npy, inout:FILE.npy, out:TYPE[SHAPE] (unwritten), zeros:, iota: or random:TYPE[SHAPE],
-    or map:N/box=64x64/swizzle=128, the tensor map of buffer N, with /atom=32 where the swizzle keeps 32 bytes together.
+    \b
+    An ARG, one for each parameter:
+      128, -1, 0x10, 5.5                       a number, as the parameter's type has it
+      in:FILE.npy, inout:FILE.npy              a pointer to the array in a file
+      out:TYPE[SHAPE]                          a pointer to memory that nobody has written
+      zeros:, iota: or random:TYPE[SHAPE]      a pointer to numbers; types: u8 to s64, f16 to f64, bf16, e4m3, e5m2
+      at:N, at:N+BYTES                         an address in buffer N, which is an earlier ARG's number or a --buffer
+      map:N/box=64x64                          the tensor map (CUtensorMap) of buffer N, sizes innermost last, with
+        /swizzle=128 /atom=32                    a swizzle, and what it keeps together: 16, 32, 32+8 or 64 bytes
+        /shape=200x64 /strides=256 /offset=4096  another shape than the buffer's; bytes of all strides but the
+                                                 innermost, and to where it begins
+        /element=b4x16_p64                       u8 ... f32_ftz, tf32, b4x16, b4x16_p64 or b6x16_p32
+        /steps=1x2 /interleave=16 /fill=nan      every second element; channels in slices; out of bounds
 
     \b
     Examples:
       scalec emulate add.ptx --block 128 --arg random:f32[128] --arg out:f32[128] --save 1=sum.npy
       scalec emulate gemm.ptx --grid 4 --arg in:a.npy --arg map:0/box=64x64/swizzle=128 --seed 0:8 --stats
+      scalec emulate gemm.ptx --buffer A=random:bf16[128,256] --buffer D=out:bf16[128,64] --shared 200000
+          --arg 128 --arg map:A/box=64x64/swizzle=128 --arg map:D/box=64x64 --save D=d.npy
     """
     from scalec.commands.emulate import Launch
     from scalec.commands.emulate import emulate as run_it
@@ -229,24 +208,35 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 
 
 @main.command()
+@options.TARGET
+@click.option("--only", default="", metavar="TEXT", help="Programs with this in their names, e.g. nvfp4.")
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(1, 256), help="Kernels at the same time.  [default: all cores]"
+)
+@click.option("--timeout", metavar="SECONDS", type=options.SECONDS, help="Of one kernel, after which it hangs.")
+@options.OUTPUT
+def selftest(target: str | None, only: str, jobs: int | None, timeout: float | None, output: str | None) -> None:
+    """Check every kind of program on this machine's GPU, or in the emulator.
+
+    Formats, layouts, epilogues, quantised results and schedules of every family, at sizes with tails, each against the
+    reference, twice, with guard bytes around every tensor; a kernel that hangs or dies costs no other. On a GPU some
+    are timed, beside predictions. Prints a table; -o writes JSON, to attach to a report. Takes minutes.
+
+    \b
+    Examples:
+      scalec selftest -o selftest.json
+      SCALEC_DEVICE=emulator scalec selftest --target sm_100a --only nvfp4
+    """
+    from scalec.commands.selftest import selftest as run_all
+
+    run_all(target, only, jobs, timeout, output)
+
+
+@main.command()
 @click.argument("expr", required=False)
 @options.PROGRAM
 @click.option("--suite", metavar="NAME", help="Shapes to measure; `peers` unless --dim is given.")
-@click.option(
-    "--rounds", default=method.ROUNDS, show_default=True, help="Measurements of each contender after a pause."
-)
-@click.option(
-    "--sustained",
-    default=method.SUSTAINED_ROUNDS,
-    show_default=True,
-    help="Measurements of each contender without any pause; 0 for none.",
-)
-@click.option(
-    "--block-ms",
-    default=round(1e3 * method.BLOCK_SECONDS),
-    show_default=True,
-    help="Length of one without pause: long enough for the clocks to settle.",
-)
+@options.EFFORT
 @click.option(
     "--contenders", multiple=True, metavar="FILE.py", help="More contenders, e.g. benchmarks/block_fp8_triton.py."
 )
@@ -258,12 +248,8 @@ def bench(
     dims: dict[str, Size],
     schedule: dict[str, str] | None,
     suite: str | None,
-    rounds: int,
-    sustained: int,
     block_ms: int,
-    contenders: tuple[str, ...],
-    bundle: str | None,
-    output: str | None,
+    **how: Any,
 ) -> None:
     """Measure EXPR against torch's own kernels, interleaved.
 
@@ -283,22 +269,8 @@ def bench(
 
     if suite and dims:
         raise click.UsageError("--suite and --dim both give shapes: choose one")
-    for name, value, least in (("--rounds", rounds, 1), ("--sustained", sustained, 0), ("--block-ms", block_ms, 1)):
-        if value < least:
-            raise click.BadParameter(f"at least {least}", param_hint=name)
-    bench_program(
-        program.read_source(expr) if expr else None,
-        target,
-        program.fixed_sizes(dims, "bench"),
-        schedule or {},
-        suite=suite,
-        rounds=rounds,
-        sustained=sustained,
-        block_seconds=1e-3 * block_ms,
-        bundle=bundle,
-        contenders=contenders,
-        output=output,
-    )
+    source, sizes = program.read_source(expr) if expr is not None else None, program.fixed_sizes(dims, "bench")
+    bench_program(source, target, sizes, schedule or {}, suite=suite, block_seconds=1e-3 * block_ms, **how)
 
 
 @main.command()
@@ -338,7 +310,7 @@ def explain(
 
     if suite and (dims or rows):
         raise click.UsageError("--suite and --dim or --m both give shapes: choose one")
-    source = program.read_source(expr) if expr else None
+    source = program.read_source(expr) if expr is not None else None
     explain_program(source, target, dims, schedule or {}, rows=rows or (), suite=suite, as_json=as_json)
 
 
@@ -352,10 +324,12 @@ def explain(
     type=options.Parsed("LOW:HIGH", options.size_range),
     help="Sizes of M to tune for.",
 )
-@click.option("--candidates", default=12, show_default=True, help="Schedules to try for each part of the range.")
-@click.option("--rounds", default=31, show_default=True, help="Measurements of those that stay to the end.")
+@options.count("--candidates", 12, "Schedules to try for each part of the range.", least=0)
+@options.count("--rounds", 31, "Measurements of those that stay to the end.")
 @click.option("--peers", is_flag=True, help="Measure torch's own kernels beside them.")
-@click.option("--workers", metavar="N", type=click.IntRange(1), help="Processes that compile.  [default: all cores]")
+@click.option(
+    "--workers", metavar="N", type=click.IntRange(1, MOST), help="Processes that compile.  [default: all cores]"
+)
 @click.option("--database", metavar="FILE", help="Keep the winners there.  [default: the user's, see `scalec env`]")
 @click.option("--journal", metavar="FILE", help="Where to go on after an interruption.  [default: beside the database]")
 @click.option("--plot", metavar="FILE.svg", help="Write a plot: time over M, with the roofline.")
@@ -372,12 +346,9 @@ def tune(
     rounds: int,
     peers: bool,
     workers: int | None,
-    database: str | None,
-    journal: str | None,
-    plot: str | None,
-    output: str | None,
     list_them: bool,
     forget: str | None,
+    **files: str | None,
 ) -> None:
     """Measure schedules for EXPR on this machine's GPU, and keep the fastest for each range of M.
 
@@ -394,29 +365,24 @@ def tune(
     """
     from scalec.commands import tune as command
 
-    files = command.Files(database, journal, output, plot)
+    kept = command.Files(**files)
     if list_them and forget is not None:
         raise click.UsageError("--list and --forget each do nothing else: choose one")
     if list_them:
-        command.list_entries(files)
-        return
+        return command.list_entries(kept)
     if forget is not None:
-        command.forget(forget, files)
-        return
+        return command.forget(forget, kept)
     if expr is None:
         raise click.UsageError("Missing argument 'EXPR'.")
     if rows is None:
         raise click.UsageError("Missing option '--m': the sizes of M to tune for, e.g. --m 1:8192.")
-    if rounds < 1:
-        raise click.BadParameter("at least one", param_hint="--rounds")
     command.require_gpu()
     from scalec.api import default_target
     from scalec.tuning.tuner import Job
 
-    sizes = program.fixed_sizes(dims, "tune")
-    name = target or default_target()
-    job = Job(program.read_source(expr), name, sizes, rows, schedule or {}, max(candidates, 0), rounds)
-    command.tune_program(job, files, peers=peers, workers=workers)
+    sizes, name = program.fixed_sizes(dims, "tune"), target or default_target()
+    job = Job(program.read_source(expr), name, sizes, rows, schedule or {}, candidates, rounds)
+    return command.tune_program(job, kept, peers=peers, workers=workers)
 
 
 @main.command()

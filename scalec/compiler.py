@@ -21,7 +21,7 @@ from scalec.lowering import llvm, ptxas, signature
 from scalec.passes.base import problem_of
 from scalec.passes.choose_mma_n import LEAST, narrower
 from scalec.passes.choose_stages import in_a_loop
-from scalec.passes.choose_tiling import ChooseTiling
+from scalec.passes.choose_tiling import SEARCHES, ChooseTiling
 from scalec.passes.parts import k_units, most_shares
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
@@ -163,12 +163,10 @@ def compile_source(
                 slow, reason, what = error, f"ptxas: {error.got}", str(made.schedule)
             except ScheduleError as error:  # a retry that does not suit what the user decided: the first refusal counts
                 if made.tuned is None:
-                    more = (
-                        made.free + 1
-                    )  # what spilled is an estimate too: any tile that leaves more than the one before
-                    if slow is None or attempt.spare <= more:
+                    following = attempt.further(made) if slow is not None else None
+                    if following is None:
                         raise (slow or error) from None
-                    attempt = replace(attempt, spare=more)
+                    attempt = following
                     continue
                 slow, reason, what = None, error.message, made.tuned.text
             if made.tuned is not None:  # measured with another toolchain, it need not be known to this one
@@ -191,7 +189,8 @@ def compile_source(
 @dataclass(frozen=True)
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    registers that a tile must leave `spare`, and whether the tuning database is asked."""
+    registers that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search` it is
+    looked for, and whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None
@@ -200,7 +199,18 @@ class Attempt:
     permute_n: int | None = None
     epilogue: str | None = None
     spare: int = 0
+    search: str = SEARCHES[0]
+    least: int = 1
     tuned: bool = True
+
+    def further(self, made: Compilation) -> Attempt | None:
+        """The next attempt, where there is no tile for this one, and what was `made` before is slow."""
+        # what spilled is an estimate too: any tile that leaves more than the one before
+        more = max(self.least, made.free + 1)
+        if self.spare > more:
+            return replace(self, spare=more)
+        later = SEARCHES[SEARCHES.index(self.search) + 1 :]
+        return replace(self, search=later[0], spare=more) if later else None
 
     def after(self, slow: SlowKernelError, given: Schedule, made: Compilation) -> Attempt | None:
         """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
@@ -224,7 +234,9 @@ class Attempt:
             if given.mma_n is None and mma_n:
                 return replace(self, unroll=None, mma_n=mma_n)
             return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
-        return replace(self, unroll=None, epilogue=None, spare=made.free + max(made.step, slow.spilled))
+        least = max(1, self.spare + 1)
+        spare = max(least, made.free + max(made.step, slow.spilled))
+        return replace(self, unroll=None, epilogue=None, spare=spare, least=least)
 
 
 def _fewer_registers(made: Compilation) -> list[str]:
@@ -263,7 +275,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     def found(entry: Entry) -> None:
         made.tuned = entry
 
-    own = {p.name: p for p in (ChooseTiling(attempt.spare), RecallTuned(attempt.tuned, found))}
+    own = {p.name: p for p in (ChooseTiling(attempt.spare, attempt.search), RecallTuned(attempt.tuned, found))}
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))

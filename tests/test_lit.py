@@ -23,6 +23,13 @@ BY_LIT = [
 
 @pytest.mark.parametrize("file", FILES)
 def test_file(file: str) -> None:
+    inprocess.run(LIT / file, whole=False)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("file", [f for f in FILES if "--emit" in (LIT / f).read_text()])
+def test_ptxas_takes_what_a_file_shows(file: str) -> None:
+    """Where it did not, the line would show another schedule."""
     inprocess.run(LIT / file)
 
 

@@ -61,14 +61,15 @@ def of_machine() -> dict[str, str]:
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         "gpu": torch.cuda.get_device_name(),
-        "driver": _driver(),
+        "driver": driver(),
         "torch": str(torch.__version__),
         "cuda": str(torch.version.cuda),
     }
 
 
 @cache
-def _driver() -> str:
+def driver() -> str:
+    """The version of the NVIDIA driver; "unknown" where there is none."""
     try:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.split("\n")[0].strip()

@@ -136,7 +136,7 @@ def load_contenders(path: str) -> Source:
     """The function `contenders` of a Python file, which names contenders beside torch's (scalec.bench.contenders).
 
     Raises:
-        ScalecError: no such file, one that cannot be imported here, or one without that function.
+        ScalecError: no such file, one that cannot be imported here or ends in an error, or one without that function.
     """
     spec = spec_from_file_location(f"scalec_contenders_{Path(path).stem}", path)
     if spec is None or spec.loader is None or not Path(path).is_file():
@@ -148,6 +148,10 @@ def load_contenders(path: str) -> Source:
         raise ScalecError(
             f"the contenders of {path} cannot be used here", got=str(error), fix="install that, or measure without them"
         ) from None
+    except Exception as error:  # whatever another's file does
+        raise ScalecError(
+            f"the contenders of {path} cannot be read", got=f"{type(error).__name__}: {error}", fix=f"python {path}"
+        ) from error
     found: Source | None = getattr(module, "contenders", None)
     if found is None:
         raise ScalecError(f"{path} has no contenders", expected="a function contenders(spec, dims)")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scalec.commands.kernel_arguments import Arguments, Buffer
 from scalec.commands.output import note, plain_table, print_table, write_result
 from scalec.commands.program import read_text
 from scalec.errors import ScalecError
@@ -16,26 +15,9 @@ from scalec.sizes import natural
 from scalec.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from scalec.emulator.machine.memory import GlobalMemory, Segment
-
-ARGUMENTS = "NUMBER, in:FILE.npy, inout:FILE.npy, out:TYPE[SHAPE], zeros:, iota: or random:TYPE[SHAPE], map:N/box=..."
-
-_SHAPED = re.compile(r"(out|zeros|iota|random):(\w+)\[((?:\d+(?:[,x ]+\d+)*[, ]*)?)\]$", re.ASCII)
-_NUMPY = {
-    **{f"{k}{b}": f"{'i' if k == 's' else 'u'}{b // 8}" for k in "bus" for b in (8, 16, 32, 64)},
-    "f16": "f2",
-    "f32": "f4",
-    "f64": "f8",
-    "bf16": "bfloat16",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-}
-_MAPPED = {1: "u8", 2: "f16", 4: "f32", 8: "f64"}  # bytes of an element: what a tensor map takes it for
-
-MOST_BYTES, MOST_INDICES = 1 << 32, 32
-"""Of an argument's buffer: beside its bytes the emulator keeps as many again."""
+    from scalec.emulator.machine.kernel import Kernel
+    from scalec.emulator.machine.memory import GlobalMemory
+    from scalec.emulator.stats import Stats
 
 
 @dataclass(frozen=True)
@@ -43,9 +25,12 @@ class Launch:
     """What the command line says.
 
     Attributes:
-        arguments: one text for each parameter of the kernel: see ARGUMENTS.
+        buffers: (name, what it holds) of memory that is no argument by itself.
+        arguments: one text for each parameter of the kernel: see kernel_arguments.ARGUMENTS.
         seeds: e.g. "0" or "0:8".
-        save: (number of an argument, file to write it to).
+        save: (buffer, or number of an argument, and the file to write it to).
+        max_instructions: of a warp; max_memory: bytes of all buffers.
+        jobs: processes that share the work: seeds, or the clusters of one.
     """
 
     source: str
@@ -54,25 +39,27 @@ class Launch:
     block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
     shared: int
+    buffers: Sequence[tuple[str, str]]
     arguments: Sequence[str]
     seeds: str
     ignore: Sequence[str]
+    check: Sequence[str]
     tensor_core: str
     sms: int
-    save: Sequence[tuple[int, str]]
+    save: Sequence[tuple[str, str]]
+    max_instructions: int
+    max_memory: int
+    jobs: int
 
 
 @dataclass
-class _Buffer:
-    """A pointer argument: its memory, and the array that it holds or (out) its type and shape."""
+class Done:
+    """A launch that ended without a finding."""
 
-    segment: Segment
-    dtype: Any
-    shape: tuple[int, ...]
-
-    @property
-    def array(self) -> NDArray[Any]:
-        return self.segment.data.view(self.dtype).reshape(self.shape)
+    stats: Stats
+    kernel: Kernel
+    memory: GlobalMemory
+    buffers: dict[str, Buffer]
 
 
 def emulate(request: Launch, *, stats: bool, stats_json: str | None) -> None:
@@ -82,51 +69,70 @@ def emulate(request: Launch, *, stats: bool, stats_json: str | None) -> None:
         ScalecError: the text, the launch or an argument is wrong; a finding.
         OSError: a file.
     """
-    from scalec.emulator.findings import EmulatorError
-    from scalec.emulator.launch import launch, load
-    from scalec.emulator.machine.kernel import Kernel
-    from scalec.emulator.machine.machine import Options
-    from scalec.emulator.machine.memory import GlobalMemory
+    from scalec.commands import emulate_jobs
 
-    text = read_text(request.source)
-    seeds, counted, kernel, buffers = _seeds(request.seeds), None, None, {}
-    try:
-        for seed in seeds:
-            memory = GlobalMemory()
-            loaded = load(text, memory)
-            entry = request.entry or _only_entry(loaded.module)
-            block = request.block or _block(loaded.module, entry)
-            buffers, values = _arguments(request.arguments, memory, seed)
-            options = Options(
-                seed=seed, ignore=frozenset(request.ignore), tensor_core=request.tensor_core, sms=request.sms
-            )
-            counted = launch(
-                loaded,
-                entry,
-                request.grid,
-                block,
-                values,
-                cluster=request.cluster,
-                shared_bytes=request.shared,
-                options=options,
-            )
-            kernel = next(iter(loaded.kernels.values()))
-    except EmulatorError as error:
-        raise ScalecError(f"{request.source}: {error}") from error
+    text, seeds = read_text(request.source), _seeds(request.seeds)
+    done = emulate_jobs.run(request, text, seeds) if request.jobs > 1 else None
+    for seed in () if done else seeds:
+        done = run_seed(request, text, seed)
+    assert done is not None
     note(f"no findings in {len(seeds)} run{'s' if len(seeds) > 1 else ''}, seeds {request.seeds}")
-    for number, path in request.save:
-        if number not in buffers:
-            raise ScalecError(f"argument {number} is no buffer", expected=", ".join(map(str, buffers)))
+    for name, path in request.save:
+        if name not in done.buffers:
+            raise ScalecError(f"{name:.80} is no buffer", expected=", ".join(done.buffers))
         import numpy as np
 
-        np.save(path, buffers[number].array)
-    assert counted is not None
-    assert isinstance(kernel, Kernel)
-    report = counted.report(kernel)
+        np.save(path, done.buffers[name].array)
+    report = done.stats.report(done.kernel)
     if stats:
         _print(report)
     if stats_json:
         write_result(json.dumps(report, indent=1) + "\n", stats_json)
+
+
+def run_seed(request: Launch, text: str, seed: int, part: tuple[int, int] = (0, 1)) -> Done:
+    """One launch, or of its clusters those whose numbers leave `part[0]` when divided by `part[1]`.
+
+    Raises:
+        ScalecError: the text, the launch or an argument is wrong; a finding.
+        OSError: a file.
+    """
+    from scalec.emulator.findings import EmulatorError
+    from scalec.emulator.launch import launch, load
+    from scalec.emulator.machine.machine import Options
+    from scalec.emulator.machine.memory import GlobalMemory
+
+    try:
+        loaded = load(text, GlobalMemory())
+        entry = request.entry or _only_entry(loaded.module)
+        block = request.block or _block(loaded.module, entry)
+        given = Arguments(loaded.memory, seed, request.max_memory)
+        for name, what in request.buffers:
+            given.declare(name, what)
+        for argument in request.arguments:
+            given.add(argument)
+        options = Options(
+            seed=seed,
+            ignore=frozenset(request.ignore),
+            check=frozenset(request.check),
+            tensor_core=request.tensor_core,
+            sms=request.sms,
+            max_instructions=request.max_instructions,
+            part=part,
+        )
+        counted = launch(
+            loaded,
+            entry,
+            request.grid,
+            block,
+            given.values,
+            cluster=request.cluster,
+            shared_bytes=request.shared,
+            options=options,
+        )
+    except EmulatorError as error:
+        raise ScalecError(f"{request.source}: {error}") from error
+    return Done(counted, next(iter(loaded.kernels.values())), loaded.memory, given.buffers)
 
 
 def _seeds(text: str) -> range:
@@ -157,127 +163,6 @@ def _block(module: Any, entry: str) -> tuple[int, int, int]:
         raise ScalecError(f"{entry} has no .reqntid", fix="give --block X[,Y[,Z]]")
     x, y, z = (*required, 1, 1)[:3]
     return x, y, z
-
-
-def _arguments(texts: Sequence[str], memory: GlobalMemory, seed: int) -> tuple[dict[int, _Buffer], list[Any]]:
-    buffers: dict[int, _Buffer] = {}
-    values: list[Any] = []
-    for number, text in enumerate(texts):
-        buffer = _buffer(text, number, memory, seed)
-        if buffer is not None:
-            buffers[number] = buffer
-            values.append(buffer.segment.base)
-        elif text.startswith("map:"):
-            values.append(_tensor_map(text, buffers))
-        else:
-            values.append(_number(text))
-    return buffers, values
-
-
-def _number(text: str) -> int | float:
-    for read in (lambda text: int(text, 0), float):
-        try:
-            return read(text if len(text) <= 80 else "")
-        except ValueError:
-            pass
-    raise ScalecError(f"argument {text!r:.80}", expected=ARGUMENTS)
-
-
-def _buffer(text: str, number: int, memory: GlobalMemory, seed: int) -> _Buffer | None:
-    import numpy as np
-
-    kind, _, rest = text.partition(":")
-    if kind in ("in", "inout"):
-        data = _loaded(rest)
-        made = _Buffer(memory.allocate(data.nbytes, f"argument {number} ({rest})"), data.dtype, data.shape)
-        made.segment.data[:] = data.view(np.uint8).reshape(-1)
-        made.segment.written[:] = True
-        return made
-    shaped = _SHAPED.match(text)
-    if shaped is None:
-        return None
-    import ml_dtypes
-
-    name = shaped[2]
-    if name not in _NUMPY:
-        raise ScalecError(
-            f"type {name!r} of argument {number}", expected=", ".join(_NUMPY), fix=did_you_mean(name, _NUMPY)
-        )
-    dtype = np.dtype(getattr(ml_dtypes, _NUMPY[name], None) or _NUMPY[name])
-    shape = tuple(natural(e) for e in re.split(r"[,x ]+", shaped[3]) if e)
-    count = math.prod(shape)
-    size = count * dtype.itemsize
-    if min(shape, default=0) < 0 or size > MOST_BYTES or len(shape) > MOST_INDICES:
-        most = f"at most {MOST_BYTES} bytes, {MOST_INDICES} indices"
-        raise ScalecError(f"argument {number} ({text:.80}) is too large", expected=most)
-    made = _Buffer(memory.allocate(size, f"argument {number} ({text})"), dtype, shape)
-    if shaped[1] == "out":
-        return made
-    data = {
-        "zeros": lambda: np.zeros(count),
-        "iota": lambda: np.arange(count),
-        "random": lambda: (
-            np.random.default_rng((seed, number)).standard_normal(count) * (64 if dtype.kind in "iu" else 1)
-        ),
-    }[shaped[1]]()
-    made.array.reshape(-1)[:] = data.astype(dtype)
-    made.segment.written[:] = True
-    return made
-
-
-def _loaded(path: str) -> NDArray[Any]:
-    """The array of numbers in a .npy file."""
-    import numpy as np
-
-    try:
-        data = np.load(path)
-    except (ValueError, EOFError) as error:
-        raise ScalecError(f"{path} is no array", got=f"{error!s:.200}", expected="a file of numpy.save") from None
-    if not isinstance(data, np.ndarray) or data.dtype.hasobject or data.dtype.names:
-        raise ScalecError(f"{path} is no array of numbers", expected="a file of numpy.save")
-    return np.ascontiguousarray(data)
-
-
-def _tensor_map(text: str, buffers: dict[int, _Buffer]) -> bytes:
-    """map:N/box=64x64[/swizzle=128][/atom=32][/element=u8]: a tensor map over all of buffer N, sizes innermost last."""
-    from scalec.emulator.layouts.tensor_map import ELEMENTS, TensorMap, encode
-
-    which, *settings = text.removeprefix("map:").split("/")
-    fields: dict[str, str] = {}
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        fields[name] = value
-    if (
-        natural(which) not in buffers
-        or "box" not in fields
-        or set(fields) - {"box", "swizzle", "atom", "element"}
-        or buffers[natural(which)].dtype.itemsize not in _MAPPED
-        or fields.get("element", "u8") not in ELEMENTS
-    ):
-        raise ScalecError(
-            f"argument {text!r}",
-            expected="map:N/box=ROWSxCOLUMNS[/swizzle=128][/atom=32][/element=TYPE], N an earlier buffer",
-        )
-    buffer = buffers[natural(which)]
-    item = buffer.dtype.itemsize
-    name = "bf16" if "bfloat" in buffer.dtype.name else _MAPPED[item]
-    extents = tuple(reversed(buffer.shape))
-    strides, step = [], item
-    for extent in extents[:-1]:
-        step *= extent
-        strides.append(step)
-    return encode(
-        TensorMap(
-            fields.get("element", name),
-            buffer.segment.base,
-            extents,
-            tuple(strides),
-            tuple(natural(b) for b in reversed(fields["box"].split("x"))),
-            (1,) * len(extents),
-            swizzle=natural(fields.get("swizzle", "0")),
-            atomicity=f"{fields.get('atom', 16)}B",
-        )
-    )
 
 
 def _print(report: dict[str, Any]) -> None:

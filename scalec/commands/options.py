@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from scalec.bench import method
 from scalec.commands import program
 from scalec.commands.compile import SUFFIXES
-from scalec.sizes import Range, Size, natural, parse_size
+from scalec.sizes import MOST, Range, Size, natural, parse_size
 from scalec.suggestions import did_you_mean
 from scalec.targets import TARGETS
 
@@ -63,6 +64,12 @@ def _finding_kinds() -> Iterable[str]:
     return KINDS
 
 
+def _silent_kinds() -> Iterable[str]:
+    from scalec.emulator.findings import SILENT
+
+    return sorted(SILENT)
+
+
 def merged_dims(ctx: click.Context, param: click.Parameter, parts: Sequence[dict[str, Size]]) -> dict[str, Size]:
     try:
         return program.merge_dims(parts)
@@ -83,6 +90,13 @@ def all_of(*decorators: Callable) -> Callable:
         return command
 
     return apply
+
+
+def count(name: str, default: int, doc: str, *, least: int = 1) -> Callable:
+    """An option that is an integer, from `least` to the most that 32 bits count."""
+    return click.option(
+        name, type=click.IntRange(least, MOST), metavar="N", default=default, show_default=True, help=doc
+    )
 
 
 DIM = click.option(
@@ -120,12 +134,32 @@ def extents(text: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def numbered_file(text: str) -> tuple[int, str]:
-    """N=FILE."""
-    number, found, path = text.partition("=")
-    if not found or natural(number) < 0 or not path:
-        raise ValueError(f"{text!r:.80} is not N=FILE.npy")
-    return natural(number), path
+def named_text(text: str) -> tuple[str, str]:
+    """NAME=TEXT; a name is a word, or the number of an argument."""
+    name, found, rest = text.partition("=")
+    if not found or not rest or not name.isascii() or not name.replace("_", "a").isalnum():
+        raise ValueError(f"{text!r:.80} is not NAME=VALUE")
+    return name, rest
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes, such as 65536, 512M or 4G."""
+    unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:].upper(), 0)
+    count = natural(text[:-1] if unit else text)
+    if count < 1:
+        raise ValueError(f"{text!r:.80} is no number of bytes, such as 65536, 512M or 4G")
+    return count << unit
+
+
+def seconds(text: str) -> float:
+    """A time: from a second to a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 86400:
+        raise ValueError(f"{text!r:.80} is not a number of seconds, 1 to 86400")
+    return value
 
 
 def size_list(text: str) -> list[int]:
@@ -144,4 +178,66 @@ def size_range(text: str) -> Range:
 
 SHAPE = Parsed("X[,Y[,Z]]", extents)
 KIND = OneOf("KIND", _finding_kinds)
+SILENT = OneOf("KIND", _silent_kinds)
+NAMED = Parsed("NAME=VALUE", named_text)
+SECONDS = Parsed("SECONDS", seconds)
+BYTES = Parsed("BYTES", byte_count)
 TENSOR_CORE = OneOf("NAME", lambda: ("exact", "hopper"))
+
+EFFORT = all_of(
+    count("--rounds", method.ROUNDS, "Measurements of each contender after a pause."),
+    count(
+        "--sustained",
+        method.SUSTAINED_ROUNDS,
+        "Measurements of each contender without any pause; 0 for none.",
+        least=0,
+    ),
+    count(
+        "--block-ms",
+        round(1e3 * method.BLOCK_SECONDS),
+        "Length of one without pause: long enough for the clocks to settle.",
+    ),
+)
+"""Of `scalec bench`: how often and for how long it measures."""
+
+LAUNCH = all_of(
+    click.option("--entry", metavar="NAME", help="The kernel, where the text has several."),
+    click.option("--grid", type=SHAPE, default="1", show_default=True, metavar="X[,Y[,Z]]", help="CTAs of the grid."),
+    click.option(
+        "--block", type=SHAPE, metavar="X[,Y[,Z]]", help="Threads of a CTA.  [default: the kernel's .reqntid]"
+    ),
+    click.option(
+        "--cluster", type=SHAPE, metavar="X[,Y[,Z]]", help="CTAs of a cluster, where the kernel does not say."
+    ),
+    count("--shared", 0, "Dynamic shared memory of a CTA, in bytes.", least=0),
+    click.option(
+        "--arg", "arguments", multiple=True, metavar="ARG", help="One for each parameter, in order; see below."
+    ),
+    click.option("--buffer", "buffers", multiple=True, metavar="NAME=DATA", type=NAMED, help="Memory that maps reach."),
+    click.option(
+        "--seed", "seeds", default="0", show_default=True, metavar="N|FIRST:END", help="Of the order of things."
+    ),
+    click.option(
+        "--ignore", multiple=True, metavar="KIND", type=KIND, help="A kind of finding that does not stop the run."
+    ),
+    click.option(
+        "--check", multiple=True, metavar="KIND", type=SILENT, help="A kind that is looked for on request alone."
+    ),
+    click.option("--tensor-core", type=TENSOR_CORE, metavar="exact|hopper", default="exact", show_default=True),
+    count("--sms", 4, "CTAs that run at the same time."),
+    click.option(
+        "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes that share the work."
+    ),
+    click.option(
+        "--max-instructions",
+        type=click.IntRange(1),
+        default=20_000_000,
+        show_default=True,
+        help="That a warp executes.",
+    ),
+    click.option("--max-memory", type=BYTES, default="4G", show_default=True, help="Of all buffers together."),
+    click.option(
+        "--save", multiple=True, metavar="N=FILE.npy", type=NAMED, help="Argument N, or buffer N, after the run."
+    ),
+)
+"""Of `scalec emulate`: what is launched, of what, and how."""

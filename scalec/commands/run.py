@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scalec.abi import KernelSpec, TensorSpec
+from scalec.abi import KernelSpec
+from scalec.checking.compare import Checked, compare
+from scalec.checking.launch import made_up, moved_bytes, tensor_operations, time_launches, upload, values_of
 from scalec.commands.compile import Request
 from scalec.commands.output import note, note_dropped, plain_table, print_table
 from scalec.errors import ScalecError
 from scalec.sizes import fixed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from scalec.reference import Results
-    from scalec.runtime.array import DeviceArray
-    from scalec.runtime.kernel import Kernel
-
-LAUNCHES = 20
-"""Timed launches, one after another, on the same inputs."""
-
-MAX_ERROR = 0.02
-"""Largest max|x-y| / max|y|: one wrong element or row shows here, not in diff. Rounding to bf16 gives 2^-9 at most."""
-
-MAX_DIFF = 1e-5
-"""Largest diff of a result whose own rounding is smaller; rounding to bf16 alone gives (2^-9)^2 / 3, about 1.3e-6."""
 
 DEFAULT_SIZE, DEFAULT_K = 192, 256
 """Of a dimension that was given no size, in a result or summed over: seconds in the emulator, with a tail of a tile of
@@ -42,30 +29,6 @@ EMULATED_RATE = 1e8
 
 WORTH_SAYING = 20
 """Seconds of emulation that are announced before they begin."""
-
-
-@dataclass(frozen=True)
-class Checked:
-    """One result beside its reference.
-
-    Attributes:
-        name: of the result.
-        diff: 1 - 2<x,y>/(|x|^2+|y|^2).
-        max_error: max|x-y| / max|y|.
-        limit: the largest diff accepted.
-        error_limit: the largest max_error accepted.
-    """
-
-    name: str
-    diff: float
-    max_error: float
-    limit: float
-    error_limit: float = MAX_ERROR
-
-    @property
-    def ok(self) -> bool:
-        """Whether the result is right."""
-        return self.diff <= self.limit and self.max_error <= self.error_limit
 
 
 def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: bool = False) -> None:
@@ -86,7 +49,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
         note_dropped(dropped)
     kept = {extent.dim for result in spec.results for extent in result.shape}
     dims = {name: given.get(name, DEFAULT_SIZE if name in kept else DEFAULT_K) for name in spec.dims}
-    request = replace(request, dims=dims)
+    _refuse_too_large(spec, dims)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the next line says where the kernel runs
         device = kernel.load().device
@@ -96,7 +59,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
         note(f"schedule: {spec.schedule}")
     if not timed and (estimate := emulation_seconds(spec, dims)) >= WORTH_SAYING:
         note(f"the emulator will take about {_duration(estimate)}; smaller sizes take less, e.g. --dim m=200")
-    values, expected = made_up(request, seed)
+    values, expected = made_up(request.source, dims, seed)
     arguments, outputs = upload(device, spec, values, dims)
     out = outputs[0] if len(outputs) == 1 else tuple(outputs)
     if timed:
@@ -120,10 +83,24 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
         )
 
 
-def tensor_operations(spec: KernelSpec, dims: Mapping[str, int]) -> int:
-    """Multiply-adds of a launch's tensor instructions: of whole tiles along M and N, and of K as it is."""
-    extents = {dim: -(-dims[dim] // tile) * tile for dim, tile, _ in spec.launch.tiles}
-    return prod(extents.get(dim, dims[dim]) for dim in spec.flops)
+def _refuse_too_large(spec: KernelSpec, dims: Mapping[str, int]) -> None:
+    """Refuses sizes whose data, in the reference's float64, are more than this machine's memory.
+
+    Raises:
+        ScalecError: with both numbers.
+    """
+    if not hasattr(os, "sysconf"):  # Windows: numpy says so itself
+        return
+    needed = 8 * sum(prod(e.value(dims) for e in t.shape) for t in (*spec.operands, *spec.results))
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
+        raise ScalecError(
+            f"{sizes}: the reference needs more memory than there is",
+            got=f"{needed / 1e9:.0f} GB of operands and results in float64",
+            expected=f"at most {there / 1e9:.0f} GB",
+            fix="smaller sizes, e.g. --dim m=200",
+        )
 
 
 def emulation_seconds(spec: KernelSpec, dims: Mapping[str, int]) -> float:
@@ -137,19 +114,6 @@ def _duration(seconds: float) -> str:
         if seconds >= 1.5 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def made_up(request: Request, seed: int) -> tuple[Mapping[str, Any], Results]:
-    """(arguments, results) by name: data that shows a wrong scale index, and what the reference makes of it."""
-    from scalec import reference
-    from scalec.ir import context as contexts
-
-    sizes = fixed(request.dims)
-    text = request.compile("scale").texts["scale"]
-    with contexts.context():
-        module = contexts.parse(text)
-        values = reference.make(module, sizes, seed)
-        return values, reference.run(module, values, dims=sizes, exact=True)
 
 
 @contextmanager
@@ -168,135 +132,6 @@ def progress_bar(device: Any, spec: KernelSpec, dims: Mapping[str, int]) -> Iter
             yield
         finally:
             device.watch(None)
-
-
-def upload(
-    device: Any, spec: KernelSpec, values: Mapping[str, Any], dims: Mapping[str, int]
-) -> tuple[list[Any], list[DeviceArray]]:
-    """(arguments, outputs) on the device. An output that is an input too starts as that, any other as NaN bytes."""
-    import numpy as np
-
-    from scalec.reference import storage
-    from scalec.runtime.stored import stored_shape
-
-    def given(t: TensorSpec) -> DeviceArray:
-        return _placed(device, t, storage(values[t.name]))
-
-    def fresh(t: TensorSpec) -> DeviceArray:
-        return _placed(device, t, np.full(stored_shape(t, dims), 0xFF, np.uint8), unset=True)
-
-    arguments = [float(values[t.name]) if t.scalar else given(t) for t in spec.operands]
-    return arguments, [given(r) if r.inout else fresh(r) for r in spec.results]
-
-
-def _placed(device: Any, t: TensorSpec, data: NDArray[Any], *, unset: bool = False) -> DeviceArray:
-    """`data`, as stored, on the device in the layout of `t`; `unset` fills with 0xff.
-
-    Outer strides are multiples of its alignment, but tiles (layout blocked) have no gaps.
-    """
-    import numpy as np
-
-    from scalec.runtime.array import DeviceArray
-    from scalec.runtime.stored import align_up, itemsize, memory_order
-
-    item, rank = itemsize(t.dtype), data.ndim
-    order = list(range(rank)) if t.layout == "blocked" else list(reversed(memory_order(t)))
-    extents = [data.shape[axis] for axis in order]  # as stored, innermost last
-    if rank > 1 and t.layout != "blocked":
-        extents[-1] = align_up(extents[-1], max(t.align // item, 1))
-    stored = np.full([*extents, item], 0xFF, np.uint8)
-    if not unset:
-        raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
-        filled = stored[..., : data.shape[order[-1]], :] if rank else stored
-        filled[...] = raw.reshape(filled.shape)
-    steps = [prod(extents[i + 1 :]) for i in range(rank)]
-    strides = tuple(steps[order.index(axis)] for axis in range(rank))
-    made = DeviceArray(device, data.shape, t.dtype, strides)
-    span = (sum((e - 1) * s for e, s in zip(data.shape, strides, strict=True)) + 1) * item
-    device.upload(made.pointer, stored.tobytes()[:span], made.stream)
-    return made
-
-
-def values_of(t: TensorSpec, made: DeviceArray) -> NDArray[Any]:
-    """A result on the host, one element an entry."""
-    from scalec.formats import ELEMENT_TYPES
-    from scalec.reference import decode
-
-    return decode(made.numpy(), t.dtype) if ELEMENT_TYPES[t.dtype].bits < 8 else made.numpy()
-
-
-def compare(got: Mapping[str, NDArray[Any]], expected: Results) -> list[Checked]:
-    """Each result beside its reference; the scales of a quantised one, one a block, beside its own.
-
-    Quantised values count what they stand for in units of the reference's scale: blocks of small scale as much as
-    others, and right where a sum that is rounded differently took a block's largest magnitude across a power of two, to
-    another scale, and all its values with it.
-    """
-    import numpy as np
-
-    from scalec.reference import decode
-    from scalec.reference.packing import from_layout
-    from scalec.reference.quantize import block_shape, expand_scales, scale_shape, spread
-
-    checks = {}
-    laid_out = {scales for scales, _ in expected.scales.values()}  # the others are row by row, maybe to a byte's end
-    got = {n: x if n in laid_out else x[..., : expected[n].shape[-1]] for n, x in got.items()}
-    for name, (scales, g) in expected.scales.items():
-        values = got[name]
-        block = block_shape(g, values.shape)
-        counted = values.astype(np.float64) * expand_scales(got[scales], g, values.shape)
-        unit = np.broadcast_to(spread(expected[scales], block, values.shape), values.shape)
-        np.divide(counted, unit, out=counted, where=unit != 0)
-        checks[name] = check(name, counted, expected[name], values.dtype)
-        each = got[scales] if g.layout == "packed" else decode(got[scales], g.type)
-        each = from_layout(each, g.layout, scale_shape(block, values.shape), g.type)
-        checks[scales] = check(scales, each, expected[scales])
-    return [checks.get(name) or check(name, values, expected[name]) for name, values in got.items()]
-
-
-def check(name: str, got: NDArray[Any], expected: NDArray[Any], dtype: Any = None) -> Checked:
-    """Compares a result with its reference, which is not rounded; what its own type (or `dtype`) rounds away is allowed
-    for. Beyond the type's largest number the reference saturates, or where the type's conversion gives infinity, both
-    count as the power of two that comes next."""
-    import ml_dtypes
-    import numpy as np
-
-    from scalec import reference
-
-    own = np.dtype(got.dtype if dtype is None else dtype)
-    try:
-        facts = ml_dtypes.finfo(own)
-        eps, most = float(facts.eps), float(facts.max)
-        if facts.bits > 8:
-            most = 2.0 ** (int(np.frexp(most)[1]))
-            got = np.clip(got.astype(np.float64), -most, most)
-        expected = np.clip(expected, -most, most)
-    except ValueError:  # an integer type
-        eps = 0.0
-        expected = np.clip(expected, np.iinfo(own).min, np.iinfo(own).max)
-    # rounding to nearest is off by eps/4 to eps/2 of a value at most; twice the mean square of eps/2
-    limit = max(MAX_DIFF, eps**2 / 6)
-    return Checked(name, reference.diff(got, expected), reference.max_error(got, expected), limit, max(MAX_ERROR, eps))
-
-
-def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:
-    """Seconds of one launch, the mean of LAUNCHES in a row. The inputs stay in L2 where they fit: see `bench`."""
-    loaded = kernel.load()
-    plan = next(reversed(loaded.plans.values()))  # that of the call just made
-    addresses = tuple(t.pointer for t in [*arguments, *outputs] if not isinstance(t, float))
-    scalars = tuple(a for a in arguments if isinstance(a, float))
-    launch = plan.launcher(addresses, scalars, loaded.workspaces.of(0, plan.workspace) if plan.workspace[0] else None)
-    launch(0)
-    start = device.record(0)
-    for _ in range(LAUNCHES):
-        launch(0)
-    return device.elapsed(start, device.record(0)) / LAUNCHES
-
-
-def moved_bytes(spec: KernelSpec, arguments: list[Any], outputs: list[DeviceArray]) -> int:
-    """What one launch must move: operands, and results that are added to, read once, and all results written once."""
-    read = [o for r, o in zip(spec.results, outputs, strict=True) if r.inout]
-    return sum(t.nbytes for t in [*arguments, *read, *outputs] if hasattr(t, "nbytes"))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -38,12 +39,21 @@ class Files:
     plot: str | None = None
 
     def database_path(self) -> Path:
-        """The database's file."""
-        return Path(self.database).expanduser() if self.database else database.user_file()
+        """The database's file.
+
+        Raises:
+            ScalecError: a folder.
+        """
+        path = Path(os.path.expanduser(self.database)) if self.database is not None else database.user_file()
+        if path.is_dir():
+            raise ScalecError(
+                f"the tuning database {path} is a folder", expected="a file", fix=f"{path / 'tuning.json'}"
+            )
+        return path
 
     def journal_path(self) -> Path:
         """The journal's file."""
-        return Path(self.journal) if self.journal else self.database_path().with_suffix(".journal")
+        return Path(self.journal) if self.journal is not None else self.database_path().with_suffix(".journal")
 
 
 def tune_program(job: Job, files: Files, *, peers: bool = False, workers: int | None = None) -> None:

@@ -81,4 +81,12 @@ KINDS = {
     "registers": "setmaxnreg outside of its limits or beyond the pool",
     "resources": "more shared memory, threads or registers than the target has",
     "illegal": "an instruction or a combination that the ISA or the target does not allow",
+    "cluster-start": "memory of a CTA used that may not have begun",
+    "exit-read": "a CTA exits while its bulk copies may still read its shared memory",
+    "lane-field": "the address of tcgen05.ld or .st has lane 0 in a warp that reaches other lanes",
+    "init-fence": "an asynchronous copy completes on an mbarrier whose initialisation was not fenced",
+    "dependent": "global memory used before griddepcontrol.wait, while the launch before may still use it",
 }
+SILENT = {"exit-read", "lane-field", "init-fence", "dependent"}
+"""Kinds that are looked for on request alone (`Options.check`): the ISA is silent, or says less than its neighbours do,
+and kernels in production rely on it. docs/emulator.md has the words."""

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from scalec.emulator.findings import NotModelled
 from scalec.emulator.program import Function, Group, Instruction, Label, Module, Operand, Reg, Symbol, Vector
 
 END = -1
-_ENDS = ("exit", "ret", "trap")
+_LEAVES = ("exit", "ret")
+# what a thread may do by itself on its way to the end
+_ALONE = {
+    "abs", "add", "and", "cvt", "cvta", "fma", "ld", "lop3", "mad", "max", "min", "mov", "mul", "neg", "not", "or",
+    "red", "selp", "setp", "shf", "shl", "shr", "st", "sub", "xor",
+}  # fmt: skip
+_NEVER_BACK = ("trap", "__assertfail")  # what stops the launch: no path goes on behind it
 
 
 def successors(function: Function, pc: int) -> list[int]:
-    """Where control may go after an instruction; END for the end of the function."""
+    """Where control may go after an instruction; END for the end of the function.
+
+    A path that traps comes to no end, and joins no other: where the others meet does not depend on it.
+    """
     instruction = function.code[pc]
     after = pc + 1 if pc + 1 < len(function.code) else END
-    if instruction.opcode in _ENDS:
+    if instruction.opcode in _LEAVES:
         return [END, after] if instruction.guard else [END]
+    if _stops(instruction):
+        return [after] if instruction.guard else []
     if instruction.opcode == "bra":
         target = instruction.operands[0]
         assert isinstance(target, Label)
@@ -30,8 +42,48 @@ def successors(function: Function, pc: int) -> list[int]:
     return [after]
 
 
+def _stops(instruction: Instruction) -> bool:
+    if instruction.opcode == "call":
+        return any(isinstance(o, Symbol) and o.name in _NEVER_BACK for o in instruction.operands)
+    return instruction.opcode in _NEVER_BACK
+
+
+def leaving(function: Function, between: Set[str] = _ALONE) -> list[bool]:
+    """Of every instruction, whether control goes from there to the end of the thread in a straight line, past nothing
+    but jumps and the opcodes `between`: by default what waits for no other thread.
+
+    `if (i >= n) return;` is a branch to such a place. Barriers wait for "all non-exited threads" (PTX ISA, barrier), so
+    the lanes that take it are out of the way of the others' next barrier, as those of a guarded ret are.
+    """
+    code = function.code
+    found: list[bool | None] = [None] * len(code)
+    for start in range(len(code)):
+        trail, pc, known = [], start, False
+        while pc < len(code) and found[pc] is None:
+            found[pc] = False  # in a circle, nothing ends
+            trail.append(pc)
+            instruction = code[pc]
+            if instruction.opcode in _LEAVES and not instruction.guard:
+                known = True
+                break
+            if instruction.opcode == "bra" and not instruction.guard:
+                label = instruction.operands[0]
+                assert isinstance(label, Label)
+                pc = label.target
+            elif instruction.opcode in between and not instruction.guard:
+                pc += 1
+            else:
+                break
+        else:
+            known = pc < len(code) and bool(found[pc])
+        for pc in trail:
+            found[pc] = known
+    return [bool(f) for f in found]
+
+
 def joins(function: Function) -> list[int]:
-    """The immediate post-dominator of every instruction: where the paths that part there meet again.
+    """The immediate post-dominator of every instruction: where the paths that part there meet again; END, too, where
+    all that they have in common is the ret.
 
     The iterative algorithm of Cooper, Harvey and Kennedy ("A simple, fast dominance algorithm", 2001) on the reversed
     graph.
@@ -78,19 +130,23 @@ def joins(function: Function) -> list[int]:
             if parent.get(node) != new:
                 parent[node] = new
                 changed = True
-    return [parent.get(pc, END) for pc in range(count)]  # an endless loop has no way to the end
+    # an endless loop has no way to the end
+    gone = leaving(function, frozenset())
+    return [END if (join := parent.get(pc, END)) != END and gone[join] else join for pc in range(count)]
 
 
 def inline_calls(module: Module, function: Function, known: frozenset[str], depth: int = 0) -> Function:
     """The function with the bodies of the .func that it calls in place of the calls.
 
     Device functions in PTX that compilers emit are few and small; without calls, a warp needs no frames. Calls of the
-    functions in `known`, which have no body but a meaning (vprintf, __assertfail), stay.
+    functions in `known`, which have no body but a meaning (vprintf, __assertfail), stay; so do calls through pointers
+    and of functions without a body, which are refused when they are reached.
 
     Raises:
-        NotModelled: recursion, calls through pointers, functions without a body.
+        NotModelled: recursion.
     """
-    if not any(i.opcode == "call" and _callee(i) not in known for i in function.code):
+    bodies = {i.where: _body(module, i, known) for i in function.code if i.opcode == "call"}
+    if not any(bodies.values()):
         return function
     if depth > 16:
         raise NotModelled("recursive calls", function.code[0].where)
@@ -100,14 +156,12 @@ def inline_calls(module: Module, function: Function, known: frozenset[str], dept
     calls: list[tuple[int, int, Function, Instruction, str]] = []
     for instruction in function.code:
         moved.append(len(out.code))
-        if instruction.opcode != "call" or _callee(instruction) in known:
+        called = bodies.get(instruction.where)
+        if called is None:
             out.code.append(instruction)
             continue
-        name = _callee(instruction)
-        callee = module.functions.get(name)
-        if callee is None or not callee.code:
-            raise NotModelled(f"a call of {name}, which has no body", instruction.where)
-        body = inline_calls(module, callee, known, depth + 1)
+        name = called.name
+        body = inline_calls(module, called, known, depth + 1)
         serial += 1
         begin = len(out.code)
         _splice(out, body, instruction, f"{name}#{serial}")
@@ -126,11 +180,17 @@ def inline_calls(module: Module, function: Function, known: frozenset[str], dept
     return out
 
 
-def _callee(instruction: Instruction) -> str:
-    for operand in instruction.operands:
-        if isinstance(operand, Symbol):
-            return operand.name
-    raise NotModelled("calls through a pointer", instruction.where)
+def _body(module: Module, call: Instruction, known: frozenset[str]) -> Function | None:
+    """The function that takes the place of a call, if any does."""
+    name = callee(call)
+    function = module.function(name) if name is not None and name not in known else None
+    return function if function is not None and function.code else None
+
+
+def callee(call: Instruction) -> str | None:
+    """The name of the function that an instruction calls; None: it does so through a pointer."""
+    target = next((o for o in call.operands if not isinstance(o, Group)), None)
+    return target.name if isinstance(target, Symbol) else None
 
 
 def _splice(out: Function, body: Function, call: Instruction, prefix: str) -> None:

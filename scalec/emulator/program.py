@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,6 +42,9 @@ TYPE_BITS = {
     "e2m3x4": 32,
     "e2m1x4": 16,
 }
+
+CODE = 6 << 56
+"""Where the addresses of functions begin."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ class Variable:
         init: the bytes it starts with, or None.
         relocations: byte offset in init -> the symbol whose 64-bit (generic or plain) address stands there.
         extern: an `extern .shared` array, whose size the launch gives.
+        type: of its elements, e.g. "u64"; pointer: it has .ptr.
     """
 
     name: str
@@ -196,6 +200,8 @@ class Variable:
     init: bytes | None = None
     relocations: tuple[tuple[int, Symbol, bool], ...] = ()
     extern: bool = False
+    type: str = ""
+    pointer: bool = False
 
 
 @dataclass
@@ -210,6 +216,7 @@ class Function:
         variables: .local, .shared, .const, .global and .param variables declared inside.
         directives: e.g. {"reqntid": (384, 1, 1), "explicitcluster": ()}.
         tables: .branchtargets lists, name -> labels.
+        unread: gives the function with its body (registers, code, variables and tables); None: this one has it.
     """
 
     name: str
@@ -221,6 +228,7 @@ class Function:
     variables: list[Variable] = field(default_factory=list)
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
     tables: dict[str, tuple[Label, ...]] = field(default_factory=dict)
+    unread: Callable[[], Function] | None = None
 
 
 @dataclass
@@ -236,3 +244,18 @@ class Module:
     target: str
     functions: dict[str, Function] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
+
+    def function(self, name: str) -> Function | None:
+        """The function of a name, its body read.
+
+        Raises:
+            PtxSyntaxError, NotModelled: by the parser of bodies.
+        """
+        function = self.functions.get(name)
+        if function is not None and function.unread is not None:
+            function = self.functions[name] = function.unread()
+        return function
+
+    def code_address(self, name: str) -> int | None:
+        """What stands for the address of a function: one that no memory has; None if there is no such function."""
+        return CODE + 16 * [*self.functions].index(name) if name in self.functions else None

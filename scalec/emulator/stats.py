@@ -51,6 +51,16 @@ class Stats:
                 self.executed[pc] += times
         self.runs.clear()
 
+    def add(self, other: Stats) -> None:
+        """What another part of the same launch counted."""
+        for pc, times in other.executed.items():
+            self.executed[pc] += times
+        self.runs.update(other.runs)
+        self.bytes.update(other.bytes)
+        self.counts.update(other.counts)
+        self.waits.update(other.waits)
+        self.prefetched |= other.prefetched
+
     def report(self, kernel: Kernel) -> dict[str, Any]:
         """All of it, ready for JSON: see the keys."""
         classes: Counter[str] = Counter()

@@ -16,7 +16,7 @@ _BETWEEN = r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+"
 # comment, that does not end is the rest of the text
 _TOKEN = re.compile(
     rf"""({_BETWEEN})
-      ([.%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*
+      ([%$_A-Za-z][\w$.]*(?:::\w[\w.]*)*|\.[\w$]*(?:::\w+)*
       |/\*.*+
       |[][{{}}()<>,;:@!|+*=~&^/?-]
       |0[fF][0-9a-fA-F]{{8}}|0[dD][0-9a-fA-F]{{16}}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
@@ -44,7 +44,12 @@ class Token(NamedTuple):
     line: int
 
 
-def _tokens(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[Token]:
+    """All of a text, and one of kind "end". A directive stands for itself: `.reg.b16` is two, as `.reg .b16` is.
+
+    Raises:
+        PtxSyntaxError: characters that begin no token.
+    """
     tokens, line = [], 1
     found = _TOKEN.findall(text)
     if sum(map(len, chain.from_iterable(found))) < len(text):
@@ -77,8 +82,8 @@ def _no_token(text: str) -> PtxSyntaxError:
 class Cursor:
     """The tokens of a text, and where a parser stands among them."""
 
-    def __init__(self, text: str) -> None:
-        self.tokens = _tokens(text)
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
         self.at = 0
 
     @property

@@ -269,7 +269,8 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
     """accumulator = body(accumulator, inputs...), element by element; the body yields f32 (`tile.yield`).
 
     `approximate`, an optional unit attribute: the result and its scales have 16 bits or fewer, and functions may be off
-    by a sixteenth of its ulp.
+    by a sixteenth of its ulp. `piecewise`, likewise: what is read for some columns is used before what is read for the
+    next ones, for which a thread then needs no registers yet.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -283,8 +284,9 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
     @verifier
     def verify_region_invariants(op: ir.OpView) -> bool:
         attributes = op.operation.attributes
-        if "approximate" in attributes and not isinstance(attributes["approximate"], ir.UnitAttr):
-            return fail(op, f"approximate is {attributes['approximate']}, expected a unit attribute")
+        for name in ("approximate", "piecewise"):
+            if name in attributes and not isinstance(attributes[name], ir.UnitAttr):
+                return fail(op, f"{name} is {attributes[name]}, expected a unit attribute")
         return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and _yields(op)
 
 

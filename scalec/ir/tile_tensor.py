@@ -35,8 +35,9 @@ LANES = 32
 """Rows of a column of scale words in tensor memory (PTX ISA 9.7.16.10.7)."""
 
 SHIFT = 64
-"""A tile that begins within the rows of a copy does so at a multiple of so many: its words lie two columns further on.
-So far CUTLASS goes too, for 64 and 192 columns; the ISA draws no scale factors that begin at an odd column."""
+"""A tile that begins within the rows of a copy does so at a multiple of so many: its words lie two columns further on,
+and products take them from there. So does CUTLASS, for 64 and 192 columns; the ISA draws no scale factors that begin at
+an odd column."""
 
 _PAIRS = WORD_ROWS // 2  # words of 128 rows, as i64
 
@@ -49,7 +50,8 @@ class SumsOp(Tile.Operation, name="sums"):
 
     A word of shared memory at byte `offset` keeps its address. `ctas` 2: a pair of CTAs, whose ranks in the cluster
     differ in the last bit, has it together. Each has the rows of its own tile, at the same address, and all products
-    and copies are both's (PTX ISA 9.7.16.5.1).
+    and copies are both's (PTX ISA 9.7.16.5.1). Stands behind what syncs the cluster then: each CTA's allocation stores
+    into the shared memory of the other (ptxas 13.0: SYNCS.ARRIVE, STAS), which must have begun.
     """
 
     result: ext.Result[SumsType]
@@ -74,7 +76,19 @@ class SumsOp(Tile.Operation, name="sums"):
             ctas = prod(ints_of(kernel.attributes["cluster"]))
             if ctas % 2:
                 return fail(op, f"is of two CTAs, in a cluster of {ctas}")
+            if not _met(op):
+                return fail(op, "is of two CTAs that have not met: no tile.sync of the cluster stands before it")
         return at_least(op, 0, "offset")
+
+
+def _met(op: ir.OpView) -> bool:
+    """Whether the CTAs of the cluster meet before the op."""
+    for other in op.operation.block.operations:
+        if other == op:
+            return False
+        if other.operation.name == "tile.sync" and str_of(other.scope) == "cluster":
+            return True
+    return False
 
 
 class PairRankOp(Tile.Operation, name="pair_rank"):
@@ -128,15 +142,13 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
     """Brings the scale words of the cursor's stage into tensor memory, from `column` beside the accumulators on.
 
     The products that this thread issues after it find them there. 32 rows of a word are a column. A stage is [words,
-    rows] of 32 bits; or of 64 bits [rows of tiles, their bytes / 8] of a tensor of 128x4 scale bytes a tile. These may
-    begin with rows before the tile's first, whose `before` columns then go before `column`. Of a
-    pair of CTAs each brings its own.
+    rows] of 32 bits; or of 64 bits [rows of tiles, their bytes / 8] of a tensor of 128x4 scale bytes a tile. Of a pair
+    of CTAs each brings its own.
     """
 
     sums: ext.Operand[SumsType]
     source: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
-    before: ext.Operand[I32] | None
     column: ir.IntegerAttr
 
     @verifier
@@ -146,11 +158,8 @@ class CopyWordsOp(Tile.Operation, name="copy_words"):
             (first, second), element = shape_of(op.source.type), element_of(op.source.type)
             expected = f"words of rows by {WORD_ROWS}, or i64 of rows of tiles by {_PAIRS}"
             return fail(op, f"copies {first} by {second} of {element}, expected {expected}")
-        least = 0 if op.before is None else (WORD_ROWS - SHIFT) // LANES
-        if int_of(op.column) < least:
-            return fail(op, f"column {int_of(op.column)}, expected at least {least}: columns go before it")
-        slot, first, end = maker(op.sums, "tile.word_slot"), int_of(op.column) - least, words * rows // LANES
-        end += int_of(op.column)
+        slot, first = maker(op.sums, "tile.word_slot"), int_of(op.column)
+        end = first + words * rows // LANES
         if slot is not None:
             low, high = int_of(slot.column), int_of(slot.column) + int_of(slot.columns)
             if not low <= first < end <= high:
@@ -214,7 +223,8 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
     `slot` is a position in the ring of accumulators. Where `accumulate` is false, the first product overwrites. `k` is
     the K of one instruction. The tile of A is [rows, K], or with `a_mn` 1 [K, rows]; of B likewise. `scale` is the type
     of the scale bytes that it applies, "" where it applies none: those of A lie from column `a_words` beside the
-    accumulators on, a byte for `a_unit` elements of K; of B likewise. Of a pair of CTAs each has half of the rows of B.
+    accumulators on, a byte for `a_unit` elements of K; of B likewise, where there may be words of `before` columns that
+    belong to rows before the tile's first. Of a pair of CTAs each has half of the rows of B.
     """
 
     sums: ext.Operand[SumsType]
@@ -223,6 +233,7 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
     b: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     accumulate: ext.Operand[I1]
+    before: ext.Operand[I32] | None
     a_element: ir.TypeAttr
     b_element: ir.TypeAttr
     k: ir.IntegerAttr
@@ -251,6 +262,8 @@ class MmaSumsOp(Tile.Operation, name="mma_sums"):
         for side, words, unit in (("a", op.a_words, op.a_unit), ("b", op.b_words, op.b_unit)):
             if (int_of(words) < 0) != (not str_of(op.scale)) or (int_of(unit) < 1) != (not str_of(op.scale)):
                 return fail(op, f"{side}_words {int_of(words)} and {side}_unit {int_of(unit)} with scale {op.scale}")
+        if op.before is not None and not str_of(op.scale):
+            return fail(op, "words before those of B, with no scale")
         if not at_least(op, 1, "k"):
             return False
         for side, mn, value in (("A", op.a_mn, op.a), ("B", op.b_mn, op.b)):

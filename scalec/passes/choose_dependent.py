@@ -6,15 +6,16 @@ from scalec.ir.mlir import ir
 from scalec.passes.base import decide
 from scalec.targets import Target
 
-DEPENDENT = {"shared": 8}
-"""Units of 2^30 multiplications, by MmaShape.kernel; kinds that are not here have 0. H200, 2026-11-21, FP8 1x128 by
-128x128 in CUDA graphs, times as fast with it: 1x7168x2048 1.11, 64x7168x2048 1.10, 16x2112x7168 1.08, 64x2112x7168
-1.07, 128x24576x1536 (4.5 units) 1.02; but 128x7168x16384 (14) and 4096x2112x7168 (58) 0.97, three larger ones 1.00."""
+DEPENDENT = 8
+"""Units of 2^30 multiplications. H200, 2026-11-21, FP8 1x128 by 128x128 in CUDA graphs, times as fast with it:
+1x7168x2048 1.11, 64x7168x2048 1.10, 16x2112x7168 1.08, 64x2112x7168 1.07, 128x24576x1536 (4.5 units) 1.02; but
+128x7168x16384 (14) and 4096x2112x7168 (58) 0.97, three larger ones 1.00. On other GPUs nothing has been measured."""
 
 
 class ChooseDependent:
     """Decides `dependent`: launches up to a size that gained by it. What precedes the first copy (barriers, tensor
-    maps, the cluster's meeting) takes as long whatever the size; CTAs that wait take room from those that still work.
+    maps, the cluster's meeting, tensor memory) takes as long whatever the size; CTAs that wait take room from those
+    that still work.
 
         #scale.schedule<{...}>
     -->
@@ -24,8 +25,4 @@ class ChooseDependent:
     name = "choose-dependent"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(
-            module,
-            target,
-            lambda problem, schedule: schedule.with_fields(dependent=DEPENDENT.get(problem.family.kernel, 0)),
-        )
+        decide(module, target, lambda problem, schedule: schedule.with_fields(dependent=DEPENDENT))

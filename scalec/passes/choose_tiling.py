@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from scalec.errors import ScheduleError
+from scalec.errors import ScalecError, ScheduleError, UnsupportedError
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
+from scalec.passes import every_tile
 from scalec.passes.base import decide
-from scalec.passes.parts import no_meeting, no_stream_k
+from scalec.passes.parts import cluster_ctas, no_meeting, no_stream_k
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
+from scalec.passes.read_epilogue import RESULT_BLOCK
 from scalec.passes.resources import stages_that_fit
 from scalec.passes.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
-from scalec.targets import WAVES, Target
+from scalec.targets import MAX_BOX, WAVES, Target
 from scalec.tuning.cost import Costs, Load, costs_of
 from scalec.tuning.space import ranked
 
@@ -93,6 +95,7 @@ class ChooseTiling:
     Attributes:
         spare: registers that a consumer thread must have beyond those that are estimated: where ptxas spilled, the
             compiler asks for more.
+        search: the first of SEARCHES that looks for a tile.
 
         #scale.schedule<{}>
     -->
@@ -101,52 +104,136 @@ class ChooseTiling:
     """
 
     spare: int = 0
+    search: str = "listed"
 
     name = "choose-tiling"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare))
+        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare, self.search))
 
 
-def choose(problem: Problem, schedule: Schedule, spare: int = 0) -> Schedule:
-    """The schedule with tile, cluster, cta_group and promote decided.
+SEARCHES = ("listed", "every", "roomiest")
+"""Where a tile is looked for, one after the other: among those listed here and in scalec.tuning.space; among all that
+the instructions can have; and among these again whatever is estimated, as ptxas is the judge: the one that leaves a
+thread the most registers. So every program has one that has a tile at all."""
+
+
+def choose(problem: Problem, schedule: Schedule, spare: int = 0, search: str = SEARCHES[0]) -> Schedule:
+    """The schedule with tile, cluster, cta_group and promote decided. Arguments are those of `ChooseTiling`: with
+    `spare` registers no other search than `search` follows, which is for the compiler to ask for.
 
     Raises:
         ScheduleError: the fields decided leave no candidate.
+        UnsupportedError: nothing is decided, and the target has no tile for the program.
     """
     promote = promotion(problem) if schedule.promote is None else schedule.promote
     costs = costs_of(problem, promote)
-    if schedule.tile is None and costs is not None:
-        return _fastest(problem, schedule, deepest(problem), promote, spare, costs)
     swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
-    if swap and not problem.swapped:
-        problem = problem.transposed()
+    ways = _both_ways(problem, schedule, swap)
+    if not any(every_tile.has_whole_blocks(way) for way, _ in ways):
+        raise _blocks_too_wide(ways[0][0])
+    seen = ways[0][0]
     if schedule.tile is not None:
-        tile, ctas = schedule.tile, _ctas_of(problem, schedule, schedule.tile)
-    else:
-        tile_k = deepest(problem)
-        fitting = _fitting(problem, schedule, tile_k, promote, spare)
-        best = min(fitting, key=lambda c: cost(problem, schedule, c))
-        tile, ctas = (best.m, best.n, tile_k), best.ctas
-        tile = (best.m, best.n, _depth(problem, schedule.with_fields(cta_group=ctas), tile, promote))
+        return _finished(seen, schedule, swap, schedule.tile, _ctas_of(seen, schedule, schedule.tile), promote)
+    tile_k, refused = deepest(problem), Refused()
+    if search == "listed":
+        if costs is not None:
+            plan = _fastest(problem, schedule, tile_k, promote, spare, costs, refused)
+        else:
+            plan = _first(seen, schedule, swap, tile_k, promote, spare, refused)
+        if plan is not None:
+            return plan
+    if search == "every" or (search == "listed" and spare <= 0):
+        fitting = list(every_tile.fitting(ways, tile_k, promote, spare))
+        if fitting:
+            return _of_every(*min(fitting, key=lambda way: _cost_of(*way)))
+    if search == "roomiest" or spare <= 0:
+        others = Refused()
+        way = every_tile.roomiest(ways, tile_k, promote, spare, others.add)
+        if way is not None:
+            return _of_every(*way)
+        refused = refused if refused.tiles else others
+    raise _none_fits(problem, schedule, refused, retried=spare > 0)
+
+
+def _first(
+    problem: Problem, schedule: Schedule, swap: int, tile_k: int, promote: int, spare: int, refused: Refused
+) -> Schedule | None:
+    """Of the listed tiles that fit the one that keeps the tensor cores busy the shortest, None where none fits."""
+    fitting = _fitting(problem, schedule, tile_k, promote, spare, refused)
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda c: cost(problem, schedule, c))
+    own = schedule.with_fields(cta_group=best.ctas)
+    tile = (best.m, best.n, _depth(problem, own, (best.m, best.n, tile_k), promote))
+    return _finished(problem, schedule, swap, tile, best.ctas, promote)
+
+
+def _finished(
+    problem: Problem, schedule: Schedule, swap: int, tile: tuple[int, int, int], ctas: int, promote: int
+) -> Schedule:
+    """With a tile, and the cluster that goes with it."""
     cluster = _cluster(problem, schedule, tile[1], ctas)
     return schedule.with_fields(swap=swap, tile=tile, cluster=cluster, cta_group=ctas, promote=promote)
 
 
-def _fastest(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int, costs: Costs) -> Schedule:
-    """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel.
+def _both_ways(problem: Problem, schedule: Schedule, swap: int) -> list[every_tile.Way]:
+    """The program and its transpose, as far as what is decided leaves the choice; by `swap` first."""
+    other = not no_swap(problem) and not keeps_sides(schedule) and schedule.swap is None
+    ways = []
+    for way in (swap, 1 - swap) if other else (swap,):
+        seen = problem.transposed() if way and not problem.swapped else problem
+        ways.append((seen, schedule.with_fields(swap=way)))
+    return ways
+
+
+def _of_every(problem: Problem, plan: Schedule) -> Schedule:
+    assert plan.tile is not None
+    return _finished(problem, plan, plan.swap or 0, plan.tile, plan.cta_group or 1, plan.promote or 0)
+
+
+def _cost_of(problem: Problem, plan: Schedule) -> float:
+    """What `cost` says of a tile that is not listed."""
+    assert plan.tile is not None
+    m, n, _ = plan.tile
+    return cost(problem, plan, Candidate(m, n, every_tile.efficiency(m, n), plan.cta_group or 1))
+
+
+class Refused:
+    """Tiles that were looked at, by the reasons why they were not taken."""
+
+    def __init__(self) -> None:
+        self.tiles: dict[str, list[str]] = {}
+
+    def add(self, reason: str, plan: Schedule) -> None:
+        self.tiles.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
+
+    def __str__(self) -> str:
+        return "; ".join(f"{_some(tiles)}: {reason}" for reason, tiles in self.tiles.items())
+
+
+def _fastest(
+    problem: Problem,
+    schedule: Schedule,
+    tile_k: int,
+    promote: int,
+    spare: int,
+    costs: Costs,
+    refused: Refused,
+) -> Schedule | None:
+    """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel, None where
+    none fits.
 
     Tiles larger than one that covers a dimension are looked at where what is decided needs them: 192 rows for three
     warpgroups, whatever M is.
     """
-    refused: dict[str, list[str]] = {}
     for larger in (False, True):
-        refused.clear()
+        refused.tiles.clear()
         for _, plan, reason in ranked(problem, schedule, tile_k, promote, costs, spare, larger):
             if not reason:
                 return plan
-            refused.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
-    raise _none_fits(problem, schedule, refused)
+            refused.add(reason, plan)
+    return None
 
 
 def promotion(problem: Problem) -> int:
@@ -235,9 +322,10 @@ def _swaps(problem: Problem, schedule: Schedule) -> bool:
     return problem.m.largest is not None and problem.m.largest <= SWAP and not no_swap(problem)
 
 
-def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int) -> list[Candidate]:
+def _fitting(
+    problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int, refused: Refused
+) -> list[Candidate]:
     """The candidates that fit."""
-    refused: dict[str, list[str]] = {}
     found = []
     for c in candidates(problem):
         if c.ctas not in _groups(problem, schedule):
@@ -247,20 +335,44 @@ def _fitting(problem: Problem, schedule: Schedule, tile_k: int, promote: int, sp
         own = schedule.with_fields(cta_group=c.ctas)
         reason = misfit(problem, own, (c.m, c.n, tile_k), promote, spare)
         if reason:
-            refused.setdefault(reason, []).append(f"{c.m}x{c.n}x{tile_k}")
+            refused.add(reason, own.with_fields(tile=(c.m, c.n, tile_k)))
         else:
             found.append(c)
-    if found:
-        return found
-    raise _none_fits(problem, schedule, refused)
+    return found
 
 
-def _none_fits(problem: Problem, schedule: Schedule, refused: dict[str, list[str]]) -> ScheduleError:
-    got = "; ".join(f"{_some(tiles)}: {reason}" for reason, tiles in refused.items())
+def _blocks_too_wide(problem: Problem) -> UnsupportedError:
+    """That no tile has whole blocks of the result's scales, and whole copies of B."""
+    result, rhs, n = problem.result, problem.rhs, problem.n.name
+    alone = every_tile.column_step(replace(problem, result=replace(result, scale=None)))
+    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if math.lcm(b, alone) <= MAX_BOX]
+    copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
+    return UnsupportedError(
+        f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
+        f"{copied}, on {problem.target.name}",
+        expected="blocks of " + ", ".join(map(str, able)),
+        fix=(f"store {rhs.name} as [{n}, {problem.k.name}], " if rhs.mn_major else "")
+        + f"say 1x32 or 1x128, or give {result.name} f32, bf16 or f16 and quantise it after the call",
+        place=problem.place,
+    )
+
+
+def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: bool) -> ScalecError:
+    got, what = str(refused), f"no tile fits {problem.target.name}"
+    if not schedule.decided() and not retried:
+        return UnsupportedError(
+            what,
+            got=got,
+            expected="a tile for which none of these holds",
+            fix=f"say 1x32 or 1x128, or give {problem.result.name} f32, bf16 or f16 and quantise it after the call"
+            if problem.result.scale is not None
+            else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
+            place=problem.place,
+        )
     if not got and schedule.parts == "cluster":
         got = f"parts=cluster: {no_meeting(problem, schedule) or no_stream_k(problem, schedule)}"
     return ScheduleError(
-        f"no tile fits {problem.target.name}" + (f" with {schedule}" if schedule.decided() else ""),
+        f"{what} with {schedule}",
         got=got,
         expected="a tile for which none of these holds",
         fix="decide tile too, or leave more to the compiler",
@@ -290,4 +402,5 @@ def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: in
 def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:
     if schedule.cluster is not None or ctas > 1:
         return schedule.cluster or PAIR
-    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= 2 else (1, 1)
+    pair = cluster_ctas(schedule.with_fields(cluster=(1, 2)))  # with those of parts that are to meet in a cluster
+    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= pair else (1, 1)

@@ -9,6 +9,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.passes.emit_results import Results
+from scalec.passes.resources import crowded
 
 LARGEST_INVERSE = 2.0**118
 """Of a given scale of the whole result: times the largest reciprocal of a ue4m3 scale, 2^9, it is finite."""
@@ -113,7 +114,8 @@ class Body(Results):
         source = p.epilogue.body.blocks[0]
         stored = [p.result.element, *([ELEMENT_TYPES[p.result.scale.type]] if p.result.scale else [])]
         narrow = {"approximate": ir.UnitAttr.get()} if all(x.bits <= 16 for x in stored) else {}
-        with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow) as block:
+        pieces = {"piecewise": ir.UnitAttr.get()} if crowded(p, self.schedule) else {}
+        with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow, **pieces) as block:
             values = dict(zip(self.held, list(block.arguments)[1:], strict=True))
             values |= {source.arguments[i]: block.arguments[0] for i in p.accumulators}
             for op, operands in self.left:

@@ -171,6 +171,13 @@ class Frame:
         alone = self.ctas == 1 and self.schedule.parts != "cluster"
         return alone or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic"
 
+    @property
+    def stays(self) -> bool:
+        """Whether those who fill a ring wait at the end until all of it is empty: no thread of another CTA, and no
+        tcgen05.commit, then arrives at barriers of a CTA that has exited, and who meets needs no more than to meet.
+        The responses of clusters that take tiles over are a ring of which nobody does."""
+        return not self.ends_together or (self.family.sums_in == "tensor" and self.schedule.scheduler != "dynamic")
+
     def dim(self, which: str) -> ir.Value:
         """m, n or k: a constant where the size is known, else a parameter."""
         d = getattr(self.problem, which)

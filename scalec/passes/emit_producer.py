@@ -35,8 +35,8 @@ class Producer(Results):
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
                     self.bulk_copies(h, cursor, window, w, k)
-            if not self.ends_together:
-                self.stay(h, cursor)
+            if self.stays:
+                self.stay(h.ring, cursor, self.schedule.stages)
         if self.producers == 1 and any(self.threaded(side) for side in self.sides):
             self.scales(h)
         self.prefetch(h)
@@ -68,11 +68,10 @@ class Producer(Results):
                 extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
                 e.op("tile.prefetch", operands=operands, **extents)
 
-    def stay(self, h: Handles, cursor: ir.Value) -> None:
-        """Waits until all stages are empty, so that no CTA of the cluster arrives at the barriers of one that has
-        exited."""
-        for _ in range(self.schedule.stages):
-            self.e.op("tile.acquire", operands=[h.ring, cursor])
+    def stay(self, ring: ir.Value, cursor: ir.Value, depth: int) -> None:
+        """Waits until all of a ring is empty, so that nothing arrives at barriers of a CTA that has exited."""
+        for _ in range(depth):
+            self.e.op("tile.acquire", operands=[ring, cursor])
             self.e.op("tile.advance", operands=[cursor])
 
     def scales(self, h: Handles) -> None:

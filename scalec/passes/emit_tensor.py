@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.emit_consumer import Consumer, Positions
-from scalec.passes.emit_frame import Handles, Side, Work
+from scalec.passes.emit_frame import Handles, Work
 from scalec.passes.emit_producer import Producer
 from scalec.passes.tensor_columns import (
     bare_sides,
@@ -34,11 +34,9 @@ class TensorConsumer(Producer, Consumer):
         return dict(zip(("A", "B"), word_columns(self.problem, self.schedule), strict=True))
 
     def handles(self) -> Handles:
-        """Tensor memory, too, and its ring: filled by the tensor core, emptied by each consumer warp."""
+        """The ring of accumulators, too: filled by the tensor core, emptied by each consumer warp."""
         h, e, s = super().handles(), self.e, self.schedule
-        slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
-        offset, ctas = self.plan["sums_address"].offset, s.cta_group
-        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside, ctas=ctas).result
+        slots, ctas = sums_slots(self.problem, s), s.cta_group
         if ones_columns(self.problem, s):
             word = ir.IntegerType.get_signless(32)
             h.scale_tiles["ones"] = self.shared("ones", (1, WORD_ROWS), word, 0, 1)
@@ -61,6 +59,17 @@ class TensorConsumer(Producer, Consumer):
                 e.op("tile.leader", [e.type("stages")], [ring]).result for ring in (h.ring, h.sums_ring)
             )
         return h
+
+    def meet(self, h: Handles) -> None:
+        """The CTAs of a cluster meet before tensor memory is allocated: of a pair each writes to the other's shared
+        memory then, which is there once that has begun. What is written after, the address, its own threads read."""
+        e, s = self.e, self.schedule
+        if self.ctas > 1:
+            e.op("tile.sync", scope="cluster", releases=0)
+        slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
+        offset, ctas = self.plan["sums_address"].offset, s.cta_group
+        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside, ctas=ctas).result
+        e.op("tile.sync", scope="cta", releases=1)
 
     @property
     def scale_arrivals(self) -> int:
@@ -105,7 +114,10 @@ class TensorConsumer(Producer, Consumer):
             elements[f"{label}_unit"] = self.schedule.tile[2] if bare else 0 if plan is None else plan.unit
             elements[f"{label}_mn"] = int(side.operand.mn_major)
         ones = ones_columns(self.problem, self.schedule)
+        filled = h.ring if h.copied is None else h.copied
         if ones:
+            if h.pair_rank is not None:  # by the other CTA too, which then has its tensor memory
+                e.op("tile.wait", operands=[filled, cursor])
             operands = [h.sums, h.scale_tiles["ones"]]
             e.op("tile.fill_words", operands=operands, column=beside, columns=ones)
         promote = self.schedule.promote
@@ -113,16 +125,18 @@ class TensorConsumer(Producer, Consumer):
         with self.over_tiles(h) as w:
             if not promote:
                 e.op("tile.acquire", operands=[h.sums_ring, slot])
-            before = {} if h.copied is not None else self.words_before(w)
+            before = self.columns_before(w)
             with self.over_k(w, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
                 if promote:
                     e.op("tile.acquire", operands=[h.sums_ring, slot])
-                e.op("tile.wait", operands=[h.ring if h.copied is None else h.copied, cursor])
+                e.op("tile.wait", operands=[filled, cursor])
                 self.cut_rows(h, cursor, self.at_end(w, k0))
-                self.copy_words(h, sums, cursor, before)
+                if h.copied is None:
+                    self.copy_words(h, sums, cursor)
                 accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
-                operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate]
-                e.op("tile.mma_sums", operands=operands, k=self.family.k, scale=scale, **elements)
+                operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate, *before]
+                segments = (1,) * 6 + (len(before),)
+                e.op("tile.mma_sums", operands=operands, segments=segments, k=self.family.k, scale=scale, **elements)
                 e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
                 for position in (cursor, *words):
                     e.op("tile.advance", operands=[position])
@@ -156,16 +170,14 @@ class TensorConsumer(Producer, Consumer):
             freed = [e.op("tile.cursor", [e.type("position")], depth=s.stages).result]
             for _ in range(s.stages - scale_slots(self.problem, s)):
                 e.op("tile.advance", operands=freed)
-        with self.over_tiles(h) as w:
-            before = self.words_before(w)
-            with self.over_k(w):
-                e.op("tile.wait", operands=[h.ring, cursor])
-                for position in freed:
-                    e.op("tile.acquire", operands=[h.ring, position])
-                self.copy_words(h, sums, cursor, before)
-                e.op("tile.copied", operands=[h.copied, cursor])
-                for position in (cursor, *words, *freed):
-                    e.op("tile.advance", operands=[position])
+        with self.over_tiles(h) as w, self.over_k(w):
+            e.op("tile.wait", operands=[h.ring, cursor])
+            for position in freed:
+                e.op("tile.acquire", operands=[h.ring, position])
+            self.copy_words(h, sums, cursor)
+            e.op("tile.copied", operands=[h.copied, cursor])
+            for position in (cursor, *words, *freed):
+                e.op("tile.advance", operands=[position])
 
     def words(self, h: Handles, cursor: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
         """Tensor memory with the scale words of the stage at `cursor`, and the position of these, where a stage has not
@@ -180,30 +192,21 @@ class TensorConsumer(Producer, Consumer):
         return e.op("tile.word_slot", [h.sums.type], operands, column=0, columns=columns).result, own
 
     def columns_of_words(self) -> dict[str, int]:
-        """Where a K block's words of each side begin beside the accumulators, those of a tile's first row."""
-        columns = {}
-        for side in self.sides:
-            plan = self.word_plan(side)
-            if plan is not None:
-                first = self.word_columns["A"] if side.label == "B" else 0
-                columns[side.label] = first + plan.columns_before(side.rows)
-        return columns
+        """Where a K block's words of each side begin beside the accumulators."""
+        first = {"A": 0, "B": self.word_columns["A"]}
+        return {side.label: first[side.label] for side in self.sides if self.word_plan(side) is not None}
 
-    def words_before(self, w: Work) -> dict[str, list[ir.Value]]:
-        """`columns_before` of each side that has words."""
-        return {side.label: self.columns_before(side, w) for side in self.sides if self.word_plan(side) is not None}
+    def copy_words(self, h: Handles, sums: ir.Value, cursor: ir.Value) -> None:
+        """Copies the words of both sides, or of the one that has some."""
+        for label, column in self.columns_of_words().items():
+            self.e.op("tile.copy_words", operands=[sums, h.scale_tiles[label], cursor], column=column)
 
-    def copy_words(self, h: Handles, sums: ir.Value, cursor: ir.Value, before: dict[str, list[ir.Value]]) -> None:
-        """Copies the words of the sides that `before` names."""
-        columns = self.columns_of_words()
-        for label, shift in before.items():
-            operands, segments = [sums, h.scale_tiles[label], cursor, *shift], (1, 1, 1, len(shift))
-            self.e.op("tile.copy_words", operands=operands, segments=segments, column=columns[label])
-
-    def columns_before(self, side: Side, w: Work) -> list[ir.Value]:
-        """Columns of the words of rows before a tile's first, where its stage may begin with them; else nothing."""
+    def columns_before(self, w: Work) -> list[ir.Value]:
+        """Columns of the words of rows before the first of a tile of B, where its stages may begin with them; else
+        nothing. Tiles of A have all rows of a copy."""
+        side = self.sides[1]
         plan = self.word_plan(side)
-        if plan is None or not plan.columns_before(side.rows):
+        if plan is None or not plan.within(side.rows):
             return []
         within = self.e.arith("arith.andi", w.row0[side.label], self.e.i32(WORD_ROWS - 1))
         return [self.e.arith("arith.divui", within, self.e.i32(LANES))]
@@ -246,6 +249,9 @@ class TensorConsumer(Producer, Consumer):
                         with nullcontext() if own is None else e.region("tile.when", [own]):
                             self.epilogue(h, taken, w.m0, self.from_column(w, column))
         self.drain()
+        if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
+            with self.leading(h):
+                self.stay(h.sums_ring, slot, sums_slots(self.problem, s))
 
     def has_rows(self, h: Handles, w: Work) -> ir.Value:
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for

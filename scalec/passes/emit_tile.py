@@ -20,10 +20,11 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import DECISIONS
 from scalec.passes.base import decided, problem_of, programs
 from scalec.passes.emit_consumer import Consumer
+from scalec.passes.emit_frame import Handles
 from scalec.passes.emit_producer import Producer
 from scalec.passes.emit_registers import RegisterConsumer
 from scalec.passes.emit_tensor import TensorConsumer
-from scalec.passes.resources import SharedPlan, threads
+from scalec.passes.resources import SharedPlan, launch_registers, threads
 from scalec.targets import Target
 
 
@@ -59,9 +60,14 @@ class EmitTile:
 class Kernel(Producer, Consumer):
     """A kernel with its two roles, whose tensor core reads shared memory."""
 
+    def meet(self, h: Handles) -> None:
+        """All threads of the cluster meet when its barriers are ready."""
+        self.e.op("tile.sync", scope="cluster", releases=0)
+
     def build(self) -> None:
         """Emits the kernel at the insertion point."""
         e, s = self.e, self.schedule
+        launched = launch_registers(self.problem, s)
         name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
         made = e.op(
             "tile.kernel",
@@ -72,11 +78,12 @@ class Kernel(Producer, Consumer):
             shared_bytes=self.plan.total,
             arguments=ir.ArrayAttr.get([]),
             **({"parts": s.split} if s.parts == "cluster" else {}),
+            **({"registers": launched} if launched else {}),
         )
         self.body = made.regions[0].blocks.append()
         with ir.InsertionPoint(self.body):
             h = self.handles()
-            e.op("tile.sync", scope="cluster", releases=int(self.family.sums_in == "tensor"))
+            self.meet(h)
             if s.dependent:
                 e.op("tile.depend")
             with e.region("tile.role", label="consumer", warps=(0, self.consumers), registers=s.registers[1]):
@@ -88,7 +95,7 @@ class Kernel(Producer, Consumer):
                 with e.region("tile.role", label="scales", warps=(low + 4, low + 8), registers=s.registers[0]):
                     self.scales(h)
             if self.ends_together:
-                e.op("tile.sync", scope="cluster", releases=1)
+                e.op("tile.sync", scope="cluster", releases=int(not self.stays))
             self.give_back(h)
         made.attributes["arguments"] = e.arguments_attribute()
 

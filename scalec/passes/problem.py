@@ -10,7 +10,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scalec.errors import Place
 from scalec.formats import ElementType, element_spelled
+from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, element
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
@@ -176,6 +178,7 @@ class ResultScale:
         type: their element type.
         layout: one of scalec.formats.LAYOUTS.
         outer: the scale of the whole result, which is given; None where there is none.
+        place: where the program says so.
     """
 
     name: str
@@ -184,6 +187,7 @@ class ResultScale:
     type: str
     layout: str
     outer: EpilogueInput | None = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -232,6 +236,12 @@ class Problem:
     inputs: tuple[EpilogueInput, ...]
     result: Result
     swapped: bool = False
+
+    @property
+    def place(self) -> Place | None:
+        """Where the program says what the result is; None where no text says it."""
+        own = self.result.scale.place if self.result.scale is not None else None
+        return own or place_of(self.contraction)
 
     @property
     def scale_type(self) -> str:

@@ -156,7 +156,7 @@ class EpilogueReader:
             )
         facts = self.facts("res_attrs", 1)
         outer = next((self.outer_scale(x) for x in op.outer), None)
-        return ResultScale(self.name(facts, f"{name}_scale"), 1, block, kind, layout, outer)
+        return ResultScale(self.name(facts, f"{name}_scale"), 1, block, kind, layout, outer, place)
 
     def outer_scale(self, value: Any) -> EpilogueInput:
         """The scale of the whole result: no view of the map."""

@@ -388,6 +388,17 @@ def most_accumulators(problem: Problem) -> int:
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(reads_of_own(problem), 32)
 
 
+def crowded(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the epilogue reads elements one by one beside more sums than it finds registers with."""
+    if not reads_of_own(problem):
+        return False
+    assert schedule.tile is not None
+    by_parts = problem.family.sums_in == "tensor" and not schedule.promote
+    own = schedule.tile[1] // units(problem, schedule)[1]
+    sums = taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
+    return sums > most_accumulators(problem)
+
+
 READ_REGISTERS = 40
 """Registers beyond OVERHEAD_REGISTERS of each tensor that is read so: with one, 192x128 spilled, and 192x64 with three,
 which leave 0 and 64 of 160; 128x128 and 128x64, which leave 72 and 136 of 232, did not (ptxas 13.0, 2026-11-21)."""
@@ -468,3 +479,16 @@ def register_file(problem: Problem, schedule: Schedule) -> int:
     assert schedule.registers is not None
     producer, consumer = schedule.registers
     return WARPGROUP * (producer_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
+
+
+LEAN = frozenset({"registers", "tensor"})
+"""Kernels, by MmaShape.kernel, that are launched with no more registers than their roles share out: those of the next
+launch then find some beside them (`dependent`). wgmma's were timed with all that an SM has."""
+
+
+def launch_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a thread is launched with, by 8, so that setmaxnreg can give each role its own; 0 where these are
+    all that there are."""
+    if problem.family.kernel not in LEAN:
+        return 0
+    return -(-register_file(problem, schedule) // (8 * threads(problem, schedule))) * 8

@@ -96,7 +96,7 @@ def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     columns = []
     for operand, rows in ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1])):
         plan = WordPlan.of(problem, operand, schedule)
-        taken = 0 if plan is None else plan.columns_before(rows) + plan.words * padded_rows(rows) // LANES
+        taken = 0 if plan is None else plan.words * padded_rows(rows) // LANES
         columns.append(taken)
     return columns[0], columns[1]
 

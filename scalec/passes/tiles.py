@@ -20,7 +20,14 @@ from scalec.passes.resources import (
     units,
 )
 from scalec.passes.tensor_columns import sums_slots
-from scalec.passes.warp_specialize import REGISTERS, given_warpgroups, shared_out, turns_of, warpgroups_for, warps_for
+from scalec.passes.warp_specialize import (
+    given_warpgroups,
+    registers_for,
+    shared_out,
+    turns_of,
+    warpgroups_for,
+    warps_for,
+)
 from scalec.targets import WARPGROUP, WAVES
 
 PAIR = (2, 1)
@@ -64,6 +71,8 @@ def no_swap(problem: Problem) -> str:
 def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
     """Why the columns of a tile cannot be shared out to so many CTAs that multiply together, "" where they can."""
     columns = problem.family.columns(ctas)
+    if not columns:
+        return f"{problem.target.name} has no product by {ctas} CTAs together"
     if ctas > 1 and tile[1] not in columns:
         return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
     return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""
@@ -95,55 +104,74 @@ def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
 
 
 def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int, spare: int) -> str:
-    """Why a tile cannot be chosen, "" where it can: registers, two stages (without a staged epilogue, unless decided)
-    and scales of the result that are cut evenly."""
+    """Why a tile is not chosen, "" where it is: it cannot be (`planned`), or by the estimates a consumer thread has no
+    `spare` registers beside what it needs."""
+    plan, reason = planned(problem, schedule, tile, promote)
+    if reason:
+        return reason
+    if spared(problem, schedule, plan) < spare:
+        return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
+    if _need(problem, plan).accumulators > most_accumulators(problem):
+        return "too few registers of a thread beside the sums for the elementwise expression"
+    return ""
+
+
+def spared(problem: Problem, schedule: Schedule, plan: Schedule) -> int:
+    """Registers that a consumer thread of a `plan` for the `schedule` keeps free, estimated."""
+    free = free_registers(problem, plan, schedule.unroll or 1)
+    return free - staging_registers(problem, schedule, plan.promote or 0)
+
+
+def planned(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> tuple[Schedule, str]:
+    """The schedule with a tile and what follows from it, and why that cannot be, "" where it can: two stages (without a
+    staged epilogue, unless decided), scales of the result that are cut evenly, registers that are too few for the sums
+    alone."""
     family = problem.family
     warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile, promote)
     sharing = warpgroups // turns_of(schedule, warpgroups)
     warps = schedule.warps or warps_for(problem, tile, sharing)
-    reason = shared_out(family, tile, sharing, warps)
+    plan = schedule.with_fields(tile=tile, warpgroups=warpgroups, warps=warps, promote=promote)
+    reason = shared_out(family, tile, sharing, warps) or cuts_result(problem, plan, tile)
     if reason:
-        return reason
-    reason = cuts_result(problem, schedule.with_fields(warpgroups=warpgroups, warps=warps, promote=promote), tile)
-    if reason:
-        return reason
+        return plan, reason
     row = problem.result.element.bytes(converted_columns(problem, schedule.with_fields(tile=tile)))
     if schedule.swizzle_c and row % schedule.swizzle_c:
-        return f"rows of {row} bytes of results, which a swizzle of {schedule.swizzle_c} does not divide"
+        return plan, f"rows of {row} bytes of results, which a swizzle of {schedule.swizzle_c} does not divide"
     reason = no_panels(problem.target, problem.lhs, tile[0]) if problem.lhs.mn_major else ""
     reason = reason or no_halves(problem, tile, schedule.cta_group or 1)
     if reason:
-        return reason
-    plan = schedule.with_fields(
-        tile=tile,
-        warpgroups=warpgroups,
-        warps=warps,
-        registers=schedule.registers or REGISTERS[warpgroups],
-        promote=promote,
+        return plan, reason
+    plan = plan.with_fields(
+        registers=schedule.registers or registers_for(problem, plan, warpgroups),
         epilogue=schedule.epilogue or "direct",
     )
     plan = plan.with_fields(scale_path=plan.scale_path or path_of_scales(problem, plan))
     if plan.epilogue == "bulk" and (plan.staged is None or plan.panels is None):
         plan = staging(problem, plan)
-    reason = no_goes(problem, plan)
-    if reason:
-        return reason
-    entering = threads(problem, plan)
-    pool = problem.target.entry_registers(entering) * entering
-    if schedule.registers and register_file(problem, plan) > pool:
+    return plan, no_goes(problem, plan) or _no_room(problem, schedule, plan)
+
+
+def _no_room(problem: Problem, schedule: Schedule, plan: Schedule) -> str:
+    """Why a plan for the schedule has no room in registers, tensor memory or shared memory, "" where it has."""
+    assert plan.tile is not None
+    family, entering = problem.family, threads(problem, plan)
+    entry, most = problem.target.entry_registers(entering), (plan.registers or (0, 0))[1]
+    if schedule.registers and register_file(problem, plan) > (pool := entry * entering):
         return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
-    if free_registers(problem, plan, schedule.unroll or 1) < spare + staging_registers(problem, schedule, promote):
-        return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
-    if family.sums_in == "tensor" and promote and sums_slots(problem, plan) < 2:
+    if _need(problem, plan).total > most:  # as check-schedule has it
+        return f"more than the {most} registers of a consumer thread"
+    if family.sums_in == "tensor" and plan.promote and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
-    if family.kernel == "shared":
-        sums = (plan.mma_n or tile[1]) * family.m // WARPGROUP
-        entry = problem.target.entry_registers(entering)
-        if sums + INSTRUCTION > entry:
-            return f"sums of an instruction for more than the {entry} registers of a thread at entry"
-    if Registers.of(problem, tile, warps, promote, schedule.partials or 1).accumulators > most_accumulators(problem):
-        return "too few registers of a thread beside the sums for the elementwise expression"
+    if family.kernel == "shared" and (plan.mma_n or plan.tile[1]) * family.m // WARPGROUP + INSTRUCTION > entry:
+        return f"sums of an instruction for more than the {entry} registers of a thread at entry"
     stages = schedule.stages or 2
     if stages_that_fit(problem, plan) < stages:
         return f"{stages} stages do not fit into {problem.target.shared_bytes} bytes of shared memory"
     return ""
+
+
+def _need(problem: Problem, plan: Schedule) -> Registers:
+    """Registers that a consumer thread needs, estimated."""
+    assert plan.tile is not None
+    assert plan.warps is not None
+    return Registers.of(problem, plan.tile, plan.warps, plan.promote or 0, plan.partials or 1, plan.mma_n or 0)

@@ -7,6 +7,7 @@ from math import prod
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.copy_scales import copier_for
 from scalec.passes.problem import Problem
 from scalec.targets import MmaShape, Target
 
@@ -34,15 +35,16 @@ tensor memory, those that bring them are a warpgroup of their own (resources.sca
 BYTEWISE = (88, 208)
 """Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
 
-TENSOR = {1: (240, 240), 2: (88, 208)}
-"""Those where sums are in tensor memory: two producer warps may bring the scale bytes of 384 rows, and a consumer
-thread holds a place for each column of a tile where N is not known."""
+TENSOR = {1: (56, 184), 2: (56, 184)}
+"""Those where sums are in tensor memory: two parts of 64 columns and what becomes of them. Of 57 programs none spills
+with 176 for consumers; producers need 40 where two of their warps bring scale bytes (ptxas 13.0, 2026-11-23). What a
+launch has of the register file is their mean, so that the next one finds room beside it."""
 
-TENSOR_COPIER = {1: (128, 240), 2: (80, 176)}
+TENSOR_COPIER = {1: (80, 184), 2: (80, 176)}
 """Likewise where a warp copies scales to tensor memory: there may be two producer warpgroups, and four warps bring the
-scale bytes."""
+scale bytes, which takes 72 (ibid.)."""
 
-TENSOR_PROMOTED = {1: (240, 240), 2: (40, 232)}
+TENSOR_PROMOTED = {1: (56, 240), 2: (40, 232)}
 """Likewise where consumer threads add K blocks up: they hold all their sums."""
 
 PROMOTED_COLUMNS = 144
@@ -143,13 +145,19 @@ class WarpSpecialize:
     @staticmethod
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         assert schedule.tile is not None
-        family = problem.family
-        warpgroups = given_warpgroups(schedule) or warpgroups_for(family, schedule.tile, schedule.promote)
+        warpgroups = given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile, schedule.promote)
         sharing = warpgroups // turns_of(schedule, warpgroups)
         warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
-        bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
-        registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
-        if family.sums_in == "tensor":
-            table = TENSOR_COPIER if schedule.scale_copier else TENSOR_PROMOTED if schedule.promote else TENSOR
-            registers = table.get(warpgroups, registers)
+        registers = registers_for(problem, schedule, warpgroups)
         return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)
+
+
+def registers_for(problem: Problem, schedule: Schedule, warpgroups: int) -> tuple[int, int]:
+    """The `registers` of a schedule that leaves them undecided; tile and promote are decided."""
+    bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
+    registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+    if problem.family.sums_in != "tensor":
+        return registers
+    copier = copier_for(problem, schedule) if schedule.scale_copier is None else schedule.scale_copier
+    table = TENSOR_COPIER if copier else TENSOR_PROMOTED if schedule.promote else TENSOR
+    return table.get(warpgroups, registers)

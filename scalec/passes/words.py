@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import LANES, SHIFT, WORD_ROWS
+from scalec.ir.tile import SHIFT, WORD_ROWS
 from scalec.passes.problem import Operand, Problem, Scale
 
 WORD = 4
@@ -68,9 +68,9 @@ class WordPlan:
             scale, unit, count, whole, whole and bool(_pads(problem, scale)), bulk, bulk and scale.layout == "blocked"
         )
 
-    def columns_before(self, rows: int) -> int:
-        """Columns of tensor memory for words of rows before the first of `rows` rows, which a tile of it may have."""
-        return (WORD_ROWS - math.gcd(rows, WORD_ROWS)) // LANES if self.tiles else 0
+    def within(self, rows: int) -> bool:
+        """Whether a tile of so many rows may begin within the rows of a copy."""
+        return self.tiles and rows % WORD_ROWS > 0
 
 
 def _bytes(problem: Problem, scale: Scale, schedule: Schedule) -> tuple[int, int]:

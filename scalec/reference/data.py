@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalec.arguments import checked
 from scalec.errors import ScalecError
 from scalec.formats import Granularity
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of
 from scalec.reference.bind import Signature, extent_at, find_program, granularity_of, signatures, solve_sizes
-from scalec.reference.packing import to_layout
+from scalec.reference.packing import Count, to_layout
 from scalec.reference.quantize import block_shape, cast, encode_scale, quantize, scale_shape, spread
 
 Array = NDArray[Any]
@@ -259,13 +260,14 @@ def _fill_pools(program: _Program, sizes: list[int | None]) -> None:
                 sizes[e.position] = count
 
 
+@checked
 def make(
     module: ir.Module,
-    dims: Mapping[str, int] | None = None,
-    seed: int = 0,
+    dims: Mapping[str, Count] | None = None,
+    seed: Count = 0,
     *,
     exact: bool = False,
-    align: Mapping[str, int] | None = None,
+    align: Mapping[str, Count] | None = None,
 ) -> dict[str, Array]:
     """Arguments for a program.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalec.arguments import checked
 from scalec.errors import ScalecError
 from scalec.formats import WHOLE, Granularity
 from scalec.ir import context as ir_context
@@ -29,7 +30,7 @@ from scalec.reference.bind import (
 )
 from scalec.reference.body import constant, element_name, evaluate_body
 from scalec.reference.contract import contract
-from scalec.reference.packing import from_layout, numpy_dtype, to_layout
+from scalec.reference.packing import Count, from_layout, numpy_dtype, to_layout
 from scalec.reference.quantize import (
     HAS_NAN,
     block_amax,
@@ -61,12 +62,13 @@ class Results(dict[str, Array]):
         self.scales: dict[str, tuple[str, Granularity]] = {}
 
 
+@checked
 def run(
     module: ir.Module | str,
     arguments: Mapping[str, Any] | Sequence[Any],
     results_in: Mapping[str, Any] | None = None,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, Count] | None = None,
     exact: bool = False,
 ) -> Results:
     """Runs a `scale` module.

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scalec.arguments import checked
+from scalec.errors import ArgumentError
+
 
 @dataclass(frozen=True)
 class Errors:
@@ -20,6 +23,7 @@ class Errors:
     diff: float
     max_error: float
 
+    @checked
     def within(self, diff: float, max_error: float) -> bool:
         """Whether both errors are at most the given bounds."""
         return self.diff <= diff and self.max_error <= max_error
@@ -33,7 +37,7 @@ def _finite(x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
     """
     a, b = np.asarray(x).astype(np.float64), np.asarray(y).astype(np.float64)
     if a.shape != b.shape:
-        raise ValueError(f"compares tensors of one shape, got {a.shape} and {b.shape}")
+        raise ArgumentError("tensors of two shapes are compared", got=f"{a.shape} and {b.shape}", expected="one shape")
     a, b = a.ravel(), b.ravel()
     finite, infinite = np.isfinite(b), np.isinf(b)
     if not np.all(np.isfinite(a[finite])) or np.any(a[infinite] != b[infinite]):
@@ -41,6 +45,7 @@ def _finite(x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
     return a[finite], b[finite]
 
 
+@checked
 def diff(x: ArrayLike, y: ArrayLike) -> float:
     """`1 - 2<x,y> / (|x|^2 + |y|^2)` of a result `x` against its reference `y`, in float64.
 
@@ -56,6 +61,7 @@ def diff(x: ArrayLike, y: ArrayLike) -> float:
     return float(d @ d) / total if total else 0.0
 
 
+@checked
 def max_error(x: ArrayLike, y: ArrayLike) -> float:
     """`max|x-y| / max|y|` of a result `x` against its reference `y`, in float64.
 
@@ -71,6 +77,7 @@ def max_error(x: ArrayLike, y: ArrayLike) -> float:
     return worst / largest if largest else (0.0 if worst == 0 else float("inf"))
 
 
+@checked
 def errors(x: ArrayLike, y: ArrayLike) -> Errors:
     """Both measures at once."""
     return Errors(diff(x, y), max_error(x, y))

@@ -5,27 +5,37 @@ Everywhere else in the reference an array has one element an entry, in the order
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from scalec.arguments import checked
 from scalec.errors import ScalecError
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, LAYOUTS
+from scalec.schema import one_of, within
+from scalec.sizes import MOST
 
 Array = NDArray[Any]
+Count = Annotated[int, within(0, MOST)]
+Element = Annotated[str, one_of(ELEMENT_TYPES)]
+Layout = Annotated[str, one_of(LAYOUTS)]
+OneByte = Annotated[Array, lambda a: "" if a.ndim and a.dtype.itemsize == 1 else "a byte an entry, rank 1 or more"]
+Words = Annotated[Array, lambda a: "" if a.ndim and a.dtype.name in ("int32", "uint32") else "int32, rank 1 or more"]
 
 TILE_ROWS, TILE_COLS = 128, 4  # one tile of the blocked layout, in scales
 
 
-def numpy_dtype(element: str) -> np.dtype[Any]:
+@checked
+def numpy_dtype(element: Element) -> np.dtype[Any]:
     """The numpy (or ml_dtypes) dtype that holds one element of the type named `element`."""
     name = ELEMENT_TYPES[element].numpy
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
-def pack4(codes: Array) -> NDArray[np.uint8]:
+@checked
+def pack4(codes: OneByte) -> NDArray[np.uint8]:
     """Two 4-bit codes a byte, the element of the lower index in the low nibble (PTX ISA, e2m1x2; MX storage).
 
     Args:
@@ -40,7 +50,8 @@ def pack4(codes: Array) -> NDArray[np.uint8]:
     return np.asarray(raw[..., 0::2] | (raw[..., 1::2] << 4), np.uint8)
 
 
-def unpack4(packed: Array, count: int | None = None) -> Array:
+@checked
+def unpack4(packed: OneByte, count: Count | None = None) -> Array:
     """The inverse of `pack4`: e2m1 of shape (..., count); `count` defaults to two a byte."""
     raw = packed.view(np.uint8)
     out = np.empty((*raw.shape[:-1], 2 * raw.shape[-1]), np.uint8)
@@ -48,7 +59,8 @@ def unpack4(packed: Array, count: int | None = None) -> Array:
     return out[..., :count].view(numpy_dtype("e2m1"))
 
 
-def pack6(codes: Array) -> NDArray[np.uint8]:
+@checked
+def pack6(codes: OneByte) -> NDArray[np.uint8]:
     """Four 6-bit codes in three bytes, element i in bits 6i to 6i+5 of the 24 (PTX ISA 5.5.1.1, b6x16).
 
     Args:
@@ -62,7 +74,8 @@ def pack6(codes: Array) -> NDArray[np.uint8]:
     return np.packbits(bits.reshape(*raw.shape[:-1], 6 * raw.shape[-1]), axis=-1, bitorder="little")
 
 
-def unpack6(packed: Array, element: str = "e3m2", count: int | None = None) -> Array:
+@checked
+def unpack6(packed: OneByte, element: Element = "e3m2", count: Count | None = None) -> Array:
     """The inverse of `pack6`: elements of shape (..., count); `count` defaults to all that the bytes hold."""
     raw = packed.view(np.uint8)
     held = raw.shape[-1] * 8 // 6 if count is None else count
@@ -71,7 +84,8 @@ def unpack6(packed: Array, element: str = "e3m2", count: int | None = None) -> A
     return codes[..., 0].view(numpy_dtype(element))
 
 
-def to_packed(scales: Array) -> NDArray[np.int32]:
+@checked
+def to_packed(scales: OneByte) -> NDArray[np.int32]:
     """`@packed`: four one-byte scales of consecutive blocks along the last index in an int32, first in the low byte.
 
     Of the last two indices the first is contiguous, and columns begin at multiples of 16 bytes: what TMA takes, and
@@ -96,7 +110,8 @@ def to_packed(scales: Array) -> NDArray[np.int32]:
     return columns[..., :rows].swapaxes(-1, -2)
 
 
-def from_packed(packed: Array, count: int, element: str = "ue8m0") -> Array:
+@checked
+def from_packed(packed: Words, count: Count, element: Element = "ue8m0") -> Array:
     """The inverse of `to_packed`: scales of type `element`, shape (..., count)."""
     raw = np.ascontiguousarray(packed, dtype=np.dtype("<i4")).view(np.uint8)
     return np.ascontiguousarray(raw[..., :count]).view(numpy_dtype(element))
@@ -106,7 +121,8 @@ def _padded(rows: int, cols: int) -> tuple[int, int]:
     return rows + -rows % TILE_ROWS, cols + -cols % TILE_COLS
 
 
-def to_blocked(scales: Array) -> Array:
+@checked
+def to_blocked(scales: OneByte) -> Array:
     """`@blocked`: the 128x4 tiles of cuBLAS and tcgen05.
 
     Scale (row, col) of a tile lies at byte `(row % 32) * 16 + (row / 32) * 4 + col` of its 512; tiles follow each
@@ -132,7 +148,8 @@ def to_blocked(scales: Array) -> Array:
     return np.ascontiguousarray(tiles.transpose(order)).reshape(*lead, full_rows, full_cols).view(scales.dtype)
 
 
-def from_blocked(blocked: Array, rows: int, cols: int, lead: tuple[int, ...] = ()) -> Array:
+@checked
+def from_blocked(blocked: OneByte, rows: Count, cols: Count, lead: tuple[Count, ...] = ()) -> Array:
     """The inverse of `to_blocked`: shape (*lead, rows, cols) from a buffer of any shape with the padded size.
 
     Raises:
@@ -153,6 +170,7 @@ def from_blocked(blocked: Array, rows: int, cols: int, lead: tuple[int, ...] = (
     return np.ascontiguousarray(flat[..., :rows, :cols]).view(blocked.dtype)
 
 
+@checked
 def to_col(scales: Array) -> Array:
     """`@col`: the same scales with the blocks' first index contiguous (of the last two; what TMA likes).
 
@@ -163,12 +181,14 @@ def to_col(scales: Array) -> Array:
     return np.ascontiguousarray(scales.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
-def to_layout(scales: Array, layout: str) -> Array:
+@checked
+def to_layout(scales: Array, layout: Layout) -> Array:
     """Scales of shape (..., blocks) in the memory form of one of `scalec.formats.LAYOUTS`."""
     return {"row": np.ascontiguousarray, "col": to_col, "blocked": to_blocked, "packed": to_packed}[layout](scales)
 
 
-def from_layout(scales: Array, layout: str, shape: tuple[int, ...], element: str) -> Array:
+@checked
+def from_layout(scales: Array, layout: Layout, shape: tuple[Count, ...], element: Element) -> Array:
     """The inverse of `to_layout`: scales of type `element` and the given shape, one for each block.
 
     Raises:
@@ -190,7 +210,8 @@ def from_layout(scales: Array, layout: str, shape: tuple[int, ...], element: str
     return found
 
 
-def decode(array: Array, element: str) -> Array:
+@checked
+def decode(array: Array, element: Element) -> Array:
     """`array` as the dtype of `element`: raw bytes are reinterpreted, 4- and 6-bit elements unpacked from theirs."""
     dtype = numpy_dtype(element)
     if array.dtype == dtype:
@@ -203,6 +224,7 @@ def decode(array: Array, element: str) -> Array:
     raise ScalecError(f"an array of {element}", got=f"dtype {array.dtype}", expected=f"dtype {dtype} or its raw bytes")
 
 
+@checked
 def storage(array: Array) -> Array:
     """What the runtime hands to a kernel: 4- and 6-bit elements packed, ml_dtypes types as their raw bytes or words."""
     if array.dtype == numpy_dtype("e2m1"):

@@ -13,17 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scalec.errors import ScalecError
+from scalec.arguments import checked
+from scalec.errors import ArgumentError, ScalecError
 from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
-from scalec.reference.packing import decode, from_layout, numpy_dtype, to_layout
+from scalec.reference.packing import Element, decode, from_layout, numpy_dtype, to_layout
+from scalec.schema import one_of
 
 Array = NDArray[Any]
+Format = Annotated[str, one_of(FORMATS)]
+Rounding = Annotated[str, one_of(("floor", "up"))]
+Side = Annotated[str, one_of(("lhs", "rhs", "result"))]
 F64 = NDArray[np.float64]
 
 # name -> (mantissa bits, exponent of the smallest normal number), from the formats' specifications named above
@@ -51,7 +56,8 @@ LARGEST_INVERSE = np.float32(2.0**118)  # of a given scale: times that of the le
 E8M0_BIAS, E8M0_MAX = 127, 127  # ue8m0 stands for 2^(code - 127), code 255 for NaN (OCP MX 1.0, section 5.4.1)
 
 
-def round_to(x: ArrayLike, element: str) -> F64:
+@checked
+def round_to(x: ArrayLike, element: Element) -> F64:
     """`x` rounded to the nearest value of a type, ties to even, in float64 (module docstring: overflow and NaN).
 
     Raises:
@@ -86,12 +92,14 @@ def _round(v: F64, element: str) -> F64:
     return q if element in HAS_NAN else np.nan_to_num(q, copy=False, nan=largest)
 
 
-def cast(x: ArrayLike, element: str) -> Array:
+@checked
+def cast(x: ArrayLike, element: Element) -> Array:
     """`x` rounded as `round_to` does, as an array of the type's dtype (one element an entry)."""
     return round_to(x, element).astype(numpy_dtype(element))
 
 
-def e8m0_scale(amax: ArrayLike, element: str, rounding: str = "floor") -> F64:
+@checked
+def e8m0_scale(amax: ArrayLike, element: Annotated[str, one_of(EMAX)], rounding: Rounding = "floor") -> F64:
     """The ue8m0 scale of blocks whose largest magnitude is `amax`, as a float64 power of two.
 
     Args:
@@ -108,17 +116,16 @@ def e8m0_scale(amax: ArrayLike, element: str, rounding: str = "floor") -> F64:
     if rounding == "floor":
         _, e = np.frexp(a)
         e = e - 1 - EMAX[element]
-    elif rounding == "up":
+    else:
         f, e = np.frexp(a / ELEMENT_TYPES[element].max)
         e = np.where(f == 0.5, e - 1, e)
-    else:
-        raise ScalecError(f"no rounding of scales called {rounding}", expected="floor or up")
     e = np.where(a == 0, -E8M0_BIAS, np.where(np.isinf(a), E8M0_MAX, e))
     out = np.ldexp(1.0, np.clip(e, -E8M0_BIAS, E8M0_MAX))
     return np.where(np.isnan(a), np.nan, out)
 
 
-def encode_scale(scales: ArrayLike, element: str) -> Array:
+@checked
+def encode_scale(scales: ArrayLike, element: Element) -> Array:
     """Scale values as an array of the scale type. For ue8m0 the values must be powers of two or NaN."""
     v = np.asarray(scales, dtype=np.float64)
     if element != "ue8m0":
@@ -135,22 +142,25 @@ def encode_scale(scales: ArrayLike, element: str) -> Array:
 
 
 def block_shape(g: Granularity, shape: Sequence[int]) -> tuple[int, ...]:
-    """The block of a granularity for a tensor: one entry an index, no WHOLE, never larger than the tensor."""
+    """The block of a granularity for a tensor: one entry an index, as many elements as a whole index has; WHOLE where
+    that is none, since there is a scale of it nevertheless."""
     block = (WHOLE,) * len(shape) if g.tensor else (1,) * (len(shape) - len(g.block)) + tuple(g.block)
     if len(block) != len(shape):
         raise ScalecError(f"a block of {len(g.block)} entries for a tensor of rank {len(shape)}")
-    return tuple(max(n, 1) if b == WHOLE else b for b, n in zip(block, shape, strict=True))
+    return tuple(n or WHOLE if b == WHOLE else b for b, n in zip(block, shape, strict=True))
 
 
 def scale_shape(block: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     """How many blocks there are along each index; the last may be ragged."""
-    return tuple(-(-n // b) for n, b in zip(shape, block, strict=True))
+    return tuple(1 if b == WHOLE else -(-n // b) for n, b in zip(shape, block, strict=True))
 
 
 def block_amax(x: ArrayLike, block: Sequence[int]) -> F64:
-    """The largest magnitude of each block; NaN where the block has one."""
+    """The largest magnitude of each block; NaN where the block has one, 0 of no elements."""
     a = np.abs(np.asarray(x, dtype=np.float64))
     for axis in range(a.ndim - 1, -1, -1):
+        if block[axis] == WHOLE:
+            a = np.max(a, axis=axis, keepdims=True, initial=0.0)
         if block[axis] > 1 and a.shape[axis]:
             a = np.maximum.reduceat(a, np.arange(0, a.shape[axis], block[axis]), axis=axis)
     return a
@@ -219,7 +229,8 @@ def _divided(x: F64, scales: F64, inverse: np.float32 | None = None) -> F64:
         return np.where(x == 0, x, x.astype(np.float32) * reciprocal).astype(np.float64)
 
 
-def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding: str = "floor") -> Quantized:
+@checked
+def quantize(x: ArrayLike, element: Element, levels: Sequence[Granularity], rounding: Rounding = "floor") -> Quantized:
     """Quantises a tensor with one or two levels of scales.
 
     One level: scale = amax(block) / max(element), rounded to the scale's type (ue8m0: `e8m0_scale`), and
@@ -251,7 +262,8 @@ def quantize(x: ArrayLike, element: str, levels: Sequence[Granularity], rounding
     return Quantized(element, tuple(levels), cast(_divided(v, total), element), scales, exact)
 
 
-def dequantize(values: Array, scales: Sequence[Array], element: str, levels: Sequence[Granularity]) -> F64:
+@checked
+def dequantize(values: Array, scales: Sequence[Array], element: Element, levels: Sequence[Granularity]) -> F64:
     """`values[i] * scales[i / block]`, each level, in float64.
 
     Args:
@@ -261,6 +273,8 @@ def dequantize(values: Array, scales: Sequence[Array], element: str, levels: Seq
     Raises:
         ScalecError: where an array has the wrong shape or dtype.
     """
+    if len(scales) != len(levels):
+        raise ArgumentError("an array of scales a level", got=f"{len(scales)}", expected=f"{len(levels)}")
     out = decode(np.asarray(values), element).astype(np.float64)
     for array, g in zip(scales, levels, strict=True):
         out *= expand_scales(np.asarray(array), g, out.shape)
@@ -276,14 +290,16 @@ def expand_scales(scales: Array, g: Granularity, shape: Sequence[int]) -> F64:
     return spread(each.astype(np.float64), block, shape)
 
 
-def quantize_format(x: ArrayLike, name: str, side: str = "lhs", rounding: str = "floor") -> Quantized:
+@checked
+def quantize_format(x: ArrayLike, name: Format, side: Side = "lhs", rounding: Rounding = "floor") -> Quantized:
     """`quantize` with the element type and levels of a named format, as the `side` "lhs", "rhs" or "result"."""
     form = FORMATS[name]
     levels = {"lhs": form.lhs, "rhs": form.rhs, "result": form.result}[side]
     return quantize(x, form.element, levels, rounding)
 
 
-def quantize_given(x: ArrayLike, element: str, level: Granularity, outer: float) -> Quantized:
+@checked
+def quantize_given(x: ArrayLike, element: Element, level: Granularity, outer: float) -> Quantized:
     """`quantize` with one level of scales within a scale of the whole tensor that is given, as results are quantised.
 
     The blocks' largest magnitudes are multiplied by the f32 reciprocal of `outer` before their scales are found, and

@@ -242,6 +242,10 @@ def _kernel(folder: Path, row: Row, spec: KernelSpec, device: Device | None) -> 
     return Kernel(spec, cubin, device=device)
 
 
+class NoKernelError(ArgumentError, KeyError):
+    """A name that a bundle does not have."""
+
+
 class Bundle(Mapping[str, Program]):
     """The programs of a bundle, by name; callable itself where there is only one."""
 
@@ -249,10 +253,9 @@ class Bundle(Mapping[str, Program]):
         self._programs = dict(programs)
 
     def __getitem__(self, name: str) -> Program:
-        try:
+        if isinstance(name, str) and name in self._programs:
             return self._programs[name]
-        except KeyError:
-            raise KeyError(f"no kernel {name!r} in the bundle; it has {', '.join(self._programs)}") from None
+        raise NoKernelError(f"no kernel {shown(name)} in the bundle", expected=", ".join(self._programs))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._programs)

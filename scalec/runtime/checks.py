@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,6 +95,29 @@ def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> tuple[Any, ..
     if absent and len(absent) < len(names):
         raise ArgumentError(f"{absent[0]} is not given", expected=f"all results or none: {', '.join(names)}")
     return None if absent else tuple(found)
+
+
+def sizes(given: Any) -> dict[str, int]:
+    """Sizes by name, as a caller gives them.
+
+    Raises:
+        ArgumentError: no mapping, or an entry that is no integer from 0 to MOST.
+    """
+    if not isinstance(given, Mapping):
+        raise ArgumentError("these are no sizes", got=shown(given), expected="a mapping, as {'m': 4096}")
+    found: dict[str, int] = {}
+    for name, size in given.items():
+        try:
+            found[name] = -1 if isinstance(size, bool) else operator.index(size)
+        except TypeError:
+            found[name] = -1
+        if not 0 <= found[name] <= MOST:
+            raise ArgumentError(
+                f"{name!s:.80} = {shown(size)} is no size",
+                got=f"type {type(size).__qualname__}",
+                expected=f"an integer from 0 to {MOST}",
+            )
+    return found
 
 
 def number(name: str, value: Any) -> float:

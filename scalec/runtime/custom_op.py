@@ -101,7 +101,7 @@ def _define(torch: Any, library: Any, kernel: Kernel, name: str, schema: str, ta
     count, given, names = len(kernel.spec.operands), schema.endswith("()"), _argument_names(kernel.spec)
 
     def run(*args: Any) -> Any:
-        found = kernel.run(args[:count], args[count:] if given else None)
+        found = kernel._run(args[:count], args[count:] if given else None)
         return None if given else found
 
     def fake(*args: Any) -> Any:

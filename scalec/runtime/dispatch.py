@@ -131,8 +131,9 @@ class Program:
         """The kernel that runs these sizes, one of every dimension.
 
         Raises:
-            ArgumentError: none does.
+            ArgumentError: none does, or what is given is no size.
         """
+        sizes = checks.sizes(sizes)
         for kernel in self.kernels:
             if runs(kernel.spec, sizes):
                 return kernel

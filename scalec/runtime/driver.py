@@ -85,7 +85,8 @@ def facts(ordinal: int) -> GpuFacts:
     """
     cu = _cuda()
     handle = _check(cu, cu.cuDeviceGet(ordinal), f"cuDeviceGet({ordinal})")
-    name = _check(cu, cu.cuDeviceGetName(128, handle), "cuDeviceGetName").rstrip(b"\0").decode()
+    # what stands behind the first zero is whatever was there (seen on an H200: zeros, then spaces)
+    name = _check(cu, cu.cuDeviceGetName(128, handle), "cuDeviceGetName").partition(b"\0")[0].decode()
     which = cu.CUdevice_attribute
 
     def attribute(key: Any) -> int:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from scalec.abi import KernelSpec
-from scalec.errors import ArgumentError, DeviceError
+from scalec.errors import ArgumentError, DeviceError, shown
 from scalec.runtime import checks, devices, dlpack, torch_calls
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.bound import Bound
@@ -198,7 +198,7 @@ class Kernel:
                 ready.hasten(tensors, outs)
         return Bound(call, operands, outs, stream, tensors, scalars, ready)
 
-    def run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> Any:
+    def _run(self, operands: tuple[Any, ...], outs: tuple[Any, ...] | None) -> Any:
         """The call behind torch's dispatcher, with operands, and results (None: allocates them), in order."""
         return self._otherwise(operands, outs, None, 2 if outs is None else 3)
 
@@ -206,9 +206,13 @@ class Kernel:
         """Loads the kernel on a device (if none is given, that of scalec.runtime.devices.default), once.
 
         Raises:
+            ArgumentError: `device` is none.
             DeviceError: a GPU that the kernel is not compiled for, or none where one is asked for.
         """
-        device = device or self.fixed or devices.default(self.spec.target)
+        if device is None:
+            device = self.fixed or devices.default(self.spec.target)
+        elif not hasattr(device, "place"):
+            raise ArgumentError(f"{shown(device)} is no device", fix="leave it out")
         found = self._loaded.get(device.place)
         if found is not None:
             return found
@@ -233,12 +237,17 @@ class Kernel:
 
         Args:
             clusters: clusters that run at once; as on the device it is loaded on, else as on the target's usual part.
+
+        Raises:
+            ArgumentError: a size that is none, or that is missing.
         """
-        sizes = {name: size for name, size in self.spec.dims.items() if size is not None} | dict(dims)
+        sizes = {name: size for name, size in self.spec.dims.items() if size is not None} | checks.sizes(dims)
         missing = [dim for dim, _, _ in self.spec.launch.tiles if dim not in sizes]
         if missing:
             raise ArgumentError(f"the size of {', '.join(missing)} is not given", expected=", ".join(self.spec.dims))
-        if clusters is None:
+        if clusters is not None:
+            checks.sizes({"clusters": clusters})
+        else:
             loaded = next(iter(tuple(self._loaded.values())), None)
             row = TARGETS.get(self.spec.target)
             if loaded is None and row is None:

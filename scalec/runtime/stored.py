@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from scalec.abi import TensorSpec
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.tensors import TensorView
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LAYOUTS = ("row", "col", "packed", "blocked")
 TILE = (128, 4)
@@ -74,6 +78,33 @@ def single(t: TensorSpec, view: TensorView) -> TensorView:
     if all(not e.dim and e.size == 1 for e in t.shape) and all(e == 1 for e in view.shape):
         return view._replace(shape=(1,) * len(t.shape), strides=(1,) * len(t.shape))
     return view
+
+
+def laid_out(t: TensorSpec, data: NDArray[Any], pad: int = 0) -> tuple[NDArray[Any], tuple[int, ...]]:
+    """How a tensor lies in memory with rows at multiples of its alignment.
+
+    Args:
+        t: the tensor; tiles (layout blocked) have no gaps.
+        data: its elements as stored, of `stored_shape`.
+        pad: by how many units of alignment rows are further apart than they must be.
+
+    Returns:
+        The bytes, with 0xff between rows, and the strides in stored elements.
+    """
+    import numpy as np
+
+    item, rank = itemsize(t.dtype), data.ndim
+    order = list(range(rank)) if t.layout == "blocked" else list(reversed(memory_order(t)))
+    extents = [data.shape[axis] for axis in order]  # innermost last
+    if rank > 1 and t.layout != "blocked":
+        unit = max(t.align // item, 1)
+        extents[-1] = align_up(extents[-1], unit) + pad * unit
+    stored = np.full([*extents, item], 0xFF, np.uint8)
+    raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
+    filled = stored[..., : data.shape[order[-1]], :] if rank else stored
+    filled[...] = raw.reshape(filled.shape)
+    steps = [math.prod(extents[i + 1 :]) for i in range(rank)]
+    return stored.reshape(-1), tuple(steps[order.index(axis)] for axis in range(rank))
 
 
 def has_gaps(view: TensorView) -> bool:

@@ -143,7 +143,7 @@ def write(path: str | os.PathLike[str], change: Iterable[Entry], *, gone: Iterab
 def user_file() -> Path:
     """The user's file: what SCALEC_TUNING names, else one in the user's data directory of the platform."""
     named = env.TUNING.get()
-    return Path(named).expanduser() if named not in ("", "off") else _platform_file()
+    return Path(os.path.expanduser(named)) if named not in ("", "off") else _platform_file()
 
 
 @cache

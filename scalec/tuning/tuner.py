@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from scalec import compiler
+from scalec.arguments import check_fields, checked
 from scalec.errors import ArgumentError, ScalecError
 from scalec.ladder import TOPS, parts
 from scalec.runtime.cache import Compiled, fingerprint, normalised
 from scalec.runtime.dispatch import order_of_sums
-from scalec.sizes import Range, Size
+from scalec.schema import within
+from scalec.sizes import MOST, Range, Size
 from scalec.tuning.build import Built, Recipe, contents, fields
 from scalec.tuning.contest import contest
 from scalec.tuning.database import Entry
@@ -63,6 +65,11 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and of how much."""
 
 
+def _sizes(m: Range) -> str:
+    ends = all(isinstance(end, int) and 0 < end <= MOST for end in m) and m.low <= m.high
+    return "" if ends else f"sizes within 1 to {MOST}, the smaller first"
+
+
 @dataclass(frozen=True)
 class Job:
     """What to tune.
@@ -75,17 +82,24 @@ class Job:
         schedule: fields that are decided, over those of the program.
         candidates: how many schedules are tried for each part of the range, beside the compiler's own.
         rounds: samples of those that stay to the end.
+
+    Raises:
+        ArgumentError: a field is of another kind.
     """
 
     source: str
     target: str
-    dims: dict[str, int]
-    m: Range
+    dims: dict[str, Annotated[int, within(1, MOST)]]
+    m: Annotated[Range, _sizes]
     schedule: dict[str, str] = field(default_factory=dict)
-    candidates: int = 12
-    rounds: int = 31
+    candidates: Annotated[int, within(0, MOST)] = 12
+    rounds: Annotated[int, within(1, MOST)] = 31
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
+@checked
 def tune(
     job: Job,
     timer: Timer,
@@ -101,6 +115,7 @@ def tune(
         rank: candidates at sizes, best first.
 
     Raises:
+        ArgumentError: an argument of another kind.
         ScalecError: a refusal of the compiler, a size that is missing, or a GPU of another kind.
     """
     space = _Space.of(job)
@@ -150,7 +165,8 @@ class _Space:
     def identity(self, facts: Mapping[str, str]) -> Any:
         """What has to be the same for a journal's lines to hold."""
         job = self.job
-        return [normalised(job.source), job.target, sorted(job.dims.items()), self.given, job.candidates, job.rounds,
+        return [normalised(job.source), job.target, sorted((d, int(size)) for d, size in job.dims.items()),
+                self.given, int(job.candidates), int(job.rounds),
                 facts.get("gpu"), facts.get("driver"), contents(), fingerprint()[1]]  # fmt: skip
 
     def sizes(self, m: Range) -> dict[str, int]:
@@ -237,7 +253,7 @@ def _measured(space: _Space, m: Range, kernels: dict[str, Compiled], timer: Time
         schedule=text,
         us=round(best, 3),
         default_us=round(standing.times[DEFAULT], 3),
-        roofline_us=round(1e6 * roofline(space.job.source, space.job.target, sizes), 3),
+        roofline_us=float(f"{1e6 * roofline(space.job.source, space.job.target, sizes):.4g}"),  # 0.0002 of 8x8x8
         flop=flop,
         times={name: round(us, 3) for name, us in standing.times.items()},
         peers=peers,

@@ -24,7 +24,7 @@ def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def invoke() -> Callable[..., Result]:
     """Calls `scalec ARGUMENTS` in process; an exception that is not an exit is raised."""
 
-    def call(*arguments: str, input: str | None = None) -> Result:
+    def call(*arguments: str, input: str | bytes | None = None) -> Result:
         result = CliRunner().invoke(main, arguments, input=input)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

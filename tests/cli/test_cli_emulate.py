@@ -90,7 +90,18 @@ def test_stats(invoke, ptx):
     [
         (("--arg", "1"), "give --block"),
         (("--block", "0"), "not X, X,Y or X,Y,Z"),
-        (("--block", "32", "--arg", "1"), "has 3 parameters, got 1 arguments"),
+        (("--block", "32", "--arg", "1"), "has 3 parameters, got 1 arguments; they are 0: .u64, 1: .u64, 2: .u32"),
+        (("--block", "32", "--arg", "5.5", "--arg", "1", "--arg", "1"), "parameter a is .u64, an integer or"),
+        (("--block", "32", "--arg", "1", "--arg", "1", "--arg", "0.5"), "parameter n is .u32"),
+        (("--block", "32", "--arg", "at:A"), "names no buffer"),
+        (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "at:A+x"), "expected: at:BUFFER or at:BUFFER+BYTES"),
+        (("--block", "32", "--buffer", "A=1", "--arg", "1"), "buffer A='1'"),
+        (("--block", "32", "--buffer", "A=out:f32[4]", "--buffer", "A=out:f32[4]"), "there is a buffer A already"),
+        (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/boxes=4"), "'boxes' of argument"),
+        (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/box=4/fill=one"), "expected: zero, nan"),
+        (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/box=4/interleave=16"), "/shape=... in slices"),
+        (("--block", "32", "--arg", "out:f32[4,4]", "--max-memory", "63"), "64 bytes"),
+        (("--block", "32", "--max-memory", "many"), "no number of bytes"),
         (("--block", "32", "--arg", "zero:f32[3]", "--arg", "1", "--arg", "1"), "argument 'zero:f32[3]'"),
         (("--block", "32", "--arg", "zeros:f31[3]", "--arg", "1", "--arg", "1"), "type 'f31'"),
         (("--block", "32", "--seed", "x"), "seeds 'x'"),
@@ -123,6 +134,72 @@ def test_run_without_a_gpu(invoke, monkeypatch):
     assert "the emulator (sm_90a)" in result.stderr
 
 
+def test_buffers_that_are_no_arguments(invoke, ptx, tmp_path):
+    result = invoke(
+        "emulate", ptx, "--block", "32", "--buffer", "A=iota:f32[16]", "--buffer", "B=out:f32[9]", "--arg", "at:A+32",
+        "--arg", "at:B+4", "--arg", "8", "--save", f"B={tmp_path / 'b.npy'}", "--ignore", "uninitialised",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), [0, *range(16, 32, 2)])
+
+
+SHARING = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 which)
+{
+    .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<2>;
+    ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u32 %r2, [which];
+    mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+    ld.global.b32 %r3, [%rd4]; add.u32 %r3, %r3, 100; st.global.b32 [%rd5], %r3;
+    setp.ne.u32 %p1, %r2, 0;
+    @%p1 atom.global.add.u32 %r4, [%rd1+28], 1;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "which", "says"), [(1, 0, ""), (7, 0, ""), (7, 1, "CTAs share bytes of argument 0"), (9, 0, "alone")]
+)
+def test_jobs(invoke, tmp_path, grid, which, says):
+    path = tmp_path / "k.ptx"
+    path.write_text(SHARING)
+    values = ("--arg", "iota:u32[8]", "--arg", "out:u32[8]", "--arg", str(which))
+    arguments = ("--grid", str(grid), "--block", "1", *values)
+    runs = []
+    for jobs in ("1", "3"):
+        saved = ("--save", f"1={tmp_path / 'b.npy'}", "--stats-json", "-", "--jobs", jobs)
+        result = invoke("emulate", str(path), *arguments, *saved)
+        assert result.exit_code == (grid > 8)
+        if grid > 8:
+            assert "bounds" in result.stderr
+        else:
+            runs.append((np.load(tmp_path / "b.npy").tolist(), json.loads(result.stdout)))
+    assert says in result.stderr
+    if runs:
+        assert runs[0] == runs[1]
+        assert runs[0][0][:grid] == [100 + i for i in range(grid)]
+
+
+def test_jobs_for_seeds(invoke, ptx):
+    arguments = ("--block", "64", "--arg", "iota:f32[40]", "--jobs", "2")
+    clean = invoke("emulate", ptx, *arguments, "--arg", "out:f32[40]", "--arg", "40", "--seed", "0:3")
+    assert "no findings in 3 runs" in clean.stderr
+    found = invoke("emulate", ptx, *arguments, "--arg", "out:f32[39]", "--arg", "40", "--seed", "2:5")
+    assert (found.exit_code, found.stderr.count("bounds: lane 7")) == (1, 1)
+    assert "seed 2" in found.stderr
+
+
+def test_a_kernel_that_is_too_long(invoke, ptx):
+    arguments = ("--block", "32", "--arg", "iota:f32[40]", "--arg", "out:f32[40]", "--arg", "40")
+    assert invoke("emulate", ptx, *arguments, "--max-instructions", "13").exit_code == 0
+    result = invoke("emulate", ptx, *arguments, "--max-instructions", "12")
+    assert "has executed 13 instructions" in result.stderr
+    assert "--max-instructions" in result.stderr
+
+
 BOX = """
 .version 8.7
 .target sm_90a
@@ -153,6 +230,38 @@ END:
     ret;
 }
 """
+
+
+def boxed(invoke, tmp_path, *arguments, count=1024):
+    """The word that BOX finds at byte 160 of the box, for which `count` bytes are copied."""
+    path = tmp_path / "boxed.ptx"
+    path.write_text(BOX.replace("[%r3], 1024", f"[%r3], {count}"))
+    result = invoke("emulate", str(path), "--block", "32", *arguments, "--save", f"1={tmp_path / 'b.npy'}")
+    assert result.exit_code == 0, result.stderr
+    return np.load(tmp_path / "b.npy").item()
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "word"),
+    [
+        ("iota:f32[9,32]", "offset=128", np.float32(32 + 40).view("u4")),
+        ("iota:f32[16,64]", "shape=8x32", np.float32(64 + 8).view("u4")),
+        ("iota:f32[2000]", "shape=8x32/strides=512", np.float32(128 + 8).view("u4")),
+        ("iota:f32[16,32]", "steps=2x1/box=16x32", np.float32(64 + 8).view("u4")),
+        ("iota:f32[1,32]", "fill=nan", 0x7FF77FF7),
+        ("iota:f32[1,32]", "", 0),
+        ("iota:f32[8,32]", "swizzle=128/atom=32+8/box=8x32", np.float32(32 + 2).view("u4")),
+        # 128 elements of four bits in a row: 64 bytes, in memory and in the box; padded ones take 16 bytes by sixteen
+        ("iota:u8[16,64]", "element=b4x16/box=16x128", 0xA3A2A1A0),
+        ("iota:u8[8,64]", "element=b4x16_p64/box=8x128", 0x53525150),
+        ("iota:u8[8,96]", "element=b6x16_p32/box=8x128", 0x7B7A7978),
+    ],
+)
+def test_tensor_maps(invoke, tmp_path, data, settings, word):
+    settings = settings if "box=" in settings else f"{settings}/box=8x32".removeprefix("/")
+    count = {"p64": 512, "p32": 768}.get(settings.split("/")[0][-3:], 1024)
+    found = boxed(invoke, tmp_path, "--arg", data, "--arg", "out:u32[1]", "--arg", f"map:0/{settings}", count=count)
+    assert found == word
 
 
 @pytest.mark.parametrize(("atom", "element"), [("", 32 + 12), ("/atom=16", 32 + 12), ("/atom=32", 32)])

@@ -39,6 +39,7 @@ def test_every_command_is_there():
         "explain",
         "opt",
         "run",
+        "selftest",
         "targets",
         "tune",
     }

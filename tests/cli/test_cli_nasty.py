@@ -6,14 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import click
 import numpy as np
 import pytest
 
 from scalec.__main__ import run
+from scalec.checking.item import Result
 from scalec.cli import main
+from scalec.tuning import build, gpu_timer
 
 MANY, LONG = "9" * 100_000, "x" * 5000
 PRODUCT = "C[m,n] = A[m,k]@B[n,k]"
@@ -33,18 +39,27 @@ NASTY = (
     "m=1:0",
     "5:2",
     LONG,
-    "/",
     "nan",
+    "-inf",
+    "1e400",
+    "0x10",
+    "2147483648",
+    "\udcff",  # how Python has a byte of the command line that is not UTF-8
+    ".",
+    "notes.txt",
+    "notes.txt/x",
+    "bits.mlir",
+    "none/such",
+    "~nobody/such",
+    "wrong.py",
 )
-"""Values for any option."""
+"""Values for any option, or argument; the last ones are files, or would be."""
 
 PTX = """.version 8.7
 .target sm_90a
 .address_size 64
 .visible .entry k(.param .u64 p, .param .u64 q) .reqntid 32 { ret; }
 """
-
-GPU_ONLY = {"bench", "tune"}  # they refuse before anything is read that takes a GPU
 
 
 def _commands() -> list[tuple[tuple[str, ...], click.Command]]:
@@ -62,6 +77,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("notes.txt").write_text("no array\n")
     Path("latin.ptx").write_bytes(PTX.encode() + b"// \xe9\xff\n")
     Path("bits.mlir").write_bytes(b"\xff\xfe\0\0")
+    Path("wrong.py").write_text("1 / 0\n")
     np.save("a.npy", np.zeros(8, np.float32))
     np.save("objects.npy", np.array([{}], object), allow_pickle=True)
     np.save("fields.npy", np.zeros(4, [("a", "f4"), ("b", "i2")]))
@@ -76,36 +92,79 @@ def refused(result, *statuses: int) -> None:
     assert len(result.stderr.replace(MANY, "").replace(LONG, "")) < 3000  # click repeats what is no number
 
 
-REQUIRED = {"emulate": ("k.ptx", "--arg", "0", "--arg", "0"), "opt": ("--passes", "infer-roles", "bits.mlir")}
+SIZES = ("--dim", "n=8,k=8")
+GIVEN = {
+    "run": (PRODUCT, *SIZES, "--dim", "m=8"),
+    "emulate": ("k.ptx", "--arg", "0", "--arg", "0"),
+    "opt": ("--passes", "infer-roles", "bits.mlir"),
+    "selftest": ("--target", "sm_120a"),
+    "bench": (PRODUCT, *SIZES, "--dim", "m=8"),
+    "tune": (PRODUCT, *SIZES, "--m", "8", "--candidates", "0", "--workers", "1"),
+}
+"""What a command has beside the option that is walked; the others have a program."""
 
 
-@pytest.mark.parametrize("path", [path for path, command in _commands() if command.params], ids=" ".join)
-def test_every_option(invoke, files: Path, path: tuple[str, ...]) -> None:
-    command = dict(_commands())[path]
-    arguments = REQUIRED.get(path[0], (PRODUCT, "--dim", "m=8,n=8,k=8"))
-    for option in command.params:
-        if not isinstance(option, click.Option) or option.is_flag or path[0] in ("run", *GPU_ONLY):
-            continue
-        for value in NASTY:
+@pytest.fixture
+def measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine for `tune`, where kernels take as long, and for `selftest`, where all pass; `bench` ends early."""
+
+    class Timer:
+        wrong, peers = MappingProxyType({}), ()
+
+        def __init__(self, peers: bool) -> None:
+            pass
+
+        def facts(self) -> dict[str, str]:
+            return {"gpu": "Made-up GPU", "driver": "1", "date": "2026-11-23 16:00"}
+
+        @contextmanager
+        def open(self, kernels: object, dims: object) -> Iterator[Timer]:
+            yield self
+
+        def sample(self, name: str) -> float:
+            return 1.0
+
+    @contextmanager
+    def pool(workers: int | None) -> Iterator[object]:
+        yield lambda recipes: ((recipe, build.build(recipe)) for recipe in recipes)
+
+    def passed(listed: list[Any], jobs: int, timeout: float) -> list[Any]:
+        assert 1 <= timeout <= 86400
+        return [(item, Result("pass")) for item in listed]
+
+    monkeypatch.setattr("scalec.commands.selftest._run", passed)
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    monkeypatch.setattr("scalec.commands.tune.require_gpu", lambda: None)
+    monkeypatch.setattr(gpu_timer, "GpuTimer", Timer)
+    monkeypatch.setattr(build, "pool", pool)
+    monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "own" / "tuning.json"))
+
+
+WALKS = [(path, NASTY) for path, command in _commands() if command.params and path != ("tune",)]
+TUNED = [(("tune",), NASTY[::5]), pytest.param(("tune",), NASTY, marks=pytest.mark.thorough)]  # a run takes 50 ms
+
+
+@pytest.mark.parametrize(("path", "values"), [*WALKS, *TUNED])
+def test_every_option(invoke, files: Path, measures: None, path: tuple[str, ...], values: tuple[str, ...]) -> None:
+    arguments = GIVEN.get(path[0], (PRODUCT, "--dim", "m=8,n=8,k=8"))
+    options = [o for o in dict(_commands())[path].params if isinstance(o, click.Option)]
+    done = set()
+    for option in options:
+        for value in ("",) if option.is_flag else values:
             name = option.opts[0]
-            given = (f"{name}={value}",) if name.startswith("--") else (name, value)
+            given = (name,) if option.is_flag else (f"{name}={value}",) if name.startswith("--") else (name, value)
             result = invoke(*path, *arguments, *given)
             if result.exit_code:
                 refused(result)
+            else:
+                done.add(name)
+    if path[0] not in ("opt", "bench"):  # there, what the options go with is refused: no module, and no GPU
+        assert done
 
 
 @pytest.mark.parametrize("path", [path for path, command in _commands() if command.params], ids=" ".join)
 def test_every_argument(invoke, files: Path, path: tuple[str, ...]) -> None:
-    for value in (
-        *NASTY,
-        "notes.txt",
-        "latin.ptx",
-        "bits.mlir",
-        ".",
-        "none/such.ptx",
-        "A[",
-        PRODUCT + " with stages=99",
-    ):
+    for value in (*NASTY, "latin.ptx", "none/such.ptx", "A[", PRODUCT + " with stages=99"):
         before = ("--passes", "infer-roles") if path[0] == "opt" else ()
         refused(invoke(*path, *before, "--", value))
 
@@ -146,13 +205,18 @@ def test_launch_arguments(invoke, files: Path, argument: str) -> None:
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"", PTX.replace("ret;", "{" * 9999).encode()])
-def test_standard_input(shell, text: bytes) -> None:
+def test_standard_input(invoke, text: bytes) -> None:
     for arguments in (("emulate", "-"), ("compile", "-"), ("opt", "--passes=infer-roles", "-")):
-        done = shell(*arguments, input=text)
-        assert b"Traceback" not in done.stderr
+        result = invoke(*arguments, input=text)
         if text or arguments[0] != "opt":  # nothing is a module
-            assert done.returncode in (1, 2)
-            assert done.stderr.lower().startswith((b"error: ", b"usage: "))
+            refused(result)
+            assert result.stderr.lower().startswith(("error: ", "usage: "))
+
+
+def test_standard_input_that_is_no_text(shell) -> None:
+    done = shell("emulate", "-", input=b"\xff\xfe")
+    assert (done.returncode, done.stderr[:7]) == (1, b"error: ")
+    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("ptxas", ["/bin/true", "/bin/false", "/nonexistent", "/etc/passwd", "/"])
@@ -210,13 +274,34 @@ command.run()
     assert done.returncode in (130, -signal.SIGINT)
 
 
+def test_nothing_is_imported_before_interrupts_are_heeded() -> None:
+    code = "import sys; before = {*sys.modules}; import scalec.__main__; print(sorted({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['scalec', 'scalec.__main__']\n"
+
+
+def test_interrupted_beside_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scalec.cli.main", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            run()
+        assert caught.value.code == 130
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL  # until Python has ended
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scalec.cli.main", lambda **_: None)
     set_to = []
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(signal, "signal", lambda _, handler: set_to.append(handler))
+            patch.setattr("scalec.__main__.signal.signal", lambda _, handler: set_to.append(handler))
             run()
     finally:
         signal.signal(signal.SIGINT, before)

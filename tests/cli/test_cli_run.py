@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from scalec.abi import Extent, TensorSpec
+from scalec.checking import compare, launch
 from scalec.commands import run
 from scalec.errors import DeviceError
 from scalec.formats import Granularity
@@ -85,7 +86,7 @@ class HostDevice:
         return 0.0
 
     def elapsed(self, first: float, last: float) -> float:
-        return run.LAUNCHES * 5e-6
+        return launch.LAUNCHES * 5e-6
 
 
 @pytest.fixture
@@ -101,8 +102,8 @@ def on_host(monkeypatch):
             kept["outputs"] = outputs
             return given, outputs
 
-        def made_up(request, seed):
-            values, expected = original_made_up(request, seed)
+        def made_up(source, sizes, seed):
+            values, expected = original_made_up(source, sizes, seed)
             kept["expected"] = list(expected.values())
             return values, expected
 
@@ -217,13 +218,13 @@ def test_an_epilogue_and_accumulation(invoke, on_host):
 
 
 def test_rows_are_padded_where_copies_need_it(invoke, on_host, monkeypatch):
-    placed, place = {}, run._placed
+    placed, place = {}, launch.placed
 
     def keep(device, t, data, **options):
         placed[t.name] = place(device, t, data, **options)
         return placed[t.name]
 
-    monkeypatch.setattr(run, "_placed", keep)
+    monkeypatch.setattr(launch, "placed", keep)
     on_host(lambda expected: expected)
     result = invoke("run", FP8, "--dim", "m=200,n=512,k=100")
     assert result.exit_code == 0, result.stderr
@@ -261,9 +262,9 @@ def test_a_result_beyond_the_largest_number_of_its_type(dtype, got, expected):
     """As conversions give it: the largest number of 8 bits and fewer, and of integers; infinity of others."""
     others = np.array([1.0, -2.0])
     values = np.append(others, got).astype(dtype)
-    assert run.check("C", values, np.append(others, expected)).ok
-    assert not run.check("C", values, np.append(others, -expected)).ok
-    assert not run.check("C", values, np.array([1.0, -2.0, 0.5])).ok
+    assert compare.check("C", values, np.append(others, expected)).ok
+    assert not compare.check("C", values, np.append(others, -expected)).ok
+    assert not compare.check("C", values, np.array([1.0, -2.0, 0.5])).ok
 
 
 def test_the_seed_makes_the_data(invoke, on_host):
@@ -277,7 +278,7 @@ def test_the_seed_makes_the_data(invoke, on_host):
 def test_tensors_keep_their_values_in_their_layout(shape, layout):
     data = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(ml_dtypes.bfloat16)
     spec = TensorSpec("A", "bf16", tuple(Extent(size=e) for e in shape), layout, align=16)
-    made = run._placed(HostDevice(), spec, data)
+    made = launch.placed(HostDevice(), spec, data)
     np.testing.assert_array_equal(made.numpy(), data)
     if len(shape) > 1:
         inner = len(shape) - (2 if layout == "col" else 1)
@@ -288,8 +289,8 @@ def test_tensors_keep_their_values_in_their_layout(shape, layout):
 def test_what_a_type_rounds_away_is_allowed():
     exact = np.random.default_rng(0).standard_normal((64, 64))
     for kind in (np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn):
-        assert run.check("C", exact.astype(kind), exact).ok
-    assert not run.check("C", (exact * 1.05).astype(ml_dtypes.bfloat16), exact).ok
+        assert compare.check("C", exact.astype(kind), exact).ok
+    assert not compare.check("C", (exact * 1.05).astype(ml_dtypes.bfloat16), exact).ok
 
 
 QUANTISED = [  # element, layout and type of scales
@@ -317,7 +318,7 @@ def test_a_quantised_result_is_what_it_stands_for(element: str, layout: str, kin
     def checked(values: np.ndarray, scales: np.ndarray) -> list[bool]:
         kinds = found.values.dtype, found.scales[0].dtype
         arrays = {"D": values.astype(kinds[0]), "D_scale": to_layout(scales.astype(kinds[1]), layout)}
-        return [c.ok for c in run.compare(arrays, expected)]
+        return [c.ok for c in compare.compare(arrays, expected)]
 
     values, scales = found.values.astype(np.float32), found.scales[0].astype(np.float64)
     assert checked(values, scales) == [True, True]
@@ -340,3 +341,9 @@ def test_quantised_results_on_the_emulator(invoke, monkeypatch, result: str):
     found = invoke("run", program, "--dim", "m=33,n=200,k=128" if result == "nvfp4" else "m=33,n=96,k=128")
     assert found.exit_code == 0, found.stderr
     assert [line.split()[0] for line in found.stdout.splitlines()] == ["result", "D", "D_scale"]
+
+
+def test_data_that_memory_cannot_hold_is_refused_before_it_is_made(invoke) -> None:
+    result = invoke("run", "C[m,n] = A[m,k]@B[n,k]", "--dim", "m=2147483647,n=4096,k=8")
+    assert result.exit_code == 1
+    assert "the reference needs more memory than there is\n  got: 70506 GB" in result.stderr

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scalec.emulator.findings import SILENT
 from scalec.emulator.launch import launch, load
 from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory
@@ -38,7 +39,9 @@ def run_ptx(
     seed: int = 0,
     **options: object,
 ) -> Stats:
-    """Launches a PTX text. Arrays become allocations whose address is passed; they and Outs are updated in place."""
+    """Launches a PTX text, and looks for all kinds of findings. Arrays become allocations whose address is passed; they
+    and Outs are updated in place."""
+    options.setdefault("check", frozenset(SILENT))
     memory = GlobalMemory()
     loaded = load(text, memory)
     values: list = []

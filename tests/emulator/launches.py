@@ -13,7 +13,7 @@ import numpy as np
 
 import scalec
 from scalec import reference
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.emulator.findings import Finding
 from scalec.errors import DeviceError
 from scalec.frontend import build

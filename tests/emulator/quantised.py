@@ -13,7 +13,7 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.formats import ELEMENT_TYPES, FORMATS, Granularity
 from scalec.frontend import build
 from scalec.ir import context

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 
-def _ptxas() -> Path:
+def ptxas() -> Path:
+    """The one of the test dependencies, or of this machine; skips the test where there is none."""
     wheels = Path(sysconfig.get_paths()["purelib"], "nvidia").glob("*/bin/ptxas")
     found = next(wheels, None) or shutil.which("ptxas")
     if found is None:
@@ -26,7 +27,7 @@ def refused_lines(lines: Sequence[str], target: str, folder: Path) -> set[int]:
     head += [".reg .b32 %r<130>;", ".reg .b64 %rd<4>;", ".reg .pred %p<2>;"]
     source = folder / "lines.ptx"
     source.write_text("\n".join([*head, *lines, "ret;", "}", ""]))
-    command = [_ptxas(), f"-arch={target}", source, "-o", folder / "lines.cubin"]
+    command = [ptxas(), f"-arch={target}", source, "-o", folder / "lines.cubin"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     refused = {int(n) - len(head) - 1 for n in re.findall(r"line (\d+); error", run.stdout + run.stderr)}
     assert bool(refused) == bool(run.returncode), run.stderr

@@ -11,7 +11,7 @@ import numpy as np
 import scalec
 from scalec import reference
 from scalec.abi import KernelSpec
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.emulator.stats import Stats
 from scalec.frontend import build
 from scalec.ir import context

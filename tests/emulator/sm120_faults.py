@@ -85,7 +85,7 @@ FAULTS = [
     Fault("a warp's wait for its last store's reads dropped", MX, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "",
           ("race", "in-flight")),
     Fault("a warp's wait at the end dropped", MX, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "",
-          ("in-flight",), at=-1),
+          ("exit-read",), at=-1),
     Fault("a warp's store not committed", MX, r"\tcp\.async\.bulk\.commit_group;\n", "", ("race", "in-flight")),
     Fault("rows of a warp's store", MX, r"or\.b32 \t(%r\d+), (%r\d+), 16;(?=\n\tadd)", r"or.b32 \t\1, \2, 32;",
           ("in-flight", "race", WRONG)),

@@ -44,7 +44,7 @@ FAULTS = [
     Fault("loaded: the second box is loaded over what is being stored", LOADED,
           r"cp\.async\.bulk\.wait_group\.read \t0;", "cp.async.bulk.wait_group.read \t1;", ("race", "in-flight")),
     Fault("loaded: the wait for the stores at the end dropped", LOADED,
-          r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "", ("in-flight",), at=-1),
+          r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "", ("exit-read",), at=-1),
     Fault("loaded: a store is not committed", LOADED, r"\tcp\.async\.bulk\.commit_group;\n", "",
           ("race", "in-flight")),
     Fault("loaded: another box is loaded", LOADED,

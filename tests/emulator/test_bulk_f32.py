@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalec.compiler import compile_source
+from scalec.compiler import compile_source, decide
 from scalec.errors import DeviceError, ScheduleError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.running import run_on
@@ -97,7 +97,7 @@ def test_wide_results_go_by_panels() -> None:
     dims = {"n": 7168, "k": 2048}
 
     def chosen(source: str, target: str = "sm_90a") -> str:
-        return compile_source(source, target, dims).spec.schedule
+        return str(decide(source, target, dims)[0])
 
     added = PROGRAMS["added"]
     assert "stages=4" in chosen(f"{added} with tile=192x128x128")

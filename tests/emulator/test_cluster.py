@@ -197,6 +197,7 @@ TWO = """
     mov.b32 %r2, bar;
     mov.b32 %r3, response;
     mbarrier.init.shared.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster;
     mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 32;
     clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r3], [%r2];
     add.u32 %r4, %r3, 16;

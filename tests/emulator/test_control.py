@@ -284,7 +284,7 @@ def test_assertions():
 
 def test_a_barrier_in_divergent_code():
     with pytest.raises(Finding) as found:
-        lanes("setp.lt.u32 %p0, a, 16; @%p0 bra on; bar.sync 0; on:", a=LANE)
+        lanes("setp.lt.u32 %p0, a, 16; @%p0 bra on; bar.sync 0; on: add.u32 %r0, a, 1;", a=LANE)
     assert found.value.kind == "divergence"
 
 
@@ -313,3 +313,43 @@ def test_labels_belong_to_their_scope():
     assert d.tolist() == [0] * 32
     with pytest.raises(PtxSyntaxError):
         lanes("bra nowhere;")
+
+
+# -- paths that stop the launch, and paths that leave ------------------------------------------------------------------
+
+SYNC = """ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; mad.wide.u32 %rd1, %r0, 4, %rd0; setp.ge.u32 %p0, %r0, 40;
+    setp.lt.u32 %p1, %r0, 8; setp.gt.u32 %p2, %r0, 1000; """
+
+
+def synced(body: str, head: str = "") -> list[int]:
+    out = np.zeros(64, np.uint32)
+    for seed in range(4):
+        out[:] = 0
+        run_ptx(module(SYNC + body, params=".param .u64 p0", head=head), [out], block=(64, 1, 1), seed=seed)
+    return out.tolist()
+
+
+@pytest.mark.parametrize(
+    "stop",
+    ["trap;", "trap; exit;", "DEAD: bra DEAD;", "{ .param .b64 q; st.param.b64 [q], 0; call fail, (q); } trap;"],
+    ids=["trap", "trap, exit", "endless", "assert"],
+)
+def test_paths_join_although_one_of_them_would_stop_the_launch(stop: str) -> None:
+    """As a device assertion is compiled: `if (lane < 8) { if (bad) trap; } __syncthreads();`"""
+    stop = stop.replace("call fail, (q)", "call __assertfail, (q, q, q, q, q)")
+    head = ".extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);"
+    body = f"@!%p1 bra JOIN; @%p2 bra BAD; mov.u32 %r1, 1; bra JOIN; BAD: {stop} JOIN: bar.sync 0;"
+    assert synced(body + "st.global.u32 [%rd1], 1;", head) == [1] * 64
+
+
+@pytest.mark.parametrize("leave", ["@%p0 bra OUT;", "@!%p0 bra ON; st.global.u32 [%rd1], 2; bra OUT; ON:"])
+def test_threads_that_branch_to_a_ret_are_not_waited_for(leave: str) -> None:
+    """As nvcc compiles `if (i >= n) return; __syncthreads();`, and the same with a store before the return."""
+    rest = 2 if "st.global" in leave else 0
+    assert synced(f"{leave} bar.sync 0; st.global.u32 [%rd1], 1; OUT: ret;") == [1] * 40 + [rest] * 24
+
+
+def test_lanes_that_are_elsewhere_and_come_back_are_still_missed() -> None:
+    with pytest.raises(Finding, match="lanes 8-31 only") as found:
+        synced("@%p1 bra OUT; bar.sync 0; OUT: st.global.u32 [%rd1], 1; bar.sync 0;")
+    assert found.value.kind == "divergence"

@@ -201,3 +201,51 @@ def test_the_last_cta_sees_what_all_threads_of_the_others_wrote():
         with pytest.raises(Finding) as found:
             run(barrier, sem, 0)
         assert found.value.kind == "race", (barrier, sem)
+
+
+# a warp of each of two CTAs: the first stores a word in its shared memory and arrives at the second's barrier, relaxed
+NEXT_DOOR = """
+    .shared .align 8 .b64 bar;
+    .shared .align 4 .b32 word;
+    ld.param.u64 %rd1, [p1]; mov.u32 %r0, %ctaid.x; mov.u32 %r9, %laneid;
+    mov.b32 %r2, bar; mov.b32 %r3, word;
+    setp.ne.u32 %p9, %r9, 0; setp.ne.u32 %p0, %r0, 0;
+    @%p9 bra MET;
+    mbarrier.init.shared.b64 [%r2], 1;
+    fence.mbarrier_init.release.cluster;
+MET:
+    bar.warp.sync -1;
+    barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;
+    @%p9 bra DONE;
+    @%p0 bra READER;
+    st.shared.b32 [%r3], 42;
+    fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
+    mapa.shared::cluster.u32 %r4, %r2, 1;
+    mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%r4];
+    bra DONE;
+READER:
+    mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 %p1, [%r2], 0;
+    @!%p1 bra READER;
+    fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
+    mapa.shared::cluster.u32 %r5, %r3, 0;
+    ld.shared::cluster.b32 %r6, [%r5];
+    st.global.b32 [%rd1], %r6;
+DONE:
+    bar.warp.sync -1;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+"""
+
+
+def test_proxy_fences_of_one_way_release_and_acquire():
+    """PTX ISA 9.7.13.4: .release and .acquire make patterns of relaxed operations, as those of fences of threads do."""
+    launch = {"grid": (2, 1, 1), "block": (32, 1, 1), "cluster": (2, 1, 1)}
+    for seed in range(4):
+        out = np.zeros(1, np.uint32)
+        run_ptx(module(NEXT_DOOR), [out, out], seed=seed, **launch)
+        assert out.tolist() == [42]
+    for side in ("release", "acquire"):
+        lines = NEXT_DOOR.splitlines(keepends=True)
+        bare = "".join(line for line in lines if f"async::generic.{side}" not in line)
+        with pytest.raises(Finding) as found:
+            run_ptx(module(bare), [np.zeros(1, np.uint32)] * 2, **launch)
+        assert found.value.kind == "race"

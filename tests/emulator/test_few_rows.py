@@ -15,33 +15,41 @@ ROWS = (1, 3, 5, 7, 8)
 NAMES = ("1x128, 128x128", "both fine, accumulated", "1x128@col", "per row", "bf16", "bf16 accumulated", "epilogue")
 
 
+@pytest.mark.once("i", "split")
+@pytest.mark.parametrize("i", range(len(ROWS)))
+@pytest.mark.parametrize("split", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_are_known(name: str, split: int, i: int) -> None:
+    source, limit = PROGRAMS[name]
+    if split > 1:
+        source += f" with split={split}"
+    dims = {"m": ROWS[i], "n": (72, 136, 328)[i % 3], "k": 1024}
+    assert tile(name) in run_on(source, dims, ("m", "n", "k"), i, limit, times=1).kernel.spec.schedule
+
+
+def tile(name: str) -> str:
+    return f"swap=1, tile=64x8x{64 if name.startswith('bf16') else 128}"
+
+
 @pytest.mark.once("split")
 @pytest.mark.parametrize("split", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_programs(name: str, split: int) -> None:
-    """With M known; and not, where rows may be more than a tile's columns."""
-    source, limit = PROGRAMS[name]
-    tile = f"swap=1, tile=64x8x{64 if name.startswith('bf16') else 128}"
-    if split > 1:
-        source += f" with split={split}"
-    for i, m in enumerate(ROWS):
-        dims = {"m": m, "n": (72, 136, 328)[i % 3], "k": 1024}
-        ran = run_on(source, dims, ("m", "n", "k"), i, limit, times=1)
-        assert tile in ran.kernel.spec.schedule
-    source = f"{PROGRAMS[name][0]} with {tile}, split={split}"
+def test_rows_that_are_not_and_may_be_more_than_a_tiles_columns(name: str, split: int) -> None:
+    limit = PROGRAMS[name][1]
+    source = f"{PROGRAMS[name][0]} with {tile(name)}, split={split}"
     for m in (1, 6, 8, 11):
         run_on(source, {"m": m, "n": 136, "k": 1024}, ("n", "k"), m, limit, times=1)
 
 
-@pytest.mark.once
+@pytest.mark.once("result", "split")
+@pytest.mark.parametrize("i", range(len(ROWS)))
 @pytest.mark.parametrize("split", [1, 2])
 @pytest.mark.parametrize("result", ["mxfp8", "nvfp4", "fp8_block"])
-def test_quantised_results(result: str, split: int) -> None:
+def test_quantised_results(result: str, split: int, i: int) -> None:
     program = "D[m,n]{} = A[m,k]@B[n,k] scale(1x128,128x128) + b[n]"
-    for i, m in enumerate(ROWS):
-        dims = {"m": m, "n": (160, 272, 384)[i % 3], "k": 1024}
-        kernel = run_quantised(program, result, dims, ("m", "n", "k"), i, "sm_90a", f"split={split}", times=1)
-        assert f"swap=1, tile={128 if result == 'fp8_block' else 64}x8x128" in kernel.spec.schedule
+    dims = {"m": ROWS[i], "n": (160, 272, 384)[i % 3], "k": 1024}
+    kernel = run_quantised(program, result, dims, ("m", "n", "k"), i, "sm_90a", f"split={split}", times=1)
+    assert f"swap=1, tile={128 if result == 'fp8_block' else 64}x8x128" in kernel.spec.schedule
 
 
 def test_ranges() -> None:

@@ -1,5 +1,7 @@
 """PTX that Triton and nvcc made, on the emulator: it must run clean, and its numbers must be right."""
 
+import re
+
 import pytest
 
 from scalec.emulator.findings import Finding
@@ -19,6 +21,15 @@ def seeds(program: Program) -> range:
     return range(3 if any(word in program.name for word in RACY) else 1)
 
 
+def touched(name: str) -> set[str]:
+    """The source, the target, and the instructions with all that is written of them."""
+    return {
+        *name.split("."),
+        *re.findall(r"^\s+(?:@!?%p\d+\s+)?([a-z]\w*(?:\.[\w:]+)+)", PROGRAMS[name].text, re.MULTILINE),
+    }
+
+
+@pytest.mark.once(touches=touched)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in BROKEN])
 def test_runs_clean_and_gives_the_right_numbers(name):
     for seed in seeds(PROGRAMS[name]):

@@ -53,6 +53,7 @@ def worst(got: np.ndarray, f: Callable[[np.ndarray], np.ndarray], element: str) 
     return float(error[at]), float(x[at])
 
 
+@pytest.mark.once("name", "element", "target")
 @pytest.mark.parametrize(
     ("name", "element", "target"),
     [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.ir import schedule as schedules
 from scalec.passes.fix_order import order_of
 from scalec.runtime import emulated

@@ -136,7 +136,7 @@ def test_modifiers_that_change_nothing():
 def test_shared_through_its_window_and_the_generic_one():
     out = Out(256)
     run(
-        """mov.u32 %r1, tile; mad.lo.u32 %r2, %r0, 4, %r1; st.shared.b32 [%r2], %r0;
+        """mov.u32 %r1, tile; setp.gt.u32 %p0, %r0, 99; mad.lo.u32 %r2, %r0, 4, %r1; st.shared.b32 [%r2], %r0;
         cvt.u64.u32 %rd5, %r2; cvta.shared.u64 %rd6, %rd5; xor.b64 %rd7, %rd6, 4; bar.warp.sync -1;
         ld.b32 %r3, [%rd7]; st.b32 [%rd6+128], %r3; ld.shared::cta.b32 %r4, [%rd5+128];
         ld.shared::cluster.b32 %r5, [%r2];
@@ -155,7 +155,8 @@ def test_local_memory_is_each_lanes_own():
         out,
     )  # fmt: skip
     assert out.view(np.uint32).tolist() == [2 * i for i in range(32)]
-    assert finding(".local .b8 own[16]; ld.local.b32 %r1, [own];", out).kind == "uninitialised"
+    unwritten = ".local .b8 own[16]; ld.local.b32 %r1, [own]; st.global.b32 [%rd2], %r1;"
+    assert finding(unwritten, out).kind == "uninitialised"
     assert finding(".local .align 4 .b8 own[16]; st.local.b32 [own+16], %r0;", out).kind == "bounds"
     assert finding(".local .align 4 .b8 own[16]; st.local.b32 [own+2], %r0;", out).kind == "alignment"
 
@@ -232,11 +233,11 @@ def test_out_of_bounds():
 
 
 def test_uninitialised():
-    found = finding("ld.global.b32 %r1, [%rd2];", Out(128), words())
+    found = finding("ld.global.b32 %r1, [%rd2]; st.global.b32 [%rd2], %r1;", Out(128), words())
     assert found.kind == "uninitialised"
     assert "byte 0 of argument 0" in found.message
     body = """mov.u32 %r1, tile; mad.lo.u32 %r1, %r0, 4, %r1; setp.lt.u32 %p0, %r0, 31; @%p0 st.shared.b32 [%r1], %r0;
-        bar.warp.sync -1; ld.shared.b32 %r2, [%r1];"""
+        bar.warp.sync -1; ld.shared.b32 %r2, [%r1]; st.global.b32 [%rd2], %r2;"""
     assert finding(body, words(), words(), head=SHARED).kind == "uninitialised"
     run("ld.global.b32 %r1, [%rd2];", Out(128), words(), ignore=frozenset({"uninitialised"}))
 
@@ -341,3 +342,46 @@ def test_bank_conflicts_are_counted():
     assert (stats.counts["shared wavefronts"], stats.counts["bank conflicts"]) == (24, 21)
     stats = run(body.format(4, "st.shared.b32 [%r1], %r0"), words(), words(), head=SHARED)
     assert (stats.counts["shared wavefronts"], stats.counts["bank conflicts"]) == (3, 0)
+
+
+ZEROS = """
+    .shared .align 16 .b8 many[40000]; .shared .align 8 .b8 after[8];
+    mov.u32 %r0, many; cvt.u64.u32 %rd1, %r0; cvta.shared.u64 %rd2, %rd1; mov.u32 %r9, %tid.x;
+    setp.eq.u32 %p0, %r9, 0; mov.u64 %rd3, 39936;
+    @%p0 {what};
+    bar.sync 0; ld.shared.b64 %rd4, [many+39928]; ld.param.u64 %rd0, [p0]; mad.wide.u32 %rd0, %r9, 8, %rd0;
+    st.global.b64 [%rd0], %rd4;
+"""
+
+
+@pytest.mark.parametrize("what", ["st.bulk.weak.shared::cta [%rd1], %rd3, 0", "st.bulk [%rd2], %rd3, 0"])
+def test_zeros_in_bulk(what):
+    out = Out(32 * 8)
+    run_ptx(module(ZEROS.replace("{what}", what), target="sm_100a"), [out, 0])
+    assert not out.view("u8").any()
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        ("st.bulk.weak.shared::cta [%rd1], 39932, 0", "illegal"),
+        ("st.bulk.weak.shared::cta [%rd1+4], %rd3, 0", "alignment"),
+        ("st.bulk.weak.shared::cta [%rd1], 400000, 0", "bounds"),
+        ("st.bulk.weak.shared::cta [%rd1], 39928, 0", "uninitialised"),
+        ("st.bulk [%rd1], %rd3, 0", "bounds"),
+    ],
+)
+def test_faults_of_zeros_in_bulk(what, kind):
+    with pytest.raises(Finding) as caught:
+        run_ptx(module(ZEROS.replace("{what}", what), target="sm_100a"), [Out(256), 0])
+    assert caught.value.kind == kind
+
+
+def test_zeros_in_bulk_race_with_other_warps():
+    text = ZEROS.replace("{what}", "st.bulk.weak.shared::cta [%rd1], %rd3, 0").replace("bar.sync 0;", "")
+    kinds = set()
+    for seed in range(6):
+        with pytest.raises(Finding) as caught:
+            run_ptx(module(text, target="sm_100a"), [Out(64 * 8), 0], block=(64, 1, 1), seed=seed)
+        kinds.add(caught.value.kind)
+    assert "race" in kinds

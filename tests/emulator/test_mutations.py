@@ -17,7 +17,7 @@ import pytest
 
 import scalec
 from scalec import reference
-from scalec.commands.run import upload
+from scalec.checking.launch import upload
 from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.errors import DeviceError
 from scalec.frontend import build
@@ -124,7 +124,7 @@ FAULTS_90 = [
           ("barrier", "deadlock", "race", "proxy")),
     Fault("the wait for the last store's reads dropped", FP8, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "",
           ("race", "in-flight")),
-    Fault("the wait at the end dropped", FP8, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "", ("in-flight",), at=1),
+    Fault("the wait at the end dropped", FP8, r"\tcp\.async\.bulk\.wait_group\.read \t0;\n", "", ("exit-read",), at=1),
     Fault("the store's group not committed", FP8, r"\tcp\.async\.bulk\.commit_group;\n", "", ("race", "in-flight")),
     Fault("an epilogue address", FP8, r"add\.s32 \t(%r\d+), (%r\d+), 8192;\n(.*\n){0,2}?\tstmatrix",
           r"add.s32 \t\1, \2, 4096;\n\tcvt.u64.u32 \t%rd35, \1;\n\tstmatrix", (WRONG, "alignment", *EARLY)),

@@ -9,10 +9,12 @@ import re
 import pytest
 
 from scalec.emulator import tokens
+from scalec.emulator.body import MOST_REGISTERS
+from scalec.emulator.declarations import MOST_DEPTH
 from scalec.emulator.findings import EmulatorError
 from scalec.emulator.launch import launch, load
 from scalec.emulator.machine.memory import GlobalMemory
-from scalec.emulator.parser import MOST_DEPTH, MOST_REGISTERS, parse
+from scalec.emulator.parser import parse
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 MANY = "9" * 100_000
@@ -132,7 +134,7 @@ def test_broken_texts(part: int) -> None:
 
 def test_limits_are_beyond_what_is_used() -> None:
     """What reaches them, and a text that all of them allow."""
-    parse(kernel("{" * (MOST_DEPTH - 1) + "}" * (MOST_DEPTH - 1) + f".reg .b32 %r<{MOST_REGISTERS}>;"))
+    parse(kernel("{" * (MOST_DEPTH - 1) + "}" * (MOST_DEPTH - 1) + f".reg .b32 %r<{MOST_REGISTERS}>;")).function("k")
     assert tokens.integer_of("0xFFFFFFFFFFFFFFFF") == 2**64 - 1
     assert tokens.integer_of("0b" + "1" * 64) == 2**64 - 1
     _run(WHOLE)

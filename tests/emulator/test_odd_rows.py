@@ -14,6 +14,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import unpack4
 from tests.emulator.quantised import changed, codes, compile_, in_f32, launch, run_quantised, same
+from tests.tiers import fields
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 E4M3 = "D[m,n]{} = A[m,k]:e4m3 @ B[n,k]:e4m3 + bias[n]"
@@ -27,6 +28,7 @@ SIZES = [
 TURNED = ({"m": 33, "n": 63, "k": 128}, ("n", "k"), " with swap=1, tile=64x32x128, epilogue=turned")
 
 
+@pytest.mark.once("target", "size")
 @pytest.mark.parametrize(("target", "size"), [*((t, s) for t in TARGETS for s in SIZES), ("sm_90a", TURNED)], ids=str)
 def test_results(target: str, size: tuple[dict[str, int], tuple[str, ...], str]) -> None:
     dims, fixed, settings = size
@@ -37,6 +39,7 @@ def test_results(target: str, size: tuple[dict[str, int], tuple[str, ...], str])
     same(codes(elements), codes(reference.round_to(sums, "e2m1").astype(elements.dtype)), kernel.spec.schedule)
 
 
+@pytest.mark.once("target", "size")
 @pytest.mark.parametrize("size", SIZES[:2], ids=str)
 @pytest.mark.parametrize("target", TARGETS)
 def test_quantised_results(target: str, size: tuple[dict[str, int], tuple[str, ...], str]) -> None:
@@ -67,6 +70,7 @@ OPERANDS = [  # a block of K whose first, a middle or the last slice is cut; blo
 ]
 
 
+@pytest.mark.once("target", "source", touches=lambda settings, **_: fields(settings))
 @pytest.mark.parametrize(("target", "source", "k", "settings"), OPERANDS)
 def test_operands(target: str, source: str, k: int, settings: str) -> None:
     """Bit for bit, as the data are small integers: the halves of bytes that pad rows hold the largest numbers."""

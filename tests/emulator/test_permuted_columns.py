@@ -73,6 +73,7 @@ def test_results_without_scales(element: str, type: type) -> None:
     same(codes(got), codes(np.clip(sums, -largest, largest).astype(type)), element)
 
 
+@pytest.mark.once("result", "block")
 @pytest.mark.parametrize("result", ["mxfp8", "nvfp4"])
 @pytest.mark.parametrize("block", [8, 16, 24])
 def test_scales_of_b_that_change_within_what_is_permuted(result: str, block: int) -> None:

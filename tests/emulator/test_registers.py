@@ -58,7 +58,7 @@ def test_counts(count):
 
 def test_the_direction_must_fit():
     assert finding("setmaxnreg.dec.sync.aligned.u32 176;").kind == "registers"  # owns 168
-    assert finding("setmaxnreg.inc.sync.aligned.u32 160;").kind == "registers"
+    assert finding("setmaxnreg.inc.sync.aligned.u32 168; setmaxnreg.inc.sync.aligned.u32 160;").kind == "registers"
     run("setmaxnreg.dec.sync.aligned.u32 168;")
     assert finding("setmaxnreg.dec.sync.aligned.u32 96; setmaxnreg.dec.sync.aligned.u32 104;").kind == "registers"
     run("setmaxnreg.dec.sync.aligned.u32 96; bar.sync 0; setmaxnreg.inc.sync.aligned.u32 168;")
@@ -72,6 +72,9 @@ def test_the_direction_must_fit():
         (256, ".minnctapersm 2", 128),
         (256, ".maxnreg 104", 104),
         (640, "", 96),  # 65536 / 640 = 102.4
+        (288, "", 168),  # nine warps take the place of twelve
+        (160, ".minnctapersm 2", 168),  # ten
+        (256, ".maxntid 384", 168),  # what ptxas knows of the launch
     ],
 )
 def test_registers_at_launch(threads, directives, entry):
@@ -98,3 +101,25 @@ def test_whole_warpgroups_execute_it():
 def test_targets_that_lack_it():
     assert finding("setmaxnreg.dec.sync.aligned.u32 40;", target="sm_90").kind == "illegal"
     run("setmaxnreg.dec.sync.aligned.u32 40;", target="sm_100a")
+
+
+@pytest.mark.parametrize(
+    ("threads", "directives", "inc", "entry"),
+    [
+        (256, ".maxntid 256 .minnctapersm 1", 248, 248),
+        (256, ".maxntid 256 .minnctapersm 1", 232, 232),
+        (256, ".maxntid 256 .minnctapersm 2", 232, 128),
+        (384, ".reqntid 384 .minnctapersm 1", 240, 168),
+        (384, ".reqntid 384 .minnctapersm 1", 160, 160),
+        (128, ".reqntid 128 .maxnreg 240", 160, 160),
+        (128, ".reqntid 128 .maxnreg 104", 160, 104),
+    ],
+)
+def test_no_thread_starts_with_more_than_it_ever_asks_for(threads, directives, inc, entry):
+    """What ptxas -v of CUDA 13.0 says that each of these kernels uses."""
+    asks = f"bra end; setmaxnreg.inc.sync.aligned.u32 {inc}; end:"
+    run(f"setmaxnreg.dec.sync.aligned.u32 {entry}; {asks}", threads=threads, directives=directives)
+    found = finding(f"setmaxnreg.dec.sync.aligned.u32 {entry + 8}; {asks}", threads=threads, directives=directives)
+    assert f"owns {entry} registers" in found.message
+    if entry == inc:  # who has them from the launch may ask for them
+        run(f"setmaxnreg.inc.sync.aligned.u32 {inc};", threads=threads, directives=directives)

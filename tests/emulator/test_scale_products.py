@@ -33,6 +33,7 @@ def values_of(program: str, size: float) -> tuple[dict[str, Any], np.ndarray]:
     return values, wanted
 
 
+@pytest.mark.once("target", "scales")
 @pytest.mark.parametrize("scales", PATHS)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_products(target: str, scales: str) -> None:

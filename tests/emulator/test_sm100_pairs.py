@@ -7,6 +7,7 @@ import re
 import pytest
 
 import scalec
+from scalec.compiler import decide
 from scalec.errors import ScheduleError
 from tests.emulator.running import Ran, by_turns, run_on
 from tests.emulator.sm100_programs import FAMILIES, PROGRAMS, k_of
@@ -154,8 +155,8 @@ def test_what_is_chosen() -> None:
 
     def chosen(schedule: str = "", element: str = "bf16", **dims: int) -> dict[str, str]:
         source = f"C[m,n] = A[m,k]:{element} @ B[n,k]:{element} with epilogue=direct{schedule}"
-        text = scalec.compile(source, target=TARGET, dims={"n": 7168, "k": 2048, **dims}).spec.schedule
-        return dict(f.split("=") for f in text.split(", "))
+        made, _ = decide(source, TARGET, {"n": 7168, "k": 2048, **dims})
+        return dict(f.split("=") for f in str(made).split(", "))
 
     large = {"tile": "128x256x64", "cluster": "2x1", "cta_group": "2"}
     assert large.items() <= chosen().items()

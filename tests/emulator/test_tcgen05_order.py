@@ -89,10 +89,10 @@ ORDER = [
     ("    tcgen05.wait::ld.sync.aligned;\n    mov.u32 %r22", "    mov.u32 %r22", "tensor-memory", "dealloc"),
     (epilogue(32).split(BEFORE)[1].split("@%p2")[0] + "@%p2 bra END;", "@%p2 bra END;", "tensor-memory", "dealloc"),
     ("    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, 32;", "", "tensor-memory", "exits with"),
-    ("sync.aligned.b32 %r8, 32;", "sync.aligned.b32 %r8, 64;", "tensor-memory", "0 to 31"),
+    ("sync.aligned.b32 %r8, 32;", "sync.aligned.b32 %r8, 64;", "tensor-memory", "an allocation of the CTA: "),
     ("setp.ne.u32 %p5, 0, 0;", "setp.eq.u32 %p5, 0, 0;", "uninitialised", "enable-input-d"),
     (f"mov.b32 %r25, {WORD};", f"mov.b32 %r25, {WORD | 1 << 3};", "descriptor", "saturate"),
-    ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r8+24], %rd4, %rd5, %r25, %p5;", "tensor-memory", "columns 32 to 39"),
+    ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r8+24], %rd4, %rd5, %r25, %p5;", "tensor-memory|bounds", "not alloc|reaches"),
     ("[%r8], %rd4, %rd5, %r25, %p5;", "[%r9+2097152], %rd4, %rd5, %r25, %p5;", "alignment", "lane 32"),
     (str(1 << 46 | 128 >> 4 << 16 | 256 >> 4 << 32), str(128 >> 4 << 16 | 256 >> 4 << 32), "descriptor", "46-48"),
 ]  # fmt: skip
@@ -141,6 +141,17 @@ def test_a_relaxed_wait_needs_the_fence():
     bare = relaxed.replace(BEFORE, "").replace(AFTER, "")
     with pytest.raises(Finding, match="after_thread_sync"):
         values(bare, 0)
+
+
+def test_behind_a_relaxed_barrier_tensor_memory_is_freed_by_who_fenced():
+    """As DeepGEMM's kernels end (9.7.16.6.4.4)."""
+    kernel, end = TWICE.rsplit("bar.sync 0;", 1)
+    relaxed = f"{kernel}barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;{end}"
+    for seed in SEEDS:
+        np.testing.assert_allclose(values(relaxed, seed), 2 * PRODUCT, rtol=1e-5, atol=1e-5)
+    kept, bare = relaxed.rsplit(BEFORE, 1)
+    with pytest.raises(Finding, match="dealloc"):
+        values(kept + bare, 0)
 
 
 # -- shared memory -----------------------------------------------------------------------------------------------------
@@ -226,7 +237,7 @@ def second(line: str) -> str:
     [
         (MMA.replace("%rd4", "[%r8]"), "the result of a product is no operand of the next"),
         (f"mov.b32 %r26, {WORD - (1 << 17)};" + MMA.replace("%r25, %p5", "%r26, %p6"), "same accumulator and shape"),
-        ("tcgen05.cp.cta_group::1.128x128b [%r8], %rd4;", "tcgen05.cp overwrites lane 0, column 0"),
+        ("tcgen05.cp.cta_group::1.128x128b [%r8], %rd4;", "tcgen05.cp overwrites lane 0, column"),
     ],
 )
 def test_what_is_not_pipelined(line, says):

@@ -190,7 +190,9 @@ def test_allocations_of_a_pair(seed):
 END:
     """
     found, _ = run(body, np.zeros(2048, np.uint8), 16, ctas=2, seed=seed)
-    np.testing.assert_array_equal(found, [0, 128, 0, 128])
+    (first, second), peer = found[:2].tolist(), found[2:].tolist()
+    assert peer == [first, second]
+    assert second + 64 <= first or first + 128 <= second
     counts = "mov.b32 %r5, slot; mov.u32 %r31, %cluster_ctarank; add.u32 %r31, %r31, 1; shl.b32 %r31, %r31, 5;"
     different = body.replace("mov.b32 %r5, slot;", counts).replace("[%r5+4], 64", "[%r5+4], %r31")
     with pytest.raises(Finding, match=r"while CTA [01] warp 0 of the peer CTA executes"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalec.compiler import Compilation, compile_source
+from scalec.compiler import Compilation, compile_source, decide
 from scalec.errors import DeviceError, ScheduleError, SlowKernelError
 from scalec.passes import choose_swizzle
 from scalec.runtime.kernel import Kernel
@@ -74,7 +74,7 @@ def test_what_is_there_is_read_by_threads() -> None:
 
 
 def chosen(source: str, dims: dict[str, int], target: str = "sm_90a") -> str:
-    return fields_of(compile_source(source, target, dims))["epilogue"]
+    return decide(source, target, dims)[0].epilogue
 
 
 KNOWN = {"n": 256, "k": 256}

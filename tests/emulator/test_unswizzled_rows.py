@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scalec.compiler import Compilation, compile_source
+from scalec.compiler import Compilation, compile_source, decide
 from scalec.errors import DeviceError, ScheduleError
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import changed, run_quantised
@@ -39,7 +39,7 @@ def fields_of(kernel: Kernel | Compilation) -> dict[str, str]:
 
 
 def epilogue(source: str, dims: dict[str, int], target: str = "sm_90a") -> str:
-    return fields_of(compile_source(source, target, dims))["epilogue"]
+    return decide(source, target, dims)[0].epilogue
 
 
 def bulk(kernel: Kernel | Compilation) -> None:

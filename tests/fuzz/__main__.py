@@ -43,7 +43,8 @@ def many(given: argparse.Namespace, seeds: range) -> int:
 
     tally, shown, failed = pool.Tally(), time.monotonic(), 0
     option = f" --kind {given.kind}" * (given.kind != "programs")
-    for seed, outcome in pool.run(KINDS[given.kind], seeds, given.jobs, given.timeout):
+    memory = None if given.kind == "gpu" else pool.MEMORY
+    for seed, outcome in pool.run(KINDS[given.kind], seeds, given.jobs, given.timeout, memory):
         tally.add(seed, outcome)
         if outcome.failed:
             failed += 1

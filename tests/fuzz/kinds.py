@@ -16,6 +16,12 @@ def _programs(seed: int) -> Outcome:
     return check(draw(seed))
 
 
+def _gpu(seed: int) -> Outcome:
+    from tests.fuzz.gpu import check_seed
+
+    return check_seed(seed)
+
+
 def _called(module: str, function: str, seed: int) -> Outcome:
     """What a function of a seed gives: an outcome, or nothing, and then it fails by raising."""
     try:
@@ -26,6 +32,7 @@ def _called(module: str, function: str, seed: int) -> Outcome:
 
 KINDS: dict[str, Callable[[int], Outcome]] = {
     "programs": _programs,
+    "gpu": _gpu,
     "ptx": partial(_called, "ptx", "check_ptx_seed"),
     "mutants": partial(_called, "mutants", "check_mutant_seed"),
     "files": partial(_called, "files", "check_file_seed"),

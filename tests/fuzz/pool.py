@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import multiprocessing as mp
-import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import connection
-from typing import Any
+from functools import partial
 
+from scalec.checking import workers
 from tests.fuzz.running import Outcome, general
 
 TIMEOUT = 120.0
@@ -20,89 +17,29 @@ TIMEOUT = 120.0
 MEMORY = 8 << 30
 """Bytes of address space of a process."""
 
-FRESH = 400
-"""Seeds after which a process is replaced."""
 
-
-def _work(check: Callable[[int], Outcome], link: Any) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    link.send(None)  # ready: what it took to import does not count
-    while True:
-        seed = link.recv()
-        start = time.process_time()
-        try:
-            found = check(seed)
-        except MemoryError:
-            found = Outcome("crash", f"more than {MEMORY >> 30} GB")
-        found.seconds["all"] = time.process_time() - start
-        link.send(found)
-
-
-class _Worker:
-    def __init__(self, check: Callable[[int], Outcome]) -> None:
-        context = mp.get_context("spawn")
-        self.link, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(check, other), daemon=True)
-        self.process.start()
-        other.close()
-        self.seed: int | None = None
-        self.ready, self.since, self.done = False, math.inf, 0
-
-    def give(self, seed: int) -> None:
-        self.seed, self.since = seed, time.monotonic() if self.ready else math.inf
-        self.link.send(seed)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.link.close()
+def _checked(check: Callable[[int], Outcome], seed: int) -> Outcome:
+    start = time.process_time()
+    found = check(seed)
+    found.seconds["all"] = time.process_time() - start
+    return found
 
 
 def run(
-    check: Callable[[int], Outcome], seeds: Iterable[int], jobs: int, timeout: float = TIMEOUT
+    check: Callable[[int], Outcome],
+    seeds: Iterable[int],
+    jobs: int,
+    timeout: float = TIMEOUT,
+    memory: int | None = MEMORY,
 ) -> Iterator[tuple[int, Outcome]]:
     """(seed, outcome) in the order in which they end."""
-    waiting = iter(seeds)
-    workers: list[_Worker] = []
-    try:
-        while True:
-            idle = [w for w in workers if w.seed is None]
-            while len(workers) < jobs or idle:
-                seed = next(waiting, None)
-                if seed is None:
-                    break
-                if idle:
-                    worker = idle.pop()
-                else:
-                    worker = _Worker(check)
-                    workers.append(worker)
-                worker.give(seed)
-            busy = [w for w in workers if w.seed is not None]
-            if not busy:
-                return
-            ready = connection.wait([w.link for w in busy], timeout=1.0)
-            for worker in busy:
-                seed, outcome = worker.seed, None
-                assert seed is not None
-                if worker.link in ready:
-                    try:
-                        outcome = worker.link.recv()
-                        worker.ready, worker.since = True, time.monotonic()
-                    except (EOFError, ConnectionError):
-                        worker.process.join()
-                        outcome = Outcome("crash", f"the process ended with {worker.process.exitcode}")
-                        worker.done = FRESH
-                elif time.monotonic() - worker.since > timeout:
-                    outcome, worker.done = Outcome("timeout", f"more than {timeout:.0f} s"), FRESH
-                if outcome is not None:
-                    worker.seed, worker.done = None, worker.done + 1
-                    if worker.done >= FRESH:
-                        worker.end()
-                        workers.remove(worker)
-                    yield seed, outcome
-    finally:
-        for worker in workers:
-            worker.end()
+    for seed, found in workers.run(partial(_checked, check), seeds, jobs, timeout, memory=memory, spent=_spent):
+        yield seed, Outcome(found.kind, found.message) if isinstance(found, workers.Ended) else found
+
+
+def _spent(outcome: Outcome) -> bool:
+    """After an error on a GPU its process finds nothing else there."""
+    return outcome.kind == "exception" or outcome.kind.startswith("gpu")
 
 
 @dataclass

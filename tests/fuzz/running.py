@@ -6,8 +6,9 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from scalec import compiler, reference
 from scalec.abi import KernelSpec, TensorSpec
+from scalec.checking.guarded import written
 from scalec.emulator.findings import Finding
 from scalec.errors import DeviceError, ScalecError, ScheduleError
 from scalec.formats import ELEMENT_TYPES
@@ -24,7 +26,7 @@ from scalec.lowering import ptxas
 from scalec.runtime import emulated
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import align_up, itemsize, memory_order, stored_shape
+from scalec.runtime.stored import itemsize, laid_out, stored_shape
 from tests.fuzz import bounds, data
 from tests.fuzz.case import Case
 
@@ -32,8 +34,9 @@ MOST = 300_000
 """Instructions of a warp, beyond which it is taken for endless: kernels of these sizes execute a hundredth."""
 
 
-HARMLESS = ("ok", "refused", "found", "escape")
-"""Kinds of outcomes that are no failures; "found" and "escape" are what became of a fault put into a kernel."""
+HARMLESS = ("ok", "refused", "found", "escape", "elsewhere")
+"""Kinds of outcomes that are no failures; "found" and "escape" are what became of a fault put into a kernel,
+"elsewhere" is a program of another target than that of this machine's GPU."""
 
 
 @dataclass
@@ -81,6 +84,39 @@ class Failed(Exception):
         super().__init__(message)
 
 
+@dataclass
+class Launched:
+    """A launch that the emulator has run and `compare` has judged: what another device needs to run the same.
+
+    Attributes:
+        case: the case.
+        made: the kernel.
+        values: the tensors by name, as `data.make` makes them.
+        sizes: of this launch.
+        bounded: what the results may be.
+        compare: raises Failed where results (by name, as stored) are not what they may be.
+        emulate: runs the launch in the emulator with a way in which tensor cores sum ("exact", "hopper").
+        kept: what a device keeps for the kernel's other launches.
+        found: where times are counted.
+    """
+
+    case: Case
+    made: compiler.Compilation
+    values: dict[str, Any]
+    sizes: dict[str, int]
+    bounded: bounds.Bounded
+    compare: Callable[[dict[str, np.ndarray]], None]
+    emulate: Callable[[str], dict[str, np.ndarray]]
+    kept: dict[str, Any]
+    found: Outcome
+
+    @property
+    def spec(self) -> KernelSpec:
+        """The kernel's."""
+        assert self.made.spec is not None
+        return self.made.spec
+
+
 @contextmanager
 def without_ptxas() -> Iterator[None]:
     """Ends compilations at the PTX: the emulator needs no more, and ptxas takes longer than all else."""
@@ -89,13 +125,20 @@ def without_ptxas() -> Iterator[None]:
         yield
 
 
-def check(case: Case, change: Callable[[str], str] = str, most: int = MOST) -> Outcome:
+def check(
+    case: Case,
+    change: Callable[[str], str] = str,
+    most: int = MOST,
+    beside: Callable[[Launched], None] | None = None,
+    assembled: bool = False,
+) -> Outcome:
     """Compiles, launches and judges; whatever happens is an outcome. A field of the schedule that is refused is left
-    out, and the rest tried again. `change` puts a fault into the PTX; `most` instructions end a warp."""
+    out, and the rest tried again. `change` puts a fault into the PTX; `most` instructions end a warp; `beside` runs
+    each launch elsewhere too, and raises Failed; `assembled`: its kernel has machine code."""
     found = Outcome("ok", case=case)
     try:
-        with without_ptxas():
-            _check(case, found, change, most)
+        with nullcontext() if assembled else without_ptxas():
+            _check(case, found, change, most, beside)
     except Failed as error:
         found.kind, found.message = error.kind, error.message
     except ScalecError as error:
@@ -136,13 +179,20 @@ def compiled(case: Case, found: Outcome, sizes: dict[str, int]) -> compiler.Comp
             del schedule[str(rng.choice(named or sorted(schedule)))]
 
 
-def _check(case: Case, found: Outcome, change: Callable[[str], str], most: int) -> None:
+def _check(
+    case: Case,
+    found: Outcome,
+    change: Callable[[str], str],
+    most: int,
+    beside: Callable[[Launched], None] | None,
+) -> None:
     made = compiled(case, found, case.launches[0])
     assert made.spec is not None
     device = emulated.EmulatedDevice(case.target)
     device.sms = case.sms
     device.options = replace(device.options, sms=case.sms, max_instructions=most)
     kernel = Kernel(made.spec, b"", ptx=change(made.ptx), device=device)
+    kept: dict[str, Any] = {}
     with found.timed("load"):
         try:
             kernel.load(device)
@@ -156,8 +206,12 @@ def _check(case: Case, found: Outcome, change: Callable[[str], str], most: int) 
         with found.timed("bounds"):
             bounded = bounds.evaluate(case, sizes, values)
         runs = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else 2)]
+        compare = partial(_compare, case, made.spec, sizes, values, bounded, expected, found)
         with found.timed("compare"):
-            _compare(case, made.spec, sizes, values, runs[0], bounded, expected, found)
+            compare(runs[0])
+        if beside is not None:
+            emulate = partial(_run, kernel, device, case, values, sizes, found, 0)
+            beside(Launched(case, made, values, sizes, bounded, compare, emulate, kept, found))
         for again in runs[1:]:
             if any(again[name].tobytes() != runs[0][name].tobytes() for name in again):
                 raise Failed("unequal", f"{sizes}: two runs differ")
@@ -176,17 +230,18 @@ def _run(
     sizes: dict[str, int],
     found: Outcome,
     again: int,
+    tensor_core: str = "exact",
 ) -> dict[str, np.ndarray]:
     """The results of one launch, by name, as `values_of` has them."""
-    device.options = replace(device.options, seed=case.seed + 77 * again)
+    device.options = replace(device.options, seed=case.seed + 77 * again, tensor_core=tensor_core)
     spec = kernel.spec
     pads = dict(zip([t.name for t in (*spec.operands, *spec.results)], (*case.pads, *[0] * 99), strict=False))
     given: list[Any] = []
     for t in spec.operands:
-        given.append(float(values[t.name]) if t.scalar else placed(device, t, _raw(t, values, sizes), pads[t.name]))
+        given.append(float(values[t.name]) if t.scalar else placed(device, t, raw_of(t, values, sizes), pads[t.name]))
     outs = [
-        placed(device, r, _raw(r, values, sizes), pads[r.name]) if r.inout
-        else placed(device, r, np.full(stored_shape(r, sizes), 0xFF, np.uint8), pads[r.name], unset=True)
+        placed(device, r, raw_of(r, values, sizes), pads[r.name]) if r.inout
+        else placed(device, r, np.zeros(stored_shape(r, sizes), f"u{itemsize(r.dtype)}"), pads[r.name], unset=True)
         for r in spec.results
     ]  # fmt: skip
     tensors = [a for a in given if isinstance(a, DeviceArray)]
@@ -202,7 +257,8 @@ def _run(
         if not np.array_equal(_segment(device, a).data, was):
             raise Failed("changed", f"{sizes}: an argument of {a.dtype} has changed")
     for r, out, was in zip(spec.results, outs, before[len(tensors) :], strict=True):
-        segment, wanted = _segment(device, out), _wanted(r, out, sizes)
+        segment = _segment(device, out)
+        wanted = written(r, out, sizes, segment.size)
         if not r.inout and not segment.written[wanted].all():
             missing = int((~segment.written[wanted]).sum())
             raise Failed("unwritten", f"{sizes}: {missing} of {int(wanted.sum())} bytes of {r.name} are not written")
@@ -217,7 +273,7 @@ def _segment(device: emulated.EmulatedDevice, array: DeviceArray) -> Any:
     return segment
 
 
-def _raw(t: TensorSpec, values: dict[str, Any], sizes: dict[str, int]) -> np.ndarray:
+def raw_of(t: TensorSpec, values: dict[str, Any], sizes: dict[str, int]) -> np.ndarray:
     """A tensor's bytes as the runtime takes them; NaN in what pads words and tiles of scales, which may be anything."""
     raw = reference.storage(values[t.name])
     if t.layout not in ("packed", "blocked"):
@@ -232,48 +288,14 @@ def _raw(t: TensorSpec, values: dict[str, Any], sizes: dict[str, int]) -> np.nda
 def placed(
     device: emulated.EmulatedDevice, t: TensorSpec, data: np.ndarray, pad: int, *, unset: bool = False
 ) -> DeviceArray:
-    """`data`, as stored, on the device in the layout of `t`: rows begin at multiples of its alignment, `pad` of these
-    units further apart than they must; what is between them is 0xFF. `unset`: nothing is written yet."""
-    item, rank = itemsize(t.dtype), data.ndim
-    order = list(range(rank)) if t.layout == "blocked" else list(reversed(memory_order(t)))
-    extents = [data.shape[axis] for axis in order]
-    if rank > 1 and t.layout != "blocked":
-        extents[-1] = align_up(extents[-1], max(t.align // item, 1)) + pad * max(t.align // item, 1)
-    stored = np.full([*extents, item], 0xFF, np.uint8)
-    if not unset:
-        raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
-        filled = stored[..., : data.shape[order[-1]], :] if rank else stored
-        filled[...] = raw.reshape(filled.shape)
-    steps = [int(np.prod(extents[i + 1 :], dtype=np.int64)) for i in range(rank)]
-    made = DeviceArray(device, data.shape, t.dtype, tuple(steps[order.index(axis)] for axis in range(rank)))
+    """`data`, as stored, on the device as `laid_out` has it. `unset`: nothing is written yet."""
+    stored, strides = laid_out(t, data, pad)
+    made = DeviceArray(device, data.shape, t.dtype, strides)
     segment = _segment(device, made)
     span = min(segment.size, stored.size)
-    segment.data[:span] = stored.reshape(-1)[:span]
+    segment.data[:span] = 0xFF if unset else stored[:span]
     segment.written[:] = not unset
     return made
-
-
-def _wanted(r: TensorSpec, out: DeviceArray, sizes: dict[str, int]) -> np.ndarray:
-    """The bytes of a result's allocation that are to be written."""
-    wanted = np.zeros(_size(out), bool)
-    if 0 in out.shape:
-        return wanted
-    if r.layout == "blocked":  # rows that pad a tile are not
-        rows, columns = (e.value(sizes) for e in r.shape)
-        wanted[: out.shape[0] * out.shape[1]] = (
-            reference.to_blocked(np.ones((rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
-        )
-        return wanted
-    at = np.zeros((), np.int64)
-    for extent, stride in zip(out.shape, out.strides, strict=True):
-        at = at[..., None] + np.arange(extent) * stride
-    item = itemsize(r.dtype)
-    wanted[(at.reshape(-1, 1) * item + np.arange(item)).reshape(-1)] = True
-    return wanted
-
-
-def _size(out: DeviceArray) -> int:
-    return _segment(out.device, out).size  # pyright: ignore[reportArgumentType]
 
 
 # -------------------------------------------------------------------------------------------------------------- results
@@ -284,10 +306,10 @@ def _compare(
     spec: KernelSpec,
     sizes: dict[str, int],
     values: dict[str, Any],
-    got: dict[str, np.ndarray],
     bounded: bounds.Bounded,
     expected: reference.Results,
     found: Outcome,
+    got: dict[str, np.ndarray],
 ) -> None:
     """Each result beside what it may be, and that beside the reference."""
     element = case.result.element

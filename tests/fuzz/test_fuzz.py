@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds, minimise, pool
+from tests.fuzz import bounds, minimise
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
@@ -19,8 +17,8 @@ from tests.fuzz.running import Outcome, check
 CHUNK = 20
 
 
-OPEN = {("programs", 232): "default"}
-"""Seeds that fail, and how: results in blocks of 40 on sm_120a, where a tile has 128 columns of an N-contiguous B."""
+OPEN: dict[tuple[str, int], str] = {}
+"""Seeds that fail, and how."""
 
 
 def run(kind: str, seeds: range) -> Counter[str]:
@@ -35,9 +33,10 @@ def run(kind: str, seeds: range) -> Counter[str]:
     return Counter(o.kind for o in found.values())
 
 
-@pytest.mark.parametrize("first", range(0, 12, 3))
+@pytest.mark.once
+@pytest.mark.parametrize("first", range(0, 12, 6))
 def test_programs(first: int) -> None:
-    run("programs", range(first, first + 3))
+    run("programs", range(first, first + 6))
 
 
 @pytest.mark.thorough
@@ -47,13 +46,13 @@ def test_more_programs(first: int) -> None:
     assert found["ok"] > found["refused"]
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "programs"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("programs", "gpu")])
 def test_other_kinds(kind: str) -> None:
     run(kind, range(3))
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "programs"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("programs", "gpu")])
 def test_more_of_other_kinds(kind: str) -> None:
     run(kind, range(3, 60))
 
@@ -92,20 +91,6 @@ def test_without_a_fault_there_is_no_failure() -> None:
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_is_a_failure(kind: str) -> None:
     assert check(PLAIN, lambda text: re.sub(*FAULTS[kind], text), 20_000).kind == kind
-
-
-def _dies(seed: int) -> Outcome:
-    """Ends its process, takes too long, or neither."""
-    if seed == 1:
-        os._exit(3)
-    if seed == 2:
-        time.sleep(60)
-    return Outcome("ok")
-
-
-def test_a_process_that_dies_or_hangs_costs_its_seed_alone() -> None:
-    kinds = {seed: outcome.kind for seed, outcome in pool.run(_dies, range(4), 1, 1.5)}
-    assert kinds == {0: "ok", 1: "crash", 2: "timeout", 3: "ok"}
 
 
 def test_a_failing_case_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -21,6 +22,7 @@ from lit.ShCommands import Command, Pipeline
 from lit.ShUtil import ShParser
 
 import scalec.cli
+from tests.early import without_what_follows
 from tests.lit import tool
 
 ROUNDTRIP, INVALID = "roundtrip-tool", "invalid-tool"
@@ -42,15 +44,18 @@ class Failed(AssertionError):
     """A command of a RUN line failed."""
 
 
-def run(path: Path) -> None:
+def run(path: Path, whole: bool = True) -> None:
     """Runs all RUN lines of a file.
+
+    Args:
+        whole: whether programs are compiled to machine code where a line shows an earlier stage, as the command does.
 
     Raises:
         Unsupported: one holds something else than the module's docstring says, or there is none.
         Failed: a command did not exit with 0.
     """
     for line in [parsed(text, path) for text in run_lines(path)]:
-        _pipeline(line)
+        _pipeline(line, whole)
 
 
 def run_lines(path: Path) -> list[str]:
@@ -94,10 +99,17 @@ def _command(command: Command, where: str) -> tuple[dict[str, str], list[str]]:
     return environment, words
 
 
-def _pipeline(commands: list[tuple[dict[str, str], list[str]]]) -> None:
+def _stages(arguments: list[str]) -> list[str]:
+    """The stages that a command shows."""
+    shown = [stages for option, stages in pairwise(arguments) if option == "--emit"]
+    return ",".join(shown or ["cubin"]).split(",")
+
+
+def _pipeline(commands: list[tuple[dict[str, str], list[str]]], whole: bool) -> None:
     data = b""
     for environment, (name, *arguments) in commands:
-        with patch.dict(os.environ, environment), _streams(data) as (out, err):
+        end = without_what_follows(["cubin"] if whole else _stages(arguments))
+        with end, patch.dict(os.environ, environment), _streams(data) as (out, err):
             code = _exit_code(COMMANDS[name], arguments)
             sys.stdout.flush()
             sys.stderr.flush()

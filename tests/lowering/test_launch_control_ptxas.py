@@ -21,6 +21,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.once("target")
 @pytest.mark.parametrize(("target", "source"), PROGRAMS)
 def test_no_spills(target: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = shutil.which("ptxas")

@@ -12,7 +12,10 @@ import shutil
 import pytest
 
 import scalec
+from benchmarks.sass_flow import parse
 from scalec import env
+from scalec.commands.sass import disassemble
+from scalec.compiler import compile_source
 from scalec.ir.schedule import parse_field
 from tests.emulator.sm100_programs import PROGRAMS
 
@@ -63,3 +66,23 @@ def test_no_spills_of_the_widest(source: str, warpgroups: str, monkeypatch: pyte
     for dims in ({"n": 7168, "k": 2048}, {"k": 2048}):
         kernel = scalec.compile(source, target="sm_100a", dims=dims, schedule=decided)
         assert f"warpgroups={warpgroups}, " in kernel.spec.schedule
+
+
+@pytest.mark.parametrize("tile", ["128x256x128", "128x192x128"])
+def test_pairs_meet_before_they_allocate(tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ptxas an allocation of two CTAs is stores into the other's shared memory: that one has begun by then. Neither
+    there nor at the end does a thread wait for all that it has under way."""
+    on_path = shutil.which("ptxas")
+    if on_path is not None and not env.PTXAS.get():
+        monkeypatch.setenv("SCALEC_PTXAS", on_path)
+    source, decided = PROGRAMS["1x32, none"], {"cta_group": "2", "tile": tile}
+    made = compile_source(source, "sm_100a", {"m": 4096, "n": 7168, "k": 2048}, decided)
+    assert made.cubin is not None
+    code = [x.opcode for f in parse(disassemble(made.cubin, encoding=True)) for x in f.instructions]
+    met = next(i for i, x in enumerate(code) if x.startswith("UCGABAR_WAIT"))
+    assert met < next(i for i, x in enumerate(code) if x.startswith(("STAS", "UTCATOMSWS", "SYNCS.ARRIVE")))
+    assert sum(x.startswith("UCGABAR_WAIT") for x in code) == 2
+    assert not [x for x in code if x.startswith("MEMBAR") and not x.endswith(".CTA")]
+    assert made.spec is not None
+    maps = [a for a in made.spec.arguments if a.kind == "tensor_map"]
+    assert sum(x == "UTMACCTL.PF" for x in code) == len(maps)  # each is prefetched once

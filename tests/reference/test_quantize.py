@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalec.errors import ScalecError
-from scalec.formats import ELEMENT_TYPES, FORMATS, Granularity
+from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
 from scalec.reference import (
     cast,
     dequantize,
@@ -274,3 +274,12 @@ def test_ml_dtypes_would_round_scales_otherwise() -> None:
     """The reason for e8m0_scale: what ml_dtypes makes of 3 is not the OCP rule's exponent of 3."""
     assert float(np.array(3.0).astype(ml_dtypes.float8_e8m0fnu)) != 2.0
     assert e8m0_scale(3.0, "e2m1") * 4 == 2.0
+
+
+@pytest.mark.parametrize(("shape", "block"), [((0, 8), (WHOLE, 4)), ((4, 0), (1, WHOLE)), ((0, 0), (WHOLE, WHOLE))])
+def test_a_whole_index_of_no_elements_has_one_scale(shape: tuple[int, int], block: tuple[int, int]) -> None:
+    g = Granularity((), tensor=True) if block == (WHOLE, WHOLE) else Granularity(block)
+    q = quantize(np.empty(shape), "e4m3", [g])
+    assert q.scales[0].shape == tuple(1 if b == WHOLE else -(-n // b) for n, b in zip(shape, block, strict=True))
+    assert (q.scales[0] == 1).all()
+    assert q.dequantized().shape == shape

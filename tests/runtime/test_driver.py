@@ -174,3 +174,12 @@ def test_a_trampoline_is_given_the_same_launch(driver, device, monkeypatch, depe
         driver, "cuGetProcAddress", lambda *_: (bindings.CUresult.CUDA_ERROR_NOT_FOUND, 0, None), raising=False
     )
     assert device.trampoline(function, 132, 384, 200000, [Slot(bytes(4))], (), (), 0, Asked()) is None
+
+
+def test_the_name_of_a_gpu_ends_at_the_first_zero(driver):
+    """An H200's came with 53 zeros and 64 spaces behind it."""
+    done = bindings.CUresult.CUDA_SUCCESS
+    driver.cuDeviceGet = lambda ordinal: (done, ordinal)
+    driver.cuDeviceGetName = lambda size, handle: (done, b"NVIDIA H200" + bytes(53) + b" " * 64)
+    driver.cuDeviceGetAttribute = lambda key, handle: (done, 9)
+    assert driver_module.facts.__wrapped__(0).name == "NVIDIA H200"

@@ -30,7 +30,7 @@ def judged(program: str, every: int) -> Judgement:
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("program", "every", "fewest", "first_five", "slower"),
-    [("fp8", 1, 1100, 0.89, 1.025), ("f32", 1, 60, 0.77, 1.02), ("bf16", 3, 100, 0.75, 1.045)],
+    [("f32", 1, 60, 0.77, 1.02), ("bf16", 3, 100, 0.75, 1.045), ("fp8", 1, 1100, 0.89, 1.025)],
 )
 def test_the_fastest_schedule_is_ranked_among_the_first(
     program: str, every: int, fewest: int, first_five: float, slower: float

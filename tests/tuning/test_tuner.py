@@ -13,13 +13,14 @@ import pytest
 from scalec import compiler
 from scalec.errors import ArgumentError, ScalecError
 from scalec.runtime.cache import Compiled
-from scalec.sizes import Range
+from scalec.sizes import MOST, Range
 from scalec.tuning import build as builder
 from scalec.tuning import database, tuner
 from scalec.tuning.build import Built, Recipe, build
 from scalec.tuning.journal import Found, Journal
 from scalec.tuning.ranking import Ranked
 from scalec.tuning.tuner import DEFAULT, Job, Samples, entries, tune
+from tests.nasty import VALUES, only_ours
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 JOB = Job(FP8, "sm_90a", {"n": 256, "k": 512}, Range(9, 32), candidates=3, rounds=8)
@@ -221,3 +222,16 @@ def test_sizes_that_are_missing_or_too_many(run) -> None:
     with pytest.raises(ScalecError, match="kernels for sm_120a do not run on Made-up GPU") as caught:
         run(MadeUp({}), Job(FP8, "sm_120a", {"n": 256, "k": 512}, Range(9, 16)))
     assert caught.value.fix == "--target sm_90a"
+
+
+def test_bad_arguments_are_refused_by_name(run) -> None:
+    job = {**vars(JOB), "candidates": 0}
+    for name in job:
+        for value in (*VALUES, Range(0, 4), Range(5, 4), {"n": -1, "k": 512}, {"n": MOST, "k": MOST}):
+            only_ours(lambda name=name, value=value: run(MadeUp({}), Job(**{**job, name: value})), (name, value))
+    right = {"timer": MadeUp({}), "compile_all": one_by_one, "journal": Journal, "progress": print, "rank": rank}
+    for name in ("job", *right):
+        for value in VALUES:
+            if not callable(value) or name in ("job", "timer"):
+                with pytest.raises(ArgumentError, match=f"tune: {name} = "):
+                    tune(**{"job": JOB, **right, name: value})

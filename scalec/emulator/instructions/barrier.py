@@ -23,9 +23,8 @@ def bar_warp(instruction: Instruction, decoder: Decoder) -> Step:
         mask = int(named(warp)[np.argmax(warp.mask)])
         lanes = (mask >> np.arange(32) & 1).astype(bool)
         if (warp.mask & ~lanes).any():
-            raise Finding(
-                "divergence", f"{warp.lanes_text(warp.mask & ~lanes)} execute bar.warp.sync with a mask without them"
-            )
+            text = f"{warp.lanes_text(warp.mask & ~lanes)} execute bar.warp.sync with a mask without them"
+            warp.machine.report(Finding("divergence", text))
         if not (lanes & warp.live & ~warp.mask).any():
             return None
         meeting = warp.units.setdefault("bar.warp", {}).setdefault(mask, _Meeting(warp, lanes))
@@ -34,7 +33,7 @@ def bar_warp(instruction: Instruction, decoder: Decoder) -> Step:
             return None
         meeting.came = meeting.came | warp.mask
         if meeting.missing().any():
-            return Blocked(meeting.condition, "the lanes that bar.warp.sync names")
+            return Blocked(meeting.condition, "for the lanes that bar.warp.sync names")
         meeting.free, meeting.came = meeting.came & ~warp.mask, np.zeros(32, bool)
         return None
 
@@ -81,10 +80,11 @@ def bar_sync(instruction: Instruction, decoder: Decoder) -> Step:
             paths[path] = barrier, barrier.phase
             if value is not None:
                 _reduce(barrier.phase, reduction, value(warp) & warp.mask, warp.mask)
-            barrier.arrive(warp, _threads(warp, barrier), expected, everyone=threads is None)
+            count = _threads(warp, barrier, aligned)
+            barrier.arrive(warp, count, expected, everyone=threads is None, whole=aligned)
         barrier, phase = paths[path]
         if not phase.complete:
-            return Blocked(barrier.condition, barrier.name)
+            return Blocked(barrier.condition, "with the others")
         del paths[path]
         warp.agent.join(phase.view)
         if result is not None:
@@ -106,7 +106,7 @@ def bar_arrive(instruction: Instruction, decoder: Decoder) -> Step:
         if aligned:
             warp.need_converged(instruction.name)
         barrier, expected = _barrier(warp, number, threads)
-        barrier.arrive(warp, _threads(warp, barrier), expected)
+        barrier.arrive(warp, _threads(warp, barrier, aligned), expected, whole=aligned)
 
     return arrive
 
@@ -124,9 +124,10 @@ def _barrier(warp: Warp, number, threads):
     return warp.cta.barriers[which], expected
 
 
-def _threads(warp: Warp, barrier: Barrier) -> int:
-    """Barriers count whole warps: threads that have exited, or never were, come with the first of their warp."""
-    return int(np.count_nonzero(warp.mask | ~warp.live & ~barrier.came.get(warp, False)))
+def _threads(warp: Warp, barrier: Barrier, aligned: bool) -> int:
+    """Barriers count whole warps: threads that have exited, or never were, come with the first of their warp; at an
+    aligned barrier all do, wherever they are (which is a finding, and may be passed over)."""
+    return int(np.count_nonzero(warp.mask | (aligned | ~warp.live) & ~barrier.came.get(warp, False)))
 
 
 def _reduce(phase: Phase, operation: str | None, chosen: np.ndarray, mask: np.ndarray) -> None:
@@ -171,9 +172,10 @@ def cluster_wait(instruction: Instruction, decoder: Decoder) -> Step:
         if (came[warp.mask] < 0).any():
             raise Finding("barrier", "barrier.cluster.wait without an arrive before it", fix="barrier.cluster.arrive")
         if (came[warp.mask] == barrier.generation).any():
-            return Blocked(barrier.condition, barrier.name)
+            return Blocked(barrier.condition, "with the others")
         warp.units["cluster"] = np.where(warp.mask, -1, came)
         warp.agent.join(barrier.done.view)
+        warp.agent.seen[[cta.start for cta in warp.cta.cluster.ctas]] = 1  # relaxed arrivals say that much
         return None
 
     return wait

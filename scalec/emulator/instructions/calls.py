@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
+from scalec.emulator.flow import callee
 from scalec.emulator.instructions.table import Decoder, Source, Step, functions, op
 from scalec.emulator.machine import access
 from scalec.emulator.machine.warp import Warp
@@ -29,8 +30,12 @@ Function = Callable[[Warp, list[np.ndarray]], "np.ndarray | None"]
 def call(instruction: Instruction, decoder: Decoder) -> Step:
     """call{.uni} {(result),} name, (arguments)."""
     decoder.only(instruction, "uni")
+    name = callee(instruction)
+    if name is None:
+        raise NotModelled("a call through a pointer")
+    if name not in functions():
+        raise NotModelled(f"a call of {name}, which has no body")
     at = next(i for i, o in enumerate(instruction.operands) if isinstance(o, Symbol))
-    name = instruction.operands[at].name  # type: ignore[union-attr]
     function: Function = functions()[name]  # type: ignore[assignment]
     results, arguments = (
         next((o.elements for o in part if isinstance(o, Group)), ())

@@ -27,7 +27,8 @@ def bra(instruction: Instruction, decoder: Decoder) -> Step:
     def branch(warp: Warp) -> None:
         taken = guard(warp) & warp.mask
         if uniform and taken.any() and (taken != warp.mask).any():
-            raise Finding("divergence", f"bra.uni is taken by {warp.lanes_text(taken)} of {warp.lanes_text()} only")
+            text = f"bra.uni is taken by {warp.lanes_text(taken)} of {warp.lanes_text()} only"
+            warp.machine.report(Finding("divergence", text))
         warp.branch(taken, target)
 
     return branch
@@ -89,7 +90,21 @@ def trap(instruction: Instruction, decoder: Decoder) -> Step:
     return stop
 
 
-@op("pmevent", "prefetchu", "applypriority", "discard", "createpolicy", "nanosleep", "griddepcontrol")
+@op("pmevent", "prefetchu", "applypriority", "discard", "createpolicy", "nanosleep")
 def nothing(instruction: Instruction, decoder: Decoder) -> Step:
     """Hints, and what has no effect where one kernel runs alone."""
     return lambda warp: None
+
+
+@op("griddepcontrol")
+def griddepcontrol(instruction: Instruction, decoder: Decoder) -> Step:
+    """griddepcontrol.wait: 9.7.13.19: the launches before have ended, and what they did is seen. What
+    .launch_dependents allows to begin is a launch of its own here."""
+    decoder.only(instruction, "launch_dependents", "wait")
+    if not instruction.has("wait"):
+        return lambda warp: None
+
+    def wait(warp: Warp) -> None:
+        warp.agent.seen[0] = 1  # order.LAUNCH
+
+    return wait

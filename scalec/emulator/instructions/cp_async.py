@@ -141,7 +141,7 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
         else:
             return None
         if not state.settled(upto):
-            return Blocked(state.condition, f"its cp.async groups but {allowed}")
+            return Blocked(state.condition, f"for its cp.async groups but {allowed}")
         if everything:
             state.tick += 1
         warp.agent.seen[state.agent] = max(int(warp.agent.seen[state.agent]), upto)

@@ -1,4 +1,4 @@
-"""ldmatrix and stmatrix (PTX ISA 9.7.14.5.15, 9.7.14.5.16): matrices of rows of 16 bytes, spread over a warp."""
+"""ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14.5.15 to 17): matrices of rows of 16 bytes, spread over a warp."""
 
 from __future__ import annotations
 
@@ -156,5 +156,20 @@ def stmatrix(instruction: Instruction, decoder: Decoder) -> Step:
         addresses = where(warp)
         with _rows(warp, form, addresses):
             access.store(warp, form.space, addresses, rows)
+
+    return run
+
+
+@op("movmatrix")
+def movmatrix(instruction: Instruction, decoder: Decoder) -> Step:
+    """movmatrix.sync.aligned.m8n8.trans.b16 d, a: 9.7.14.5.17; of a lane's two elements the lower is the left one."""
+    if instruction.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
+        raise NotModelled(instruction.name)
+    put, get = decoder.sink(instruction.operands[0], "b32"), decoder.source(instruction.operands[1], "b32")
+
+    def run(warp: Warp) -> None:
+        warp.need_converged(instruction.name, whole=True)
+        rows = np.ascontiguousarray(get(warp)).view(np.uint16).reshape(8, 8)
+        put(warp, np.ascontiguousarray(rows.T).reshape(-1).view(np.uint32))
 
     return run

@@ -14,6 +14,7 @@ from scalec.emulator.program import Instruction, Operand
 
 _SPACES = ("shared", "shared::cta", "shared::cluster")
 _SCOPES = ("cta", "cluster")
+_TOO_EARLY = 1 / 4  # of the first answers about a phase that has completed
 _PHASE_SHIFT = 20  # our opaque state: the pending count below, the phase above
 
 
@@ -51,8 +52,7 @@ def inval(instruction: Instruction, decoder: Decoder) -> Step:
 
     def run(warp: Warp) -> None:
         for _, address in lanes(warp, where(warp)):
-            barrier = mbarrier.find(warp.cta.cluster, space, address, warp)
-            del mbarrier.table(barrier.cta)[barrier.offset]
+            mbarrier.invalidate(warp, space, address)
 
     return run
 
@@ -89,8 +89,11 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
             states[warp.mask] = first.phase << _PHASE_SHIFT | first.pending - np.arange(len(found))
             first.arrive(len(found), f"{warp.name}, {warp.lanes_text()}", view)
             found = []
+        phases = {address: barrier.phase for address, barrier in known.items()}
         for lane, address in found:
             barrier = known[address]
+            if barrier.phase != phases[address]:
+                _apart(warp, lane, barrier)
             states[lane] = barrier.phase << _PHASE_SHIFT | barrier.pending
             who = f"{warp.name} lane {lane}"
             if sizes is not None:
@@ -106,6 +109,19 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
         state(warp, states)
 
     return run
+
+
+def _apart(warp: Warp, lane: int, barrier: mbarrier.MBarrier) -> None:
+    """No rule of the ISA: lanes arrive in no order, so that it is left to chance which of them are too late."""
+    warp.machine.report(
+        Finding(
+            "barrier",
+            f"the arrivals of {warp.name} complete phase {barrier.phase - 1} of {barrier.name}, of {barrier.expected}"
+            f" arrivals, before lane {lane} has arrived, whose arrival counts for the next",
+            expected="all lanes of one instruction arrive in one phase",
+            fix="as many arrivals in mbarrier.init as threads arrive",
+        )
+    )
 
 
 def _arrive_operands(instruction: Instruction, decoder: Decoder) -> tuple[Sink, Source, Source | None, Source | None]:
@@ -158,6 +174,10 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
     try_wait may suspend the thread for a time that the system limits, so it waits here until the phase completes, and
     now and then returns false too early, as the ISA allows. A test_wait that finds the phase incomplete returns false;
     when the warp has nothing else in hand and asks again, it is put aside until something changes.
+
+    Neither waits for anything but by its answer. A phase that has completed without the warp's knowing of it may just
+    as well not have, so that now and then false is the first answer; and an answer that nothing looks at hands on
+    nothing.
     """
     decoder.only(instruction, ("test_wait", "try_wait", "parity", "acquire", "relaxed"), _SPACES, _SCOPES)
     space = space_of(instruction)
@@ -166,12 +186,20 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
     done, where = decoder.sink(instruction.operands[0], "pred"), decoder.address(instruction.operands[1])
     which = decoder.source(instruction.operands[2], "u32" if by_parity else "b64")
 
+    asked = decoder.result_matters(instruction)
+
     def run(warp: Warp) -> Blocked | None:
         wanted = which(warp)
         complete = np.zeros(32, bool)
         late: mbarrier.MBarrier | None = None
         seen: dict[int, mbarrier.MBarrier] = {}
         addresses = where(warp)
+        if not asked:
+            for _, address in lanes(warp, addresses):
+                mbarrier.find(warp.cta.cluster, space, address, warp)
+            return None
+        random = warp.machine.random.random
+        too_early = not warp.machine.polling and random() < _TOO_EARLY
         # the first lane asks for all, where they ask the same
         alone = warp.full and 1 not in ((addresses != addresses[0]) | (wanted != wanted[0])).tobytes()
         for lane, address in ((0, int(addresses[0])),) if alone else lanes(warp, addresses):
@@ -181,9 +209,13 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             if by_parity:
                 parity = int(wanted[lane]) & 1  # the ISA asks for 0 or 1; ptxas shifts out all other bits
                 complete[lane] = of_last = (barrier.phase & 1) != parity
+                phase = barrier.phase - 1
             else:
                 phase = int(wanted[lane]) >> _PHASE_SHIFT
                 complete[lane], of_last = barrier.phase > phase, barrier.phase == phase + 1
+            if too_early and complete[lane] and not barrier.known(warp, phase):
+                complete[lane] = False
+                continue
             barrier.waited |= of_last
             if not complete[lane]:
                 late = barrier
@@ -199,9 +231,9 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             again = polls.get(here) == warp.machine.changes
             polls[here] = warp.machine.changes
             # else false at once, which the ISA allows, and now and then needs: a thread may do something in between
-            patient = suspends and not warp.machine.polling and warp.machine.random.random() < 0.5
+            patient = suspends and not warp.machine.polling and random() < 0.5
             if not complete.any() and (patient or again):
-                text = f"parity {int(wanted[np.argmax(warp.mask)])} of {late.name}" if by_parity else late.name
+                text = f"for parity {int(wanted[np.argmax(warp.mask)])}" if by_parity else "for a phase"
                 return Blocked(late.condition, text, poll=True)
         done(warp, complete)
         return None
@@ -241,7 +273,10 @@ def show_initialisations(warp: Warp) -> None:
 
 @op("fence.proxy")
 def fence_proxy(instruction: Instruction, decoder: Decoder) -> Step:
-    """fence.proxy.async and .alias: 9.7.13.4; the judge does not tell shared from global memory here."""
+    """fence.proxy.async and .alias: 9.7.13.4; the judge does not tell shared from global memory here.
+
+    With .release, what relaxed arrivals behind it publish; with .acquire, what relaxed waits before it have seen.
+    """
     decoder.only(
         instruction,
         ("proxy", "async", "alias", "async::generic", "acquire", "release", "cluster", "cta", "global", *_SPACES),
@@ -250,8 +285,14 @@ def fence_proxy(instruction: Instruction, decoder: Decoder) -> Step:
     if instruction.has("alias"):
         return lambda warp: None
 
+    acquires, releases = instruction.has("acquire"), instruction.has("release")
+
     def run(warp: Warp) -> None:
+        if acquires and (seen := warp.units.get("relaxed acquire")) is not None:
+            warp.agent.join(seen)
         warp.agent.fence()
         show_initialisations(warp)
+        if releases:
+            warp.agent.release(warp.units.setdefault("relaxed release", View(warp.agent.order.capacity)))
 
     return run

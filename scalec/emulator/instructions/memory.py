@@ -11,9 +11,10 @@ from scalec.emulator.instructions.table import DTYPES, Decoder, Source, Step, op
 from scalec.emulator.machine import access, banks, strong
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS
+from scalec.emulator.machine.order import LAUNCH
 from scalec.emulator.machine.signals import YIELD, Yield
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import TYPE_BITS, Address, Imm, Instruction, Operand, Vector
+from scalec.emulator.program import TYPE_BITS, Address, Imm, Instruction, Operand, Reg, Vector
 
 SPACES = (
     "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func",
@@ -24,6 +25,7 @@ HINTS = (
     "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
     "L2::evict_normal", "L2::evict_first", "L2::evict_last", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B",
 )  # fmt: skip
+_MOST_BULK = 1 << 24  # bytes of st.bulk (9.7.9.13)
 SECTOR = 32
 """Bytes that a cache fetches at once."""
 _STRONG = ("relaxed", "acquire", "release", "volatile", "mmio")
@@ -170,14 +172,18 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
         if own:
             own_shared(warp, addresses)
         counted(space, warp, addresses, size, to_memory=False)
+        holes: list[access.Hole] = []
         if whole:
-            raw = access.load(warp, space, addresses, size, atomic=is_strong)
+            raw = access.load(warp, space, addresses, size, atomic=is_strong, holes=holes)
         else:
             _aligned(warp, addresses, size)
             raw = np.zeros((32, size), np.uint8)
             for first, end in runs:
-                part = access.load(warp, space, addresses + first * each, (end - first) * each, atomic=is_strong)
-                raw[:, first * each : end * each] = part
+                part: list[access.Hole] = []
+                raw[:, first * each : end * each] = access.load(
+                    warp, space, addresses + first * each, (end - first) * each, atomic=is_strong, holes=part
+                )
+                holes += [(lanes, np.pad(b, ((0, 0), (first * each, size - end * each))), t) for lanes, b, t in part]
         if is_strong:
             strong.read(warp, space, addresses, each, scope, acquire=acquire)
         elif read_only:
@@ -189,9 +195,32 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
         else:
             for put, part in zip(puts, np.ascontiguousarray(raw.view(dtype).T), strict=True):
                 put(warp, part)
+        if holes:
+            _undefined(warp, elements, each, kind, holes)
+            return YIELD  # it goes on with care
         return result
 
     return step
+
+
+def _undefined(warp: Warp, elements: list[Operand | None], each: int, kind: str, holes: list[access.Hole]) -> None:
+    """What was loaded of bytes without a value has none: see machine/poison.py."""
+    for lanes, missing, text in holes:
+        for i, element in enumerate(elements):
+            mine = missing[:, i * each : (i + 1) * each]
+            if isinstance(element, Reg) and mine.any():
+                bits = np.zeros_like(warp.kernel.initial_registers[element.index])
+                raw = np.zeros((32, max(each, bits.dtype.itemsize)), np.uint8)
+                raw[lanes, :each] = mine * np.uint8(0xFF)
+                if kind[0] == "s":  # the sign goes into all bits above
+                    raw[raw.any(axis=1)] = 0xFF
+                if bits.ndim > 1 or raw.shape[1] == bits.dtype.itemsize:
+                    bits = raw.view(bits.dtype).reshape(bits.shape)
+                warp.undefined.add(element.index, bits, f"it was loaded at line {_line(warp)}, where {text}")
+
+
+def _line(warp: Warp) -> int:
+    return warp.kernel.code[warp.pc - 1].line
 
 
 def _unchanged(warp: Warp, space: str, addresses: np.ndarray, size: int) -> None:
@@ -199,8 +228,9 @@ def _unchanged(warp: Warp, space: str, addresses: np.ndarray, size: int) -> None
     for segment, _, offsets in access.split(warp, space, addresses, size):
         at = offsets[:, None] + np.arange(size)
         epochs = segment.shadow.writer[at]
-        if epochs.any():
-            where = np.argwhere(epochs)[0]
+        written = (epochs != 0) & (epochs != LAUNCH)
+        if written.any():
+            where = np.argwhere(written)[0]
             writer = warp.cta.cluster.order.describe(int(epochs[tuple(where)]))
             raise Finding(
                 "proxy",
@@ -285,3 +315,37 @@ def prefetch(instruction: Instruction, decoder: Decoder) -> Step:
                 warp.machine.stats.prefetched.add(address // SECTOR)
 
     return run
+
+
+@op("st.bulk")
+def st_bulk(instruction: Instruction, decoder: Decoder) -> Step:
+    """st.bulk{.weak}{.shared::cta} [a], size, 0: 9.7.9.13; zeros to so many bytes of the CTA's own shared memory."""
+    decoder.need_target("sm_100", "sm_103", "sm_120")
+    decoder.only(instruction, "bulk", "weak", "shared::cta")
+    where, size, value = instruction.operands
+    if decoder.integer(value):
+        raise PtxSyntaxError(f"st.bulk of {decoder.integer(value)}, expected 0")
+    address, space, count = decoder.address(where), named_space(instruction)[0], decoder.source(size, "u64")
+
+    def step(warp: Warp) -> None:
+        addresses, counts, judge = address(warp), count(warp), warp.machine.judge
+        if not space and space_now("", warp, addresses) != "shared":
+            raise Finding("bounds", "st.bulk to another memory", expected="the shared memory of the own CTA")
+        own_shared(warp, addresses if space else addresses - WINDOWS["shared"])
+        for lane in np.flatnonzero(warp.mask).tolist():
+            first, length = int(addresses[lane]), int(counts[lane])
+            if length % 8 or length > _MOST_BULK:
+                raise Finding(
+                    "illegal", f"st.bulk of {length} bytes", expected=f"a multiple of 8, at most {_MOST_BULK}"
+                )
+            if first % 8:
+                raise Finding("alignment", f"lane {lane}: st.bulk at {first:#x}", expected="a multiple of 8")
+            if length:
+                segment, offset = access.locate(warp.cta.cluster, space, first, length)
+                at = slice(offset, offset + length)
+                judge.writes(segment, at, warp.cta.cluster.order, warp.agent, own=warp.agent.index)
+                segment.data[at], segment.written[at] = 0, True
+                judge.note_write(segment, at, warp.agent.epoch, generic=True)
+                warp.machine.stats.bytes["registers -> shared"] += length
+
+    return step

@@ -76,9 +76,8 @@ def cvta(instruction: Instruction, decoder: Decoder) -> Step:
     kind = instruction.types[-1]
     space = next(m.split("::")[0] for m in instruction.modifiers if m.split("::")[0] in (*WINDOWS, "global"))
     get, put = decoder.source(instruction.operands[1], kind), decoder.sink(instruction.operands[0], kind)
-    base = np.uint64(WINDOWS.get(space, 0))
-    if instruction.has("to"):
-        base = np.uint64(0) - base if base else base
+    window = WINDOWS.get(space, 0)
+    base = np.uint64(-window % (1 << 64) if instruction.has("to") else window)
 
     def convert(warp: Warp) -> None:
         with np.errstate(over="ignore"):

@@ -1,14 +1,20 @@
 """setmaxnreg (PTX ISA 9.7.19.5): registers of a warp from the pool of its CTA.
 
-What a CTA has to give is what it was launched with: its threads times the registers that a thread starts with. ptxas
-chooses that number; PTX fixes it by .maxnreg, or bounds it by how many CTAs an SM must hold (.minnctapersm) and how
-many threads each has (.reqntid, .maxntid). Where it is not fixed, it is taken to be the most that ptxas may choose: the
-SM's registers over the threads that must fit, rounded down to the 8 that registers are allocated in, and at most 256 (a
-thread can name 255). A kernel that ptxas gives fewer has a smaller pool than is judged here.
+What a CTA has to give is what it was launched with: its threads times the registers that a thread starts with. PTX does
+not say how many these are; ptxas of CUDA 13.0 gives the least of (113 combinations of threads, CTAs, counts, targets):
+
+- .maxnreg, where it stands;
+- what lets as many CTAs run on an SM as .minnctapersm says (else one): the SM's registers over their threads, these
+  rounded up to a multiple of four warps, the quotient rounded down to a multiple of 8;
+- the largest count of any setmaxnreg.inc in the kernel;
+- 255, which are allocated as 256.
+
+Without .maxnreg and .minnctapersm ptxas ignores every setmaxnreg, with a remark (C7508); here they count.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from scalec.emulator.findings import Finding
@@ -17,19 +23,25 @@ from scalec.emulator.machine.cta import Cta
 from scalec.emulator.machine.kernel import Kernel
 from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction
+from scalec.emulator.program import Imm, Instruction
 
 _UNIT, _LEAST, _MOST = 8, 24, 256  # 9.7.19.5: a multiple of 8 in 24..256
 _GROUP = 4  # warps of a warpgroup
+_SHARING = 128  # threads by which registers are shared out: four warps
 
 
 def entry_registers(kernel: Kernel) -> int:
     """Registers that a thread is launched with, as the module's docstring says."""
     directives = kernel.function.directives
-    if "maxnreg" in directives:
-        return min(_MOST, -(-directives["maxnreg"][0] // _UNIT) * _UNIT)
     ctas = max(1, (directives.get("minnctapersm") or (1,))[0])
-    return min(_MOST, kernel.facts.registers // (kernel.threads * ctas) // _UNIT * _UNIT)
+    threads = math.prod(directives.get("reqntid") or directives.get("maxntid") or (kernel.threads,))
+    whole = -(-threads * ctas // _SHARING) * _SHARING
+    most = [_MOST, kernel.facts.registers // whole // _UNIT * _UNIT]
+    if "maxnreg" in directives:
+        most[1] = -(-directives["maxnreg"][0] // _UNIT) * _UNIT
+    wanted = [i.operands[0] for i in kernel.code if i.opcode == "setmaxnreg" and i.has("inc")]
+    counts = [operand.value for operand in wanted if isinstance(operand, Imm)]
+    return min(*most, *([max(counts)] if counts else []))
 
 
 @dataclass
@@ -84,18 +96,20 @@ def setmaxnreg(instruction: Instruction, decoder: Decoder) -> Step:
         pool = _pool(warp)
         now = pool.owned.get(warp.index, pool.entry)
         if (count > now) if action == "dec" else (count < now):
-            raise Finding(
-                "registers",
-                f"setmaxnreg.{action} {count} in {warp.name}, which owns {now} registers a thread"
-                + ("" if warp.index in pool.owned else " (from its launch)"),
-                expected=f"a count that is {'at most' if action == 'dec' else 'at least'} {now}",
+            warp.machine.report(
+                Finding(
+                    "registers",
+                    f"setmaxnreg.{action} {count} in {warp.name}, which owns {now} registers a thread"
+                    + ("" if warp.index in pool.owned else " (from its launch)"),
+                    expected=f"a count that is {'at most' if action == 'dec' else 'at least'} {now}",
+                )
             )
         first = warp.index // _GROUP * _GROUP
         group = range(first, min(first + _GROUP, len(warp.cta.warps)))
         if action == "inc":
             _possible(warp, pool, count, len(group))
-            if 32 * (count - now) > pool.free:
-                return Blocked(pool.condition, f"{32 * (count - now)} registers")
+            if 32 * (count - now) > pool.free and not warp.machine.ignores("registers"):
+                return Blocked(pool.condition, f"for {32 * (count - now)} registers")
         pool.free += 32 * (now - count)
         pool.owned[warp.index] = count
         _same_in_group(warp, pool, group, (action, count))
@@ -109,12 +123,14 @@ def setmaxnreg(instruction: Instruction, decoder: Decoder) -> Step:
 def _possible(warp: Warp, pool: Pool, count: int, group: int) -> None:
     others = len(warp.cta.warps) - group
     if 32 * (count * group + _LEAST * others) > pool.total:
-        raise Finding(
-            "registers",
-            f"setmaxnreg.inc {count} for the warpgroup of {warp.name}: {32 * group * count} registers, and the CTA's"
-            f" other {others} warps keep at least {_LEAST} a thread; it was launched with {pool.total},"
-            f" {pool.entry} a thread",
-            expected="a count that the pool can ever give",
+        warp.machine.report(
+            Finding(
+                "registers",
+                f"setmaxnreg.inc {count} for the warpgroup of {warp.name}: {32 * group * count} registers, and the"
+                f" CTA's other {others} warps keep at least {_LEAST} a thread; it was launched with {pool.total},"
+                f" {pool.entry} a thread",
+                expected="a count that the pool can ever give",
+            )
         )
 
 
@@ -126,11 +142,13 @@ def _same_in_group(warp: Warp, pool: Pool, group: range, this: tuple[str, int]) 
         theirs = pool.done.get(other, [])
         if len(theirs) >= len(mine) and theirs[len(mine) - 1] != this:
             action, count = theirs[len(mine) - 1]
-            raise Finding(
-                "divergence",
-                f"{warp.name} executes setmaxnreg.{this[0]} {this[1]}, and warp {other} of its warpgroup"
-                f" setmaxnreg.{action} {count}",
-                expected="the same setmaxnreg in all warps of a warpgroup",
+            warp.machine.report(
+                Finding(
+                    "divergence",
+                    f"{warp.name} executes setmaxnreg.{this[0]} {this[1]}, and warp {other} of its warpgroup"
+                    f" setmaxnreg.{action} {count}",
+                    expected="the same setmaxnreg in all warps of a warpgroup",
+                )
             )
     if len(mine) == 1:
         for other in group:

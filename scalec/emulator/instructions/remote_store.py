@@ -68,6 +68,7 @@ def remote(instruction: Instruction, decoder: Decoder) -> Step:
             def land(segment=segment, at=at, data=data, barrier=barrier) -> None:
                 segment.data[at] = data if operation is None else reduce(operation, element, segment.data[at], data)
                 segment.written[at] = True
+                order.causes[barrier.epoch] = machine.operations[number]
                 machine.judge.note_write(segment, at, barrier.epoch, generic=True)
                 if operation is None:
                     note_landing(barrier)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from scalec.emulator.dataflow import writes
 from scalec.emulator.findings import EmulatorError, Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.machine.memory import RANK_SHIFT
 from scalec.emulator.machine.signals import Signal
 from scalec.emulator.program import (
     TYPE_BITS,
@@ -45,6 +45,16 @@ Decode = Callable[[Instruction, "Decoder"], Step]
 _TABLE: dict[str, tuple[Decode, bool]] = {}
 _SPECIALS: dict[str, Callable[[Warp], np.ndarray | int]] = {}
 _FUNCTIONS: dict[str, Step] = {}
+
+_NOT_MODELLED = {
+    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), "textures"),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), "surfaces"),
+    **dict.fromkeys(("stacksave", "stackrestore", "alloca"), "a stack that grows"),
+    "multimem": "addresses that stand for memory of several GPUs",
+    "wmma": "matrices whose registers the ISA leaves open; mma.sync, ldmatrix and stmatrix are modelled",
+    "mma": "sparse products",
+}
+"""Why what has no row has none, by opcode."""
 
 DTYPES: dict[str, np.dtype] = {
     "pred": np.dtype(bool),
@@ -134,11 +144,12 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
         if found:
             return found
         prefix = prefix.rpartition(".")[0]
-    raise NotModelled(instruction.name, instruction.where)
+    reason = _NOT_MODELLED.get(instruction.opcode, "")
+    raise NotModelled(instruction.name + (f": {reason}" if reason else ""), instruction.where)
 
 
 def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] = frozenset()) -> Step:
-    """The step of an instruction, with its guard.
+    """The step of an instruction, with its guard. That of an instruction which is not modelled is refused when reached.
 
     Args:
         watched: those of its registers that asynchronous tensor instructions use too.
@@ -149,9 +160,13 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     try:
         function, own_guard = lookup(instruction)
         step = function(instruction, decoder)
+    except NotModelled as error:
+        step, own_guard = Refused(error.message), False
     except EmulatorError as error:
         error.where = error.where or instruction.where
-        raise
+        if not (isinstance(error, Finding) and error.kind in decoder.kernel.passed):
+            raise
+        return lambda warp: None
     except (ValueError, TypeError, LookupError, AttributeError) as error:  # fewer operands, or of another kind
         wrong = f"operands or modifiers that {instruction.name[:40]} has not"
         raise PtxSyntaxError(wrong, instruction.where) from error
@@ -160,6 +175,17 @@ def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] =
     if instruction.guard is None or own_guard:
         return step
     return _guarded(step, decoder.source(instruction.guard, "pred"))
+
+
+class Refused:
+    """The step of what is not modelled. A kernel may hold instructions that a launch never reaches: a path for other
+    shapes, a call before a trap."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def __call__(self, warp: Warp) -> None:
+        raise NotModelled(self.message)
 
 
 def _watched(step: Step, registers: frozenset[int]) -> Step:
@@ -211,6 +237,11 @@ class Decoder:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.pc = 0  # of the instruction that is being decoded
+
+    def result_matters(self, instruction: Instruction) -> bool:
+        """Whether anything behind the instruction reads its results."""
+        return bool(writes(instruction) & self.kernel.looked_at[self.pc])
 
     def only(self, instruction: Instruction, *allowed: str | Iterable[str]) -> None:
         """Raises NotModelled for a modifier that is neither a type nor among `allowed`."""
@@ -288,7 +319,7 @@ class Decoder:
         dtype = DTYPES[kind]
         address += symbol.offset
         if space == "shared":
-            return lambda warp: np.full(32, (warp.cta.rank << RANK_SHIFT) + address).astype(dtype)
+            return lambda warp: np.full(32, warp.cta.shared.base + warp.cta.shared.start + address).astype(dtype)
         constant = np.full(32, address).astype(dtype)
         return lambda warp: constant
 
@@ -382,7 +413,7 @@ class Decoder:
 
     def need_target(self, *families: str) -> None:
         """Raises Finding("illegal") unless the module's target begins with one of e.g. "sm_90a", "sm_100", "sm_120"."""
-        if not self.kernel.module.target.startswith(families):
+        if not self.kernel.module.target.startswith(families) and "illegal" not in self.kernel.passed:
             raise Finding(
                 "illegal",
                 f"the instruction needs {' or '.join(families)}, the module is for {self.kernel.module.target}",
@@ -429,5 +460,6 @@ def uniform(warp: Warp, value: np.ndarray, what: str) -> int:
     chosen = value.reshape(-1) if warp.full else value[warp.mask]
     first = chosen[0]
     if 1 in (chosen != first).tobytes():
-        raise Finding("divergence", f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}")
+        text = f"{what} differs between the lanes: {sorted(set(chosen.tolist()))[:4]}"
+        warp.machine.report(Finding("divergence", text))
     return int(first)

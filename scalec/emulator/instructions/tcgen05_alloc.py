@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
 from scalec.emulator.layouts.tensor_memory import COLUMNS, LANES, split_address
 from scalec.emulator.machine import tensor_pipe
-from scalec.emulator.machine.access import locate, store
+from scalec.emulator.machine.access import locate, need_begun, store
 from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory
 from scalec.emulator.machine.warp import Warp
@@ -62,7 +64,7 @@ class _Collective:
         waiting = warp.units.get("tcgen05 collective")
         if waiting is not None:
             if self.generation == waiting:
-                return Blocked(self.condition, f"the peer CTA at {name}")
+                return Blocked(self.condition, f"for the peer CTA at {name}")
             del warp.units["tcgen05 collective"]
             return None
         if self.arrived and warp.cta.rank not in self.arrived:
@@ -81,12 +83,12 @@ class _Collective:
         if not blocks:
             return None
         warp.units["tcgen05 collective"] = self.generation
-        return Blocked(self.condition, f"the peer CTA at {name}")
+        return Blocked(self.condition, f"for the peer CTA at {name}")
 
     def behind(self, warp: Warp, name: str) -> Blocked | None:
         """Blocked while the peer has yet to come to an earlier instruction, which did not block this CTA."""
         if "tcgen05 collective" not in warp.units and warp.cta.rank in self.arrived:
-            return Blocked(self.condition, f"the peer CTA before {name}")
+            return Blocked(self.condition, f"for the peer CTA before {name}")
         return None
 
 
@@ -107,9 +109,9 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
         warp.need_converged(instruction.name, whole=True)
         count = uniform(warp, number(warp), "the number of columns")
         memory = tensor_pipe.memory(warp.cta)
-        found = memory.allocations.allocate(count)
+        found = memory.allocations.allocate(count, _draw(warp, memory, group))
         if found is None:
-            return Blocked(memory.freed, f"{count} columns of tensor memory")
+            return Blocked(memory.freed, f"for {count} columns of tensor memory")
         address = uniform(warp, where(warp), "the address that tcgen05.alloc writes to")
         segment, _ = locate(warp.cta.cluster, space, address, 4)
         if segment is not warp.cta.shared:
@@ -117,7 +119,8 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
                 "illegal", f"tcgen05.alloc writes to {segment.name}", expected="shared memory of the executing CTA"
             )
         if group == 2:
-            tensor_pipe.pair(warp, group)
+            for cta in tensor_pipe.pair(warp, group):  # ptxas makes of it stores into the peer's shared memory
+                need_begun(warp, cta)
             met = _collective(warp)
             blocked = met.behind(warp, "tcgen05.alloc") or met.meet(warp, "tcgen05.alloc", count, blocks=True)
             if blocked is not None:
@@ -129,6 +132,12 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
         return None
 
     return run
+
+
+def _draw(warp: Warp, memory: TensorMemory, group: int) -> float:
+    """A number of the seed in [0, 1), the same whenever an allocation is tried again, and in both CTAs of a pair."""
+    owner = warp.cta.cluster.ctas[warp.cta.rank & ~1] if group == 2 else warp.cta
+    return Random(f"{warp.machine.options.seed} {owner.number} {memory.count}").random()
 
 
 def _put(warp: Warp, space: str, address: int, value: int) -> None:

@@ -12,7 +12,6 @@ from scalec.emulator.layouts.tensor_memory import copy_cells, decompress, split_
 from scalec.emulator.machine import tensor_pipe
 from scalec.emulator.machine.access import need_written, operand_pieces
 from scalec.emulator.machine.cta import Cta
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.order import Pieces, pick
 from scalec.emulator.machine.tensor_memory import Access, Write, placed
 from scalec.emulator.machine.tensor_pipe import Thread
@@ -32,7 +31,7 @@ def shared_operand(warp: Warp, cta: Cta, thread: Thread, at: Pieces | np.ndarray
     """
     shared, machine, order = cta.shared, warp.machine, warp.cta.cluster.order
     low, end = at.extent if isinstance(at, Pieces) else (int(at.min()), int(at.max()) + 1)
-    if low < SHARED_RESERVED or end > shared.size:
+    if low < shared.start or end > shared.size:
         raise Finding(
             "bounds", f"{what} reaches from {low:#x} to {end - 1:#x} of {shared.name}, of {shared.size} bytes",
             expected="addresses in the shared memory that the launch gave",
@@ -91,4 +90,4 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
 
 @op("tcgen05.shift")
 def shift(instruction: Instruction, decoder: Decoder) -> Step:
-    raise NotModelled(instruction.name)
+    raise NotModelled("tcgen05.shift: rows of tensor memory moved by one")

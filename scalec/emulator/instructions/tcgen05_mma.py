@@ -84,8 +84,10 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     """tcgen05.mma{.ws}.cta_group.kind{.block_scale{.scale_vectorsize}}{.collector_usage}
     [d-tmem], a-desc | [a-tmem], b-desc, idesc, {disable-output-lane,} enable-input-d {, scale-input-d}; block-scaled:
     ..., idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d: 9.7.16.10.9.1; .ws: 9.7.16.10.9.3."""
-    if instruction.has("sp") or instruction.has("kind::i8"):
-        raise NotModelled(instruction.name)
+    if instruction.has("sp"):
+        raise NotModelled("sparse products of tcgen05.mma")
+    if instruction.has("kind::i8"):
+        raise NotModelled("integer products of tcgen05.mma")
     decoder.only(instruction, "mma", "ws", "block_scale", GROUPS, _KINDS, _SCALE_SIZES, _COLLECTORS)
     kind = next(m for m in instruction.modifiers if m in _KINDS).removeprefix("kind::")
     qualifier = next((m for m in instruction.modifiers if m in _SCALE_SIZES), "")
@@ -95,6 +97,8 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     operands = list(instruction.operands)
     d = decoder.address(operands[0])
     a_tensor = isinstance(operands[1], Address)
+    if a_tensor and form.ws:
+        raise NotModelled("matrix A of tcgen05.mma.ws in tensor memory")
     a = decoder.address(operands[1]) if a_tensor else decoder.source(operands[1], "b64")
     b, descriptor = decoder.source(operands[2], "b64"), decoder.source(operands[3], "b32")
     rest = operands[4:]
@@ -153,8 +157,6 @@ class _Part:
         self.d = placed(accumulator_cells, (m, n, group, form.ws), lane, column, "matrix D of tcgen05.mma")
         self.a: Pieces | np.ndarray | Placed
         if call.a_tensor:
-            if form.ws:
-                raise NotModelled("matrix A of tcgen05.mma.ws in tensor memory")
             if found.transpose_a:
                 raise Finding("descriptor", "matrix A lies in tensor memory and is transposed", expected="K-major A")
             lane, column = split_address(call.a)

@@ -8,6 +8,8 @@ from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
 from scalec.emulator.layouts import tensor_map
 from scalec.emulator.machine.access import locate, need_written
+from scalec.emulator.machine.memory import Segment
+from scalec.emulator.machine.order import CLOCK, LAUNCH
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
 
@@ -27,7 +29,7 @@ def current_map(warp: Warp, address: int) -> tensor_map.TensorMap:
     need_written(warp, segment, at)
     if segment.space == "global":
         warp.machine.judge.reads(segment, at, warp.cta.cluster.order, warp.agent)
-        version = int(segment.shadow.writer[at].max())
+        version = _version(segment, at)
         if version and warp.machine.units.get(("tensormap", address)) != version:
             raise Finding(
                 "proxy",
@@ -92,8 +94,35 @@ def cp_fenceproxy(instruction: Instruction, decoder: Decoder) -> Step:
         segment.data[at] = shared.data[here]
         segment.written[at] = True
         judge.note_write(segment, at, warp.agent.epoch, generic=True)
+        _release(warp)
 
     return run
+
+
+def _version(segment: Segment, at: slice) -> int:
+    """The epoch of a map's last change in this launch, or 0."""
+    epochs = segment.shadow.writer[at]
+    return int(np.where(epochs == LAUNCH, 0, epochs).max())
+
+
+def _release(warp: Warp) -> None:
+    """All that the warp has written so far may be acquired by the tensormap proxy. The write that follows, of a flag or
+    to a barrier, is what tells others."""
+    released = warp.machine.units.setdefault("tensormap released", {})
+    order, agent = warp.cta.cluster.order, warp.agent
+    released[order.epoch(agent.index, 0)] = int(agent.seen[agent.index])
+    agent.seen[agent.index] += 1
+
+
+def _need_released(warp: Warp, segment: Segment, at: slice, address: int) -> None:
+    released = warp.machine.units.get("tensormap released", {})
+    order = warp.cta.cluster.order
+    for epoch in np.unique(segment.shadow.writer[at]).tolist():
+        clock = epoch & CLOCK
+        if epoch not in (0, LAUNCH) and released.get(epoch - clock, 0) < clock:
+            text = f"the tensor map at {address:#x} is acquired, and {order.describe(epoch)} has not released it"
+            expected = "fence.proxy.tensormap::generic.release after the last write of the map, by its writer"
+            warp.machine.report(Finding("proxy", text, expected=expected, fix="add it, or tensormap.cp_fenceproxy"))
 
 
 @op("fence.proxy.tensormap::generic")
@@ -101,7 +130,7 @@ def fence(instruction: Instruction, decoder: Decoder) -> Step:
     """fence.proxy.tensormap::generic.{release, acquire}.scope {[map], 128}: 9.7.13.4."""
     decoder.only(instruction, ("proxy", "tensormap::generic", "release", "acquire", "cta", "cluster", "gpu", "sys"))
     if instruction.has("release"):
-        return lambda warp: None  # the write that follows, of a flag or to a barrier, is what an acquire meets
+        return _release
     where = decoder.address(instruction.operands[0])
 
     def run(warp: Warp) -> None:
@@ -110,7 +139,8 @@ def fence(instruction: Instruction, decoder: Decoder) -> Step:
             address = int(addresses[lane])
             segment, offset = locate(warp.cta.cluster, "", address, SIZE)
             if segment.space == "global":
-                version = int(segment.shadow.writer[offset : offset + SIZE].max())
-                warp.machine.units["tensormap", address] = version
+                at = slice(offset, offset + SIZE)
+                _need_released(warp, segment, at, address)
+                warp.machine.units["tensormap", address] = _version(segment, at)
 
     return run

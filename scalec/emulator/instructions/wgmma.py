@@ -18,7 +18,6 @@ from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, o
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
 from scalec.emulator.machine.access import need_written, operand_pieces
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.order import Pieces, pick
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Reg, Vector
@@ -315,30 +314,36 @@ def _accumulators(
 
 
 def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices: list[int], shape: str) -> None:
-    name = warp.kernel.function.registers
+    name, report = warp.kernel.function.registers, warp.machine.report
     if not state.fenced:
-        raise Finding(
-            "wgmma",
-            "the first wgmma.mma_async comes before any wgmma.fence",
-            expected="wgmma.fence before the first wgmma of a kernel (PTX ISA 9.7.15.7.1)",
+        report(
+            Finding(
+                "wgmma",
+                "the first wgmma.mma_async comes before any wgmma.fence",
+                expected="wgmma.fence before the first wgmma of a kernel (PTX ISA 9.7.15.7.1)",
+            )
         )
     touched = warp.touched.intersection((*registers, *a_indices))
     if touched:
-        raise Finding(
-            "wgmma",
-            f"register {name[next(iter(touched))][0]} was used by other instructions, and no wgmma.fence came after",
-            expected="wgmma.fence between other accesses of a register and the wgmma that uses it",
-            fix="wgmma.fence.sync.aligned before this instruction",
+        report(
+            Finding(
+                "wgmma",
+                f"register {name[next(iter(touched))][0]} was used by other instructions, without a wgmma.fence after",
+                expected="wgmma.fence between other accesses of a register and the wgmma that uses it",
+                fix="wgmma.fence.sync.aligned before this instruction",
+            )
         )
     for register in a_indices:
         if register in state.chain and register in state.used:
-            raise Finding("in-flight", f"register {name[register][0]} of A is the result of a wgmma in flight")
+            report(Finding("in-flight", f"register {name[register][0]} of A is the result of a wgmma in flight"))
     for register in registers:
         if register in state.used and state.chain.get(register) != shape:
-            raise Finding(
-                "wgmma",
-                f"accumulator {name[register][0]} is in use by a wgmma of another shape",
-                expected="wgmma.wait_group and wgmma.fence between products of different shapes",
+            report(
+                Finding(
+                    "wgmma",
+                    f"accumulator {name[register][0]} is in use by a wgmma of another shape",
+                    expected="wgmma.wait_group and wgmma.fence between products of different shapes",
+                )
             )
 
 
@@ -355,7 +360,7 @@ def _judge_operand(warps: list[Warp], at: Pieces | np.ndarray, low: int, high: i
     """The bytes of an operand are read now, or later."""
     cta = warps[0].cta
     shared, machine = cta.shared, cta.machine
-    if low < SHARED_RESERVED or high >= shared.size:
+    if low < shared.start or high >= shared.size:
         raise Finding(
             "bounds", f"the operand reaches from {low:#x} to {high:#x} of shared memory of {shared.size} bytes"
         )

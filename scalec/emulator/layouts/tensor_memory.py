@@ -90,8 +90,11 @@ class Allocations:
     permit: bool = True
     last: int = COLUMNS
 
-    def allocate(self, count: int) -> tuple[Allocations, int] | None:
+    def allocate(self, count: int, draw: float = 0) -> tuple[Allocations, int] | None:
         """With `count` more columns, and the first of them; None when they are not free (tcgen05.alloc then blocks).
+
+        The ISA does not say which columns they are: `draw`, in [0, 1), chooses among the free multiples of `count`.
+        As no allocation is larger than the one before, there is always room where there are enough columns.
 
         Raises:
             Finding: the count or the moment is one that the ISA forbids.
@@ -115,10 +118,12 @@ class Allocations:
                 expected="no allocation larger than the one before it",
                 fix="allocate the largest block first",
             )
-        for start in range(0, COLUMNS, count):
-            if all(start + count <= first or first + n <= start for first, n in self.taken):
-                return replace(self, taken=(*self.taken, (start, count)), last=count), start
-        return None
+        every = range(0, COLUMNS, count)
+        free = [s for s in every if all(s + count <= first or first + n <= s for first, n in self.taken)]
+        if not free:
+            return None
+        start = free[int(draw * len(free))]
+        return replace(self, taken=(*self.taken, (start, count)), last=count), start
 
     def free(self, column: int, count: int) -> Allocations:
         """Without the allocation that starts at `column`.

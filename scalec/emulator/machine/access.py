@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalec.emulator.findings import Apart, Finding
-from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, WINDOWS, Segment
-from scalec.emulator.machine.order import Pieces, Where, fill, pick
+from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS, Segment
+from scalec.emulator.machine.order import LAUNCH, Pieces, Where, fill, pick
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.crew import Crew
-    from scalec.emulator.machine.cta import Cluster
+    from scalec.emulator.machine.cta import Cluster, Cta
     from scalec.emulator.machine.warp import Warp
 
 _ALL = np.arange(32)  # lanes
+Hole = tuple[np.ndarray, np.ndarray, str]
+"""Lanes of a load, which of their bytes were never written: bool (lanes, bytes), and one of these in words."""
 _WINDOW_MASK = (1 << 32) - 1
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 
@@ -58,11 +60,11 @@ def locate(cluster: Cluster, space: str, address: int, size: int) -> tuple[Segme
                 expected="every CTA stays until the others are done with its shared memory",
                 fix="barrier.cluster.arrive and wait before the exit",
             )
-        if offset < SHARED_RESERVED or offset + size > segment.size:
+        if offset < segment.start or offset + size > segment.size:
             raise Finding(
                 "bounds",
-                f"{size} bytes at shared address {address:#x}, which is {offset - SHARED_RESERVED} from the start of a"
-                f" CTA's {segment.size - SHARED_RESERVED} bytes",
+                f"{size} bytes at shared address {address:#x}, which is {offset - segment.start} from the start of a"
+                f" CTA's {segment.size - segment.start} bytes",
                 expected="an address inside of the shared memory that the launch gave",
             )
         return segment, offset
@@ -98,7 +100,7 @@ def split(warp: Warp, space: str, addresses: np.ndarray, size: int) -> list[tupl
     low, high = int(np.minimum.reduce(chosen)), int(np.maximum.reduce(chosen))
     first, offset = _locate_lane(warp, space, int(chosen[0]), size, int(lanes[0]))
     start = int(chosen[0]) - offset
-    if low >= start + (SHARED_RESERVED if first.space == "shared" else 0) and high + size <= start + first.size:
+    if low >= start + first.start and high + size <= start + first.size:
         return [(first, lanes, chosen - start)]
     found: dict[int, tuple[Segment, list[int], list[int]]] = {}
     for lane, address in zip(lanes.tolist(), chosen.tolist(), strict=True):
@@ -139,20 +141,38 @@ def only(warp: Warp, lanes: np.ndarray) -> Iterator[None]:
         warp.mask, warp.full = mask, full
 
 
+def need_begun(warp: Warp, cta: Cta) -> None:
+    """Reports the use of another CTA's memory by a warp that does not know that the CTA has begun."""
+    if not warp.agent.seen[cta.start]:
+        text = f"{warp.name} uses memory of CTA {cta.number}, and nothing says that this CTA of its cluster has begun"
+        expected = (
+            "barrier.cluster.arrive and .wait, which may be relaxed, before the first use of another CTA's memory"
+        )
+        warp.machine.report(Finding("cluster-start", text, expected=expected, fix="barrier.cluster at the start"))
+
+
 def visit(warp: Warp, segment: Segment) -> None:
     """Notes the use of another CTA's shared memory, which must not exit before it knows of it."""
     if segment.space == "shared" and segment is not warp.cta.shared:
         owner = next(c for c in warp.cta.cluster.ctas if c.shared is segment)
+        need_begun(warp, owner)
         owner.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
 
 
 def load(
-    warp: Warp, space: str, addresses: np.ndarray, size: int, *, atomic: bool = False, check_written: bool = True
+    warp: Warp,
+    space: str,
+    addresses: np.ndarray,
+    size: int,
+    *,
+    atomic: bool = False,
+    check_written: bool = True,
+    holes: list[Hole] | None = None,
 ) -> np.ndarray:
     """`size` bytes for each active lane, through the generic proxy: uint8 (32, size), zero in inactive lanes.
 
     `atomic`: a strong access, which does not race with other strong accesses. Alignment is checked where size is a
-    power of two.
+    power of two. Bytes that were never written are put into `holes`, if it is given, instead of being reported.
 
     Raises:
         Finding: alignment, bounds, uninitialised, in-flight, race.
@@ -165,14 +185,14 @@ def load(
         if (local != warp.mask).any():
             for part, within in ((local, "local"), (warp.mask & ~local, "")):
                 with only(warp, part):
-                    found = load(warp, within, addresses, size, atomic=atomic, check_written=check_written)
+                    found = load(warp, within, addresses, size, atomic=atomic, check_written=check_written, holes=holes)
                 out[part] = found[part]
             return out
         lanes, offsets = _local(warp, addresses, size)
         assert warp.local is not None
         assert warp.local_written is not None
         if check_written:
-            _need_written_local(warp, lanes, offsets)
+            _need_written_local(warp, lanes, offsets, holes)
         out[lanes[:, 0]] = warp.local[lanes, offsets]
         return out
     for segment, lanes, offsets in split(warp, space, addresses, size):
@@ -184,7 +204,7 @@ def load(
             machine.judge.reads(segment, at, order, agent, strong=atomic)
             machine.judge.note_read(segment, at, order, agent.index, int(agent.seen[agent.index]), strong=atomic)
         if check_written:
-            need_written(warp, segment, at)
+            need_written(warp, segment, at, lanes, holes)
         out[lanes] = pick(segment.data, at)
     return out
 
@@ -238,7 +258,7 @@ def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, u
         raise Apart
     first = int(epochs.flat[0])
     same = not np.count_nonzero(epochs != first)
-    if unchanged and not (same and first == 0):
+    if unchanged and not (same and first in (0, LAUNCH)):
         raise Apart
     for i, warp in enumerate(crew.warps):
         theirs = epochs if len(crew.warps) == 1 else epochs[..., i, :, :]
@@ -272,7 +292,8 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
         assert warp.local is not None
         assert warp.local_written is not None
         warp.local[lanes, offsets] = values[lanes[:, 0]]
-        warp.local_written[lanes, offsets] = True
+        kept = warp.undefined.kept
+        warp.local_written[lanes, offsets] = True if kept is None else kept[lanes[:, 0], :size]
         return
     for segment, lanes, offsets in split(warp, space, addresses, size):
         if segment.space not in ("shared", "global"):
@@ -283,7 +304,7 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
         new = values[lanes]
         judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index, values=new)
         fill(segment.data, at, new)
-        fill(segment.written, at, value=True)
+        fill(segment.written, at, True if warp.undefined.kept is None else warp.undefined.kept[lanes, :size])
         judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
 
 
@@ -292,8 +313,10 @@ def operand_pieces(addresses: np.ndarray, mn_major: bool | int) -> Pieces | np.n
     return addresses if mn_major else Pieces(addresses[:, ::16], 16)
 
 
-def need_written(warp: Warp, segment: Segment, at: Where) -> None:
-    """Raises Finding("uninitialised") if one of the bytes was never written."""
+def need_written(
+    warp: Warp, segment: Segment, at: Where, lanes: np.ndarray = _ALL, holes: list[Hole] | None = None
+) -> None:
+    """Raises Finding("uninitialised") if a byte was never written, or puts those of each lane into `holes`."""
     written = pick(segment.written, at)
     if 0 in written.tobytes() and not warp.machine.ignores("uninitialised"):
         where = np.argwhere(~written)[0]
@@ -301,6 +324,9 @@ def need_written(warp: Warp, segment: Segment, at: Where) -> None:
             offset = (at.start or 0) + int(where[0])
         else:
             offset = int((at.offsets() if isinstance(at, Pieces) else at)[tuple(where)])
+        if holes is not None:
+            holes.append((lanes, ~written, f"{segment.place(offset)} was never written"))
+            return
         raise Finding(
             "uninitialised",
             f"{segment.place(offset)} is read and was never written ({int((~written).sum())} bytes of this access)",
@@ -323,11 +349,15 @@ def _local(warp: Warp, addresses: np.ndarray, size: int) -> tuple[np.ndarray, np
     return np.broadcast_to(lanes[:, None], (len(lanes), size)), chosen[:, None] + _steps(size)
 
 
-def _need_written_local(warp: Warp, lanes: np.ndarray, offsets: np.ndarray) -> None:
+def _need_written_local(warp: Warp, lanes: np.ndarray, offsets: np.ndarray, holes: list[Hole] | None) -> None:
     assert warp.local_written is not None
     written = warp.local_written[lanes, offsets]
     if not written.all() and not warp.machine.ignores("uninitialised"):
         where = tuple(np.argwhere(~written)[0])
+        if holes is not None:
+            text = f"byte {offsets[where]} of the local memory of lane {lanes[where]} was never written"
+            holes.append((lanes[:, 0], ~written, text))
+            return
         raise Finding(
             "uninitialised",
             f"lane {lanes[where]} reads byte {offsets[where]} of its local memory, which was never written",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.access import need_written
+from scalec.emulator.machine.access import need_begun, need_written
 from scalec.emulator.machine.mbarrier import MBarrier
 from scalec.emulator.machine.memory import Segment
 from scalec.emulator.machine.order import Where, fill, pick
@@ -55,12 +55,19 @@ def into_shared(
     instruction = machine.kernel.code[warp.pc - 1]
     number = machine.operation(f"{instruction.where}, issued by {warp.name}")
     first = targets[0].barrier
+    order.causes[first.epoch] = machine.operations[number]
     for segment, at in sources:
         if segment.space in ("global", "shared"):
             machine.judge.reads(segment, at, order, warp.agent, asynchronous=True)
             machine.judge.note_read(segment, at, order, first.agent, first.epochs_before + first.phase + 1)
         need_written(warp, segment, at)
     for target in targets:
+        if target.cta is not warp.cta:
+            need_begun(warp, target.cta)
+        elif not target.barrier.visible:
+            text = f"a copy completes on {target.barrier.name}, whose initialisation was not fenced"
+            expected = "fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init"
+            machine.report(Finding("init-fence", text, expected=expected, fix="add the fence behind the last init"))
         if combine is None:
             machine.judge.writes(target.cta.shared, target.at, order, warp.agent, asynchronous=True)
             machine.judge.note_pending(target.cta.shared, target.at, number)
@@ -69,7 +76,7 @@ def into_shared(
         machine.stats.bytes[path] += target.size
 
         def land(target: Target = target) -> None:
-            if target.cta.exited:
+            if target.cta.exited:  # where that is passed over, the bytes go nowhere
                 raise Finding(
                     "in-flight",
                     f"a copy into {target.cta.shared.name} completes after that CTA has exited",
@@ -80,6 +87,7 @@ def into_shared(
             shared = target.cta.shared
             fill(shared.data, target.at, data() if combine is None else combine(pick(shared.data, target.at), data()))
             fill(shared.written, target.at, value=True)
+            order.causes[target.barrier.epoch] = machine.operations[number]
             machine.judge.note_write(shared, target.at, target.barrier.epoch, generic=False)
             target.barrier.complete(target.size)
 
@@ -150,13 +158,11 @@ def check_exit(warp: Warp) -> None:
     """
     for lane, state in warp.units["bulk"].items():
         newest = state.open.number if state.open.reads or state.open.writes else state.open.number - 1
-        if newest > 0 and warp.agent.seen[state.reader] < newest and not warp.machine.ignores("in-flight"):
-            raise Finding(
-                "in-flight",
-                f"{warp.name} lane {lane} exits while its bulk copies may still read shared memory",
-                expected="cp.async.bulk.wait_group.read 0 (or wait_group 0) before the exit",
-                fix="commit the copies and wait for them",
-            )
+        if newest > 0 and warp.agent.seen[state.reader] < newest:
+            text = f"{warp.name} lane {lane} exits while its bulk copies may still read shared memory"
+            expected = "cp.async.bulk.wait_group.read 0 (or wait_group 0) before the exit"
+            fix = "commit the copies and wait for them"
+            warp.machine.report(Finding("exit-read", text, expected=expected, fix=fix))
 
 
 def out_of_shared(

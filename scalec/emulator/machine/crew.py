@@ -9,7 +9,7 @@ else each warp does by itself (machine.py), or has a function of its own for sev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from operator import is_
 from typing import TYPE_CHECKING
 
@@ -49,11 +49,11 @@ def in_runs(instruction: Instruction) -> bool:
     return registers_only and "b128" not in instruction.types and not instruction.has("cc")  # .cc is a carry
 
 
-def ends(code: Sequence[Instruction]) -> list[int]:
-    """For each instruction the first one from there on that is no part of a run."""
+def ends(code: Sequence[Instruction], apart: Set[int]) -> list[int]:
+    """For each instruction the first one from there on that is no part of a run; those in `apart` are none."""
     found = list(range(len(code)))
     for at in reversed(range(len(code))):
-        if in_runs(code[at]):
+        if at not in apart and in_runs(code[at]):
             found[at] = found[at + 1] if at + 1 < len(code) else len(code)
     return found
 

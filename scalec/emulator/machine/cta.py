@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.memory import RANK_SHIFT, SHARED_RESERVED, Segment
+from scalec.emulator.machine.memory import RANK_SHIFT, Segment
 from scalec.emulator.machine.order import Order, View
 from scalec.emulator.machine.signals import Condition
 from scalec.emulator.machine.warp import Warp
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAMED_BARRIERS = 16  # PTX ISA 9.7.13.1 "bar{.cta}, barrier{.cta}": barriers 0 to 15
 _BARRIERS_PER_CTA = 256  # places in the order's vectors for mbarriers and other objects, per CTA
-_AGENTS_PER_WARP = 6
+_AGENTS_PER_WARP, _AGENTS_PER_CLUSTER = 6, 17
 
 
 @dataclass
@@ -52,38 +52,56 @@ class Barrier:
         self.came: dict[Warp, np.ndarray] = {}
         self.done = self.phase
         self.who: list[str] = []
-        self.condition = Condition(self.describe)
+        self.condition = Condition(self.describe, rank=self.rank)
+
+    def rank(self) -> int:
+        """Among barriers that never complete (deadlock.py): who has not come to this one may wait elsewhere."""
+        there = {w for warp in self.came for w in warp.cta.warps}
+        return 3 if any(not w.done and w not in self.came and w.blocked for w in there) else 1
 
     def describe(self) -> str:
-        return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({', '.join(self.who) or 'none'})"
+        who = ", ".join(sorted(self.who)) or "none"
+        return f"{self.name}: {self.arrived} of {self.expected} threads have arrived ({who})"
 
-    def arrive(self, warp: Warp, threads: int, expected: int, *, everyone: bool = False, relaxed: bool = False) -> None:
+    def arrive(
+        self,
+        warp: Warp,
+        threads: int,
+        expected: int,
+        *,
+        everyone: bool = False,
+        relaxed: bool = False,
+        whole: bool = False,
+    ) -> None:
         """`threads` of a warp arrive at a barrier of `expected` threads; completes it when they are all.
 
-        A `relaxed` arrival publishes what the warp's last releasing fence did, and nothing later.
+        Args:
+            relaxed: publishes what the warp's last releasing fence did, and nothing later.
+            whole: the warp arrives, with all of its lanes.
 
         Raises:
             Finding: barrier, when the counts do not fit.
         """
         if self.expected and self.expected != expected:
-            raise Finding(
-                "barrier",
-                f"{self.name} is used with {expected} threads, {', '.join(self.who)} used it with {self.expected}",
-                expected="the same thread count in every bar of one barrier phase",
+            warp.machine.report(
+                Finding(
+                    "barrier",
+                    f"{self.name} is used with {expected} threads, {', '.join(self.who)} used it with {self.expected}",
+                    expected="the same thread count in every bar of one barrier phase",
+                )
             )
         self.expected, self.everyone = expected, everyone
         self.arrived += threads
-        self.came[warp] = self.came.get(warp, False) | warp.mask | ~warp.live
+        self.came[warp] = self.came.get(warp, False) | warp.mask | ~warp.live | whole
         self.who.append(warp.name)
         if not relaxed:
             warp.agent.release(self.phase.view)
         elif "relaxed release" in warp.units:
             self.phase.view.join(warp.units["relaxed release"])
         if self.arrived > expected:
-            raise Finding(
-                "barrier", f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
-            )
-        if self.arrived == expected:
+            text = f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
+            warp.machine.report(Finding("barrier", text))
+        if self.arrived >= expected:
             self.complete()
 
     def missing(self, threads: int) -> None:
@@ -112,10 +130,24 @@ class Cluster:
 
     def __init__(self, machine: Machine, number: int, size: int, warps: int) -> None:
         self.machine, self.number = machine, number
-        self.order = Order(number + 1, size * (warps * _AGENTS_PER_WARP + _BARRIERS_PER_CTA))
+        self.order = Order(number + 1, _AGENTS_PER_CLUSTER + size * (warps * _AGENTS_PER_WARP + _BARRIERS_PER_CTA))
+        self.order.add("the launch before")  # order.LAUNCH
         self.ctas: list[Cta] = []
         self.barrier = Barrier(f"the barrier of cluster {number}", self.order.capacity)
         self.units: dict[str, Any] = {}
+
+    def before(self, warp: Warp) -> int:
+        """The phase of its barrier that completes after all that a warp has executed by now, as an arrival, relaxed or
+        not, is executed after it."""
+        came = warp.units.get("cluster")
+        now = self.barrier.generation
+        return now + (came is not None and bool((came == now).any()))
+
+    def behind(self, warp: Warp) -> int:
+        """How many phases of its barrier a warp knows to have completed."""
+        came = warp.units.get("cluster")
+        waiting = came is not None and int(came.max()) >= 0
+        return int(came.max()) if waiting else self.barrier.generation
 
     def missing_threads(self) -> int:
         """Those that have neither exited nor come to the cluster's barrier."""
@@ -134,6 +166,7 @@ class Cta:
         barriers: the named barriers.
         crews: warps that ran in lockstep, by their indices.
         exited: whether all of its threads have.
+        start: place in the order of its beginning: 1 in what knows of that.
         visitors: of other CTAs' warps that used its shared memory: place in the order -> clock of the last use.
         units: state that instruction families keep per CTA, by family name.
     """
@@ -143,8 +176,9 @@ class Cta:
     ) -> None:
         self.cluster, self.machine, self.kernel = cluster, cluster.machine, kernel
         self.number, self.id, self.rank = number, position, rank
+        start = self.machine.shared_start
         self.shared = Segment(
-            f"shared memory of CTA {number}", "shared", rank << RANK_SHIFT, SHARED_RESERVED + kernel.shared_bytes
+            f"shared memory of CTA {number}", "shared", rank << RANK_SHIFT, start + kernel.shared_bytes, start=start
         )
         capacity = cluster.order.capacity
         self.barriers = [Barrier(f"barrier {i} of CTA {number}", capacity) for i in range(NAMED_BARRIERS)]
@@ -152,11 +186,12 @@ class Cta:
         self.crews: dict[tuple[int, ...], Crew] = {}
         self.exited = False
         self.visitors: dict[int, int] = {}
+        self.start = cluster.order.add(f"the start of CTA {number}")
         threads = kernel.threads
         self.warps = [Warp(self, i, min(32, threads - 32 * i), kernel) for i in range(-(-threads // 32))]
         for variable, offset in kernel.shared_layout:
             if variable.init is not None:
-                at = SHARED_RESERVED + offset
+                at = start + offset
                 self.shared.data[at : at + variable.size] = np.frombuffer(variable.init, np.uint8)
                 self.shared.written[at : at + variable.size] = True
 
@@ -184,10 +219,12 @@ class Cta:
         """
         self.exited = True
         if self.shared.shadow.pending.any():
-            raise Finding(
-                "in-flight",
-                f"CTA {self.number} exits while copies into its shared memory are in flight",
-                expected="a wait for every copy before the exit",
+            self.machine.report(
+                Finding(
+                    "in-flight",
+                    f"CTA {self.number} exits while copies into its shared memory are in flight",
+                    expected="a wait for every copy before the exit",
+                )
             )
         seen = np.max([w.agent.seen for w in self.warps], axis=0)
         for agent, clock in self.visitors.items():

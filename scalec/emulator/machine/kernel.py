@@ -7,14 +7,16 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.flow import inline_calls, joins, successors
+from scalec.emulator.flow import END, inline_calls, joins, leaving, successors
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
-from scalec.emulator.machine import crew
-from scalec.emulator.machine.memory import SHARED_RESERVED, WINDOWS
+from scalec.emulator.machine import crew, poison
+from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
+_TOGETHER = {"aligned", "sync"}  # modifiers of what the lanes of a warp execute together
 _PARAM_LIMIT = 32764  # bytes of kernel parameters, PTX ISA 5.2.6 (sm_70 and later, PTX 8.1)
 _LOCAL_LIMIT = 512 << 10  # bytes of a thread (CUDA programming guide, technical specifications)
 
@@ -62,29 +64,37 @@ class Kernel:
         code: the instructions, for messages; ends: for each the first one from there on that is no part of a run.
         registers: per instruction, the indices of the registers that it names: `writes`, if it has a result, of its
             first operand, and `reads`, of its guard and the others.
-        joins: per instruction, where paths that part there meet.
+        joins: per instruction, where paths that part there meet; leaving: whether only the thread's end is ahead.
         shared_layout: (variable, offset behind the system's bytes) of every shared variable.
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
         param_offsets: of the entry's parameters in the parameter segment.
         local_bytes: per thread.
+        invalidates: whether there is an mbarrier.inval.
+        passed: kinds of findings that do not stop the run.
     """
 
     def __init__(
-        self, module: Module, entry: str, block: tuple[int, int, int], shared_bytes: int, symbols: dict[str, int]
+        self,
+        module: Module,
+        entry: str,
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        symbols: dict[str, int],
+        passed: frozenset[str] = frozenset(),
     ) -> None:
         if module.target not in TARGETS:
             raise NotModelled(f"target {module.target}; the emulator knows {', '.join(TARGETS)}")
         self.facts = TARGETS[module.target]
-        self.module, self.block = module, block
+        self.module, self.block, self.passed = module, block, passed
         self.threads = block[0] * block[1] * block[2]
-        function = module.functions.get(entry)
+        function = module.function(entry)
         if function is None or not function.entry:
             entries = [f.name for f in module.functions.values() if f.entry]
             raise PtxSyntaxError(f"the module has no entry {entry!r}; it has {', '.join(entries) or 'none'}")
         self._check_block(function)
         function = inline_calls(module, function, known_functions())
         self.function, self.code = function, function.code
-        self.joins = joins(function)
+        self.joins, self.leaving = joins(function), leaving(function)
         self._lay_out(module, function, shared_bytes)
         self.symbols = symbols
         self.initial_registers = [_garbage(kind) for _, kind in function.registers]
@@ -94,14 +104,42 @@ class Kernel:
         shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)
         self.shared_registers = shared
-        self.plain: list[Step] = [decode(i, decoder) for i in function.code]
+        self.plain: list[Step] = [decode(i, decoder) for decoder.pc, i in enumerate(function.code)]
         self.steps = [
             decode(i, decoder, shared & named) if shared & named and not _tensor(i) else step
             for i, named, step in zip(function.code, self.registers, self.plain, strict=True)
         ]
+        self.unwritten, noted = poison.tracked(self)
+        for pc, registers in noted.items():
+            self.steps[pc] = poison.noting(self.steps[pc], self.code[pc], registers)
+        self.defined = list(self.steps)  # the steps of warps whose registers all have values
+        for pc, registers in self.unwritten.items():
+            self.steps[pc] = poison.entering(self, pc, self.steps[pc], registers)
         self.grouped = {pc: step.together for pc, step in enumerate(self.steps) if isinstance(step, Grouped)}
-        self.ends = crew.ends(function.code)
+        self.invalidates = any(i.opcode == "mbarrier" and i.has("inval") for i in function.code)
+        self.ends = crew.ends(function.code, self.unwritten.keys() | noted)
         self._runs: dict[tuple[int, int], crew.Run] = {}
+
+    @cached_property
+    def careful(self) -> list[Step]:
+        """The steps of warps with undefined bits in their registers."""
+        return [poison.careful(self, pc, step, self.unwritten.get(pc, [])) for pc, step in enumerate(self.defined)]
+
+    @cached_property
+    def looked_at(self) -> list[int]:
+        """For each instruction the set (dataflow) of registers whose values are looked at behind it."""
+        return dataflow.looked_at(self.function)
+
+    def meeting(self, pc: int) -> int:
+        """The first instruction that all paths from `pc` come to and that lanes execute together; END for none."""
+        pc = self.joins[pc]
+        while pc != END and not self.together(pc):
+            pc = self.joins[pc]
+        return pc
+
+    def together(self, pc: int) -> bool:
+        """Whether lanes execute an instruction together."""
+        return self.code[pc].opcode == "bar" or not _TOGETHER.isdisjoint(self.code[pc].modifiers)
 
     def run(self, start: int, end: int) -> crew.Run:
         """The run of these instructions, none of them behind ends[start]."""
@@ -134,11 +172,11 @@ class Kernel:
         required = function.directives.get("reqntid")
         if required:
             wanted = (*required, 1, 1)[:3]
-            if wanted != self.block:
+            if wanted != self.block and "resources" not in self.passed:
                 raise Finding("resources", f"launched with blocks of {self.block} threads, .reqntid says {wanted}")
         limit = function.directives.get("maxntid")
         most = int(np.prod(limit)) if limit else self.facts.max_threads
-        if self.threads > most:
+        if self.threads > most and "resources" not in self.passed:
             raise Finding("resources", f"launched with {self.threads} threads a CTA, at most {most} are allowed")
 
     def _lay_out(self, module: Module, function: Function, dynamic_bytes: int) -> None:
@@ -151,12 +189,12 @@ class Kernel:
             at += variable.size
         for variable in (v for v in variables if v.space == "shared" and v.extern):
             # every extern array begins where the dynamic memory begins (CUDA C++ Programming Guide, "__shared__")
-            start = -(-(at + SHARED_RESERVED) // variable.align) * variable.align - SHARED_RESERVED
+            start = -(-at // variable.align) * variable.align
             self.shared_layout.append((variable, start))
         extern = [offset for v, offset in self.shared_layout if v.extern]
         self.dynamic_bytes = dynamic_bytes
         self.shared_bytes = (max(extern) if extern else at) + dynamic_bytes
-        if self.shared_bytes > self.facts.shared_bytes:
+        if self.shared_bytes > self.facts.shared_bytes and "resources" not in self.passed:
             raise Finding(
                 "resources",
                 f"{self.shared_bytes} bytes of shared memory a CTA, {self.facts.name} has {self.facts.shared_bytes}",
@@ -168,7 +206,7 @@ class Kernel:
             self.param_offsets[param.name] = at
             at += param.size
         self.param_bytes = at
-        if at > _PARAM_LIMIT:
+        if at > _PARAM_LIMIT and "resources" not in self.passed:
             raise Finding("resources", f"{at} bytes of parameters, at most {_PARAM_LIMIT} are allowed")
         self.local_offsets: dict[str, int] = {}
         at = 0
@@ -178,11 +216,12 @@ class Kernel:
             self.local_offsets[variable.name] = at
             at += variable.size
         self.local_bytes = at
-        if at > _LOCAL_LIMIT:
+        if at > _LOCAL_LIMIT and "resources" not in self.passed:
             raise Finding("resources", f"{at} bytes of local memory a thread, at most {_LOCAL_LIMIT} are allowed")
 
     def symbol(self, name: str) -> tuple[str, int]:
-        """State space and address of a variable; shared addresses lack the CTA's rank.
+        """State space and address of a variable, "code" and that of a function; a shared variable's is counted from the
+        start of the CTA's variables.
 
         Raises:
             PtxSyntaxError: there is no such variable.
@@ -193,10 +232,13 @@ class Kernel:
             return "local", self.local_offsets[name]
         for variable, offset in self.shared_layout:
             if variable.name == name:
-                return "shared", SHARED_RESERVED + offset
+                return "shared", offset
         for variable in self.module.variables:
             if variable.name == name and name in self.symbols:
                 return variable.space, self.symbols[name]
+        code = self.module.code_address(name)
+        if code is not None:
+            return "code", code
         raise PtxSyntaxError(f"no variable {name!r}")
 
     def generic(self, name: str) -> int:

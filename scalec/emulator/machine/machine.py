@@ -5,25 +5,27 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from typing import Any
 
-import numpy as np
-
-from scalec.emulator.findings import EmulatorError, Finding
+from scalec.emulator.findings import KINDS, SILENT, EmulatorError, Finding
+from scalec.emulator.machine import deadlock
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.machine.cta import Cluster, Cta
 from scalec.emulator.machine.kernel import Kernel
-from scalec.emulator.machine.memory import GlobalMemory, Segment
+from scalec.emulator.machine.memory import SHARED_RESERVED, GlobalMemory, Segment
 from scalec.emulator.machine.order import Judge
 from scalec.emulator.machine.signals import YIELD, Blocked, Signal
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.stats import Stats
 
+_Placed = tuple[int, list[tuple[int, int, int]]]  # a cluster: its number, and where its CTAs are
 _PATIENCE = 50_000  # instructions until the latest events happen although warps go on: one may be waiting in a loop
 # How often a warp has a turn without those that stand where it does, by the seed. Warps in lockstep seldom overtake
 # each other, and what only overtaking brings about, such as wrong numbers between clusters, is found when all go alone.
 _ALONE = (1 / 16, 1 / 16, 1 / 16, 1 / 16, 1 / 16, 1.0)
+_STARTS = 4  # places where shared memory may begin
 _SLICE = 400  # instructions that a warp executes at most before another has its turn
 _REPORTED = 64  # turns between two reports of progress: some ten a second
 
@@ -34,21 +36,39 @@ class Options:
 
     Attributes:
         seed: of all that the ISA leaves open: the order of warps, when asynchronous work happens.
-        ignore: kinds of findings that do not stop the run.
+        ignore: kinds of findings that do not stop the run: what they forbid happens as if it were allowed, or, where
+            there is nothing that could happen (an address outside of all memory), the instruction has no effect.
+        check: kinds of findings.SILENT to look for.
         tensor_core: "exact" (FP32 accumulation) or "hopper" (what an H200 does).
         sms: how many CTAs of a launch run at the same time, at the least one cluster.
         tensor_fences: whether tcgen05.fence is demanded where the ISA's patterns have it; None: if the kernel has any.
         max_instructions: that the launch may execute, per warp; beyond, it is taken for endless.
+        part: (i, n): of the clusters, those whose number leaves i when divided by n.
+        dependent: whether the launch before may still run until griddepcontrol.wait (programmatic dependent launch);
+            None: if the kernel has any griddepcontrol. What it then uses too early is of the kind "dependent".
         progress: called every so many turns with what the launch has counted so far.
     """
 
     seed: int = 0
     ignore: frozenset[str] = frozenset()
+    check: frozenset[str] = frozenset()
     tensor_core: str = "exact"
     sms: int = 4
     tensor_fences: bool | None = None
     max_instructions: int = 20_000_000
+    part: tuple[int, int] = (0, 1)
+    dependent: bool | None = None
     progress: Callable[[Stats], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, kinds, known in (("ignore", self.ignore, set(KINDS)), ("check", self.check, SILENT)):
+            if not kinds <= known:
+                raise ValueError(f"{name}: got {', '.join(sorted(kinds - known))}, expected {', '.join(sorted(known))}")
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """Kinds of findings that do not stop the run."""
+        return self.ignore | (SILENT - self.check)
 
 
 class Machine:
@@ -60,6 +80,9 @@ class Machine:
         memory: the device's global memory.
         params, consts: the segments of the state spaces .param (the kernel's) and .const.
         operations: descriptions of asynchronous operations, by number.
+        shared_start: address of the first byte of a CTA's variables in shared memory, behind the system's. The ISA does
+            not say where they lie: at a multiple of their greatest alignment, and of 1024, as swizzles of 128 bytes
+            rely on in Triton's kernels, which declare 16, and in CUTLASS's, which declare 128.
         units: state that instruction families keep per launch.
         polling: nothing goes on, and the waits that need not wait try again.
     """
@@ -78,10 +101,14 @@ class Machine:
         self.memory, self.params, self.consts = memory, params, consts
         self.options = options
         self.random = Random(options.seed)
+        aligned = max((variable.align for variable, _ in kernel.shared_layout), default=1)
+        step = max(aligned, SHARED_RESERVED)
+        self.shared_start = step * (1 + self.random.randrange(_STARTS))
         self.clock = 0
         self.stats = Stats()
         self.operations: list[str] = [""]
-        self.judge = Judge(lambda number: self.operations[number], options.ignore)
+        self.passed = options.passed
+        self.judge = Judge(lambda number: self.operations[number], self.passed)
         self.units: dict[Any, Any] = {}
         self.runnable: list[Warp] = []
         self.parked: set[Warp] = set()
@@ -94,7 +121,7 @@ class Machine:
         self._ends = list(kernel.ends)
         self._alone = _ALONE[options.seed % len(_ALONE)]
         self._serial = 0
-        self._waiting: Iterator[tuple[int, list[tuple[int, int, int]]]] = iter(())
+        self._waiting: Iterator[_Placed] = iter(())
 
     # -- asynchronous work -----------------------------------------------------------------------------------------
 
@@ -117,7 +144,16 @@ class Machine:
         heapq.heappush(heap, (self.clock + delay, self._serial, action))
 
     def ignores(self, kind: str) -> bool:
-        return kind in self.options.ignore
+        return kind in self.passed
+
+    def report(self, finding: Finding) -> None:
+        """Raises a finding, unless its kind is passed over: then what was found goes on as if it were allowed."""
+        if finding.kind not in self.passed:
+            raise finding
+
+    def _passes(self, error: EmulatorError) -> bool:
+        """Whether an instruction, or an event, with this error has no effect instead of stopping the run."""
+        return isinstance(error, Finding) and error.kind in self.passed
 
     # -- waking ----------------------------------------------------------------------------------------------------
 
@@ -145,7 +181,8 @@ class Machine:
         """
         size = self.cluster_shape[0] * self.cluster_shape[1] * self.cluster_shape[2]
         at_once, following, turns = max(1, self.options.sms // size), None, 0
-        self._waiting = enumerate(self._positions())
+        mine = islice(enumerate(self._positions()), self.options.part[0], None, self.options.part[1])
+        self._waiting = self._mixed(mine, at_once)
         while True:
             while len(self.live) < at_once and (following := next(self._waiting, None)):
                 self._start(*following)
@@ -155,8 +192,8 @@ class Machine:
             self._retire()
             if self.options.progress and (turns := turns + 1) % _REPORTED == 0:
                 self.options.progress(self.stats)
-        for action in self._drain():
-            action()
+        while self._events or self._late:  # a copy that has read has yet to write
+            self._event(self._events or self._late)
         self.stats.spread()
 
     def take_cluster(self) -> tuple[int, int, int] | None:
@@ -165,13 +202,6 @@ class Machine:
         if following is None:
             return None
         return following[1][0]
-
-    def _drain(self) -> list[Callable[[], None]]:
-        actions = []
-        for heap in (self._events, self._late):
-            while heap:
-                actions.append(heapq.heappop(heap)[2])
-        return actions
 
     def _positions(self) -> Iterator[list[tuple[int, int, int]]]:
         """For each cluster the positions of its CTAs, in the order of their ranks (PTX ISA, %cluster_ctarank), made
@@ -185,6 +215,13 @@ class Machine:
             for y in range(0, gy, cy):
                 for x in range(0, gx, cx):
                     yield [(x + i, y + j, z + k) for k in range(cz) for j in range(cy) for i in range(cx)]
+
+    def _mixed(self, clusters: Iterator[_Placed], at_once: int) -> Iterator[_Placed]:
+        """Clusters in an order of the seed's, which the ISA leaves open, with one exception: those that run at once are
+        those of a wave, as kernels that wait for CTAs of lower numbers rely on."""
+        while wave := list(islice(clusters, at_once)):
+            self.random.shuffle(wave)
+            yield from wave
 
     def _start(self, number: int, positions: list[tuple[int, int, int]]) -> None:
         kernel = self.kernel
@@ -200,7 +237,7 @@ class Machine:
         for cluster in [c for c in self.live if all(w.done for cta in c.ctas for w in cta.warps)]:
             self.live.remove(cluster)
             for check in cluster.units.get("at exit", ()):
-                check(cluster)
+                self._try(check, cluster)
 
     def _turn(self) -> None:
         """One warp's turn, or, when none can run, the next event."""
@@ -242,15 +279,22 @@ class Machine:
         else:
             if signal is YIELD and self._idle > len(self.runnable):  # perhaps for other lanes of the warp
                 warp.blocked.clear()
-                warp.rotate()
+                if not warp.rotate() and warp.go_ahead():
+                    warp.rotate()
             self.runnable.append(warp)
 
     def _event(self, heap: list[tuple[int, int, Callable[[], None]]]) -> None:
         time, _, action = heapq.heappop(heap)
         if heap is self._events:
             self.clock = max(self.clock, time)
-        action()
+        self._try(action)
         self.changes += 1
+
+    def _try(self, action: Callable[..., None], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except Finding as finding:
+            self.report(finding)
 
     def _exited(self, warp: Warp) -> None:
         for check in warp.units.get("at exit", ()):
@@ -291,27 +335,16 @@ class Machine:
             self._dead()
 
     def _dead(self) -> None:
-        lines = []
-        for warp in sorted(self.parked, key=lambda w: (w.cta.number, w.index)):
-            for (pc, mask), signal in warp.blocked.items():
-                instruction = self.kernel.code[pc]
-                lines.append(
-                    f"{warp.name}, {warp.lanes_text(np.frombuffer(mask, bool))}, at line {instruction.line}"
-                    f" ({instruction.text[:80]}) waits for {signal.what}; {signal.condition.describe()}"
-                )
-        shown = lines[:40] + ([f"... and {len(lines) - 40} more"] if len(lines) > 40 else [])
-        kinds = {signal.condition.kind for w in self.parked for signal in w.blocked.values()} - {"deadlock"}
-        raise Finding(
-            min(kinds, default="deadlock"),
-            "no warp can go on:\n    " + "\n    ".join(shown),
-            expected="every barrier phase completes",
-        )
+        self.report(deadlock.report(self.parked, self.kernel.code))
+        self.live.clear()  # they stay as they are
+        self.parked.clear()
 
     # -- a warp's turn ---------------------------------------------------------------------------------------------
 
     def _slice(self, warp: Warp, budget: int) -> Signal | None:
         """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
-        steps, pc, ends = self.kernel.steps, warp.pc, self._ends
+        steps, pc = self.kernel.careful if warp.undefined.bits else self.kernel.steps, warp.pc
+        ends = self._ends
         counts = self.stats.executed
         executed, apart = 0, range(0)  # instructions of a run that the warp executes one by one
         signal = None
@@ -323,7 +356,7 @@ class Machine:
                         break
                     pc = warp.pc
                     continue
-                if ends[pc] > pc + 1 and warp.full and pc not in apart:
+                if ends[pc] > pc + 1 and warp.full and pc not in apart and not warp.undefined.bits:
                     end = ends[pc]
                     if self._run(self._crew([warp]), pc, end):
                         self.stats.runs[pc, end] += 1
@@ -346,8 +379,11 @@ class Machine:
                     break
                 pc = warp.pc
         except EmulatorError as error:
-            self._locate(warp, pc, error)
-            raise
+            if not self._passes(error):
+                self._locate(warp, pc, error)
+                raise
+            warp.pc, signal, executed = pc + 1, None, executed + 1
+            counts[pc] += 1
         except IndexError:
             if pc >= len(steps):
                 error = Finding(
@@ -370,18 +406,23 @@ class Machine:
             warp.blocked[warp.place] = signal
         if warp.executed > self.options.max_instructions:
             at = self.kernel.code[min(warp.pc, len(self.kernel.code) - 1)]
-            raise Finding(
-                "deadlock",
-                f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
-                expected="an end of the kernel",
-                fix="raise max_instructions if the kernel really is that long",
+            self.report(
+                Finding(
+                    "deadlock",
+                    f"{warp.name} has executed {warp.executed} instructions and is at line {at.line}",
+                    expected="an end of the kernel",
+                    fix="raise max_instructions (--max-instructions) if the kernel really is that long",
+                )
             )
+            warp.splits.clear()
+            warp.leave(warp.live)  # it goes no further
 
     def _mates(self, warp: Warp) -> list[Warp]:
         """The warps of its CTA that can run and stand where it does, none of their lanes elsewhere."""
-        if not warp.full:
+        if not warp.full or warp.undefined.bits:
             return []
-        return [w for w in self.runnable if w.pc == warp.pc and w.cta is warp.cta and w.full]
+        at, cta = warp.pc, warp.cta
+        return [w for w in self.runnable if w.pc == at and w.cta is cta and w.full and not w.undefined.bits]
 
     def _together(self, warps: list[Warp], budget: int) -> None:
         """Runs warps in lockstep for up to `budget` instructions; one that stops, or comes to stand elsewhere, is put
@@ -406,8 +447,10 @@ class Machine:
                 try:
                     signal = step(warp)
                 except EmulatorError as error:
-                    self._locate(warp, pc, error)
-                    raise
+                    if not self._passes(error):
+                        self._locate(warp, pc, error)
+                        raise
+                    signal = None
                 done = not isinstance(signal, Blocked)
                 counts[pc] += done
                 if signal is None and not warp.done and warp.full and (not stay or warp.pc == stay[0].pc):
@@ -455,6 +498,8 @@ class Machine:
         try:
             action(argument)
         except EmulatorError as error:
+            if self._passes(error):
+                return
             error.where = error.where or f"the exit of {warp.name}"
             raise
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import locate
-from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.order import View
 from scalec.emulator.machine.signals import Condition
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.cta import Cluster, Cta
+    from scalec.emulator.machine.memory import Segment
     from scalec.emulator.machine.warp import Warp
 
 SIZE = 8
@@ -33,6 +33,8 @@ class MBarrier:
         visible: whether the initialisation was fenced for other CTAs.
         waited: whether anybody has waited for the last phase that completed.
         arrivals: who arrived in the current phase, for messages.
+        users: where the kernel invalidates any, the agents that used the object: their clock at the last use, and the
+            phase of the cluster's barrier after it.
     """
 
     def __init__(self, cta: Cta, offset: int, count: int, agent: int, warp: Warp) -> None:
@@ -45,17 +47,23 @@ class MBarrier:
         self.by = warp
         self.visible, self.waited = False, True
         self.arrivals: list[str] = []
-        self.condition = Condition(self.describe)
+        self.users: dict[int, tuple[int, int]] = {}
+        self.condition = Condition(self.describe, rank=self.rank)
 
     @property
     def name(self) -> str:
-        return f"mbarrier at {self.offset - SHARED_RESERVED} of the shared memory of CTA {self.cta.number}"
+        return f"mbarrier at {self.offset - self.cta.shared.start} of the shared memory of CTA {self.cta.number}"
 
     def describe(self) -> str:
+        who = f"; arrived: {', '.join(self.arrivals[-4:])}" if self.arrivals else ""
         return (
             f"{self.name}: phase {self.phase} (parity {self.phase & 1}) lacks {self.pending} of {self.expected}"
-            f" arrivals and {self.tx} bytes"
+            f" arrivals and {self.tx} bytes{who}"
         )
+
+    def rank(self) -> int:
+        """Among barriers that never complete (deadlock.py): of one that has begun to, somebody came short."""
+        return 0 if self.tx or self.pending < self.expected else 2
 
     def arrive(self, count: int, who: str, view: View | None) -> None:
         """`count` arrivals, with what the arriving agent has observed; None: it publishes nothing (.relaxed).
@@ -66,12 +74,15 @@ class MBarrier:
         if view is not None:
             self.gathering.join(view)
         if count > self.pending:
-            raise Finding(
-                "barrier",
-                f"{count} arrivals by {who} at {self.name}, whose phase {self.phase} waits for {self.pending} of"
-                f" {self.expected}; arrived before: {', '.join(self.arrivals[-8:]) or 'none'}",
-                expected="as many arrivals in a phase as mbarrier.init was given",
+            self.cta.machine.report(
+                Finding(
+                    "barrier",
+                    f"{count} arrivals by {who} at {self.name}, whose phase {self.phase} waits for {self.pending} of"
+                    f" {self.expected}; arrived before: {', '.join(self.arrivals[-8:]) or 'none'}",
+                    expected="as many arrivals in a phase as mbarrier.init was given",
+                )
             )
+            count = self.pending
         self.pending -= count
         self.arrivals.append(who)
         self.advance()
@@ -97,10 +108,12 @@ class MBarrier:
         if self.pending or self.tx:
             return
         if not self.waited:  # no rule of the ISA; where compute-sanitizer says "missing wait", it is broken
-            raise Finding(
-                "barrier",
-                f"{self.name}: phase {self.phase} completes, and nobody has waited for phase {self.phase - 1}",
-                expected="a wait between two phases, without which the first one orders nothing",
+            self.cta.machine.report(
+                Finding(
+                    "barrier",
+                    f"{self.name}: phase {self.phase} completes, and nobody has waited for phase {self.phase - 1}",
+                    expected="a wait between two phases, without which the first one orders nothing",
+                )
             )
         self.phase += 1
         self.waited = False
@@ -111,6 +124,10 @@ class MBarrier:
         self.arrivals = []
         self.cta.machine.changes += 1
         self.condition.notify()
+
+    def known(self, warp: Warp, phase: int) -> bool:
+        """Whether a warp knows that a phase has completed."""
+        return bool(warp.agent.seen[self.agent] > self.epochs_before + phase)
 
     @property
     def epoch(self) -> int:
@@ -138,17 +155,47 @@ def initialise(warp: Warp, space: str, address: int, count: int) -> None:
         raise Finding("barrier", "mbarrier.init of an object in another CTA", expected="an address of the own CTA")
     agents = cta.units.setdefault("mbarrier agents", {})
     if offset not in agents:
-        agents[offset] = cluster.order.add(f"mbarrier {offset - SHARED_RESERVED} of CTA {cta.number}")
+        agents[offset] = cluster.order.add(
+            f"what completes on the mbarrier at {offset - segment.start} of CTA {cta.number}"
+        )
     at = slice(offset, offset + SIZE)
     order = cluster.order
     warp.machine.judge.writes(segment, at, order, warp.agent, own=warp.agent.index)
     old = table(cta).get(offset)
+    if old is not None and _intact(segment, offset):
+        text = f"mbarrier.init by {warp.name} where an mbarrier is that {old.by.name} initialised"
+        expected = "one mbarrier.init, by one thread, and mbarrier.inval before the next (9.7.13.15.7)"
+        warp.machine.report(Finding("barrier", text, expected=expected))
     new = table(cta)[offset] = MBarrier(cta, offset, count, agents[offset], warp)
     if old is not None:  # the clock of an agent never goes back
         new.epochs_before = old.epochs_before + old.phase + 1
     segment.data[at] = np.frombuffer((_MAGIC | offset).to_bytes(8, "little"), np.uint8)
     segment.written[at] = True
     warp.machine.judge.note_write(segment, at, warp.agent.epoch, generic=True)
+
+
+def _intact(segment: Segment, offset: int) -> bool:
+    return int(segment.data[offset : offset + SIZE].view(np.uint64)[0]) == _MAGIC | offset
+
+
+def invalidate(warp: Warp, space: str, address: int) -> None:
+    """mbarrier.inval: 9.7.13.15.8; the memory may be used for other things after it.
+
+    Raises:
+        Finding: barrier: others use the object, or may.
+    """
+    barrier = find(warp.cta.cluster, space, address, warp)
+    cluster, seen = warp.cta.cluster, warp.agent.seen
+    names, met = cluster.order.names, cluster.behind(warp)
+    for agent, (clock, phase) in barrier.users.items():
+        if seen[agent] < clock and phase >= met:
+            text = f"{barrier.name} is invalidated by {warp.name}, and nothing orders that after its use by"
+            expected = "a barrier between the last use of the object by any thread and mbarrier.inval"
+            warp.machine.report(Finding("barrier", f"{text} {names[agent]}", expected=expected, fix="bar.sync"))
+    if barrier.tx:
+        text = f"{barrier.name} is invalidated by {warp.name} while {barrier.tx} bytes are on their way to it"
+        warp.machine.report(Finding("barrier", text, expected="a wait for the phase that they belong to"))
+    del table(barrier.cta)[barrier.offset]
 
 
 def place(cluster: Cluster, space: str, address: int):
@@ -179,28 +226,33 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
     if barrier is None:
         raise Finding(
             "barrier",
-            f"there is no mbarrier at {address:#x}, {offset - SHARED_RESERVED} of CTA {cta.number}'s shared memory",
+            f"there is no mbarrier at {address:#x}, {offset - segment.start} of CTA {cta.number}'s shared memory",
             expected="mbarrier.init before its use",
         )
-    content = int(segment.data[offset : offset + SIZE].view(np.uint64)[0]) if offset % 8 == 0 else 0
-    if content != _MAGIC | offset:
+    if not _intact(segment, offset):
         raise Finding("barrier", f"{barrier.name} was overwritten by something else", expected="no other write to it")
     if warp is not None:
-        order = cluster.order
+        order, agent = cluster.order, warp.agent
+        if warp.kernel.invalidates:
+            barrier.users[agent.index] = int(agent.seen[agent.index]), cluster.before(warp)
         if order.unseen(barrier.initialised, warp.agent.seen):
-            raise Finding(
-                "barrier",
-                f"{barrier.name} is used by {warp.name}, and nothing orders that after its mbarrier.init by"
-                f" {barrier.by.name}",
-                expected="a barrier between mbarrier.init and the first use by another warp",
-                fix="bar.sync, or barrier.cluster for other CTAs, after fence.mbarrier_init",
+            warp.machine.report(
+                Finding(
+                    "barrier",
+                    f"{barrier.name} is used by {warp.name}, and nothing orders that after its mbarrier.init by"
+                    f" {barrier.by.name}",
+                    expected="a barrier between mbarrier.init and the first use by another warp",
+                    fix="bar.sync, or barrier.cluster for other CTAs, after fence.mbarrier_init",
+                )
             )
         # for the own CTA a barrier will do, also for what completes on the object: Triton's kernels have no fence there
         if not barrier.visible and warp.cta is not cta:
-            raise Finding(
-                "proxy",
-                f"{barrier.name} is used by {warp.name}, and its initialisation was not fenced for other CTAs",
-                expected="fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init",
-                fix="add fence.mbarrier_init.release.cluster after the last mbarrier.init",
+            warp.machine.report(
+                Finding(
+                    "proxy",
+                    f"{barrier.name} is used by {warp.name}, and its initialisation was not fenced for other CTAs",
+                    expected="fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init",
+                    fix="add fence.mbarrier_init.release.cluster after the last mbarrier.init",
+                )
             )
     return barrier

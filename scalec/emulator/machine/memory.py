@@ -12,7 +12,7 @@ import bisect
 import numpy as np
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.order import Shadow
+from scalec.emulator.machine.order import LAUNCH, Shadow
 
 SHARED_RESERVED = 1024
 RANK_SHIFT = 24
@@ -31,13 +31,17 @@ class Segment:
         base: address of the first byte in its own state space.
         data: uint8 (size,).
         written: bool (size,), whether a byte was ever written.
+        start: offset of the first byte that the program may use: the others are the system's.
         shadow: the judge's memory of it, made at first use.
     """
 
-    def __init__(self, name: str, space: str, base: int, size: int, data: np.ndarray | None = None) -> None:
+    def __init__(
+        self, name: str, space: str, base: int, size: int, data: np.ndarray | None = None, start: int = 0
+    ) -> None:
         self.name, self.space, self.base, self.size = name, space, base, size
         self.data = np.zeros(size, np.uint8) if data is None else data
         self.written = np.full(size, data is not None)
+        self.start = start
         self._shadow: Shadow | None = None
 
     @property
@@ -46,9 +50,24 @@ class Segment:
             self._shadow = Shadow(self.size, every_reader=self.space == "shared")
         return self._shadow
 
-    def forget(self) -> None:
-        """A new launch begins: earlier accesses are ordered before it."""
+    def forget(self, dependent: bool = False) -> None:
+        """A new launch begins: earlier accesses are ordered before it, or before its griddepcontrol.wait."""
         self._shadow = None
+        if dependent:
+            last = self.shadow.readers.last
+            self.shadow.writer[:] = LAUNCH
+            if last is not None:
+                last[:] = LAUNCH
+
+    def touched(self) -> tuple[np.ndarray, np.ndarray]:
+        """bool (size,) each: the bytes of global memory that the launch has read, and those that it has written."""
+        if self._shadow is None:
+            return np.zeros(self.size, bool), np.zeros(self.size, bool)
+        read = np.zeros(self.size, bool)
+        for readers in (self._shadow.readers, self._shadow.strong_readers):
+            if readers is not None and readers.last is not None:
+                read |= readers.last != 0
+        return read, self._shadow.writer != 0
 
     def place(self, offset: int) -> str:
         """Where a byte is, for people."""

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from scalec.emulator.machine.memory import Segment
 
 _CLOCK_BITS, _AGENT_BITS = 30, 14  # which leaves 19 for the serial of the cluster
-_CLOCK = (1 << _CLOCK_BITS) - 1
+CLOCK = (1 << _CLOCK_BITS) - 1
 _AGENT = (1 << _AGENT_BITS) - 1
 _SERIAL = _CLOCK_BITS + _AGENT_BITS
+
+LAUNCH = ((1 << 19) - 1) << _SERIAL | 1
+"""The epoch of all that the launch before this one does to global memory (Options.dependent). An Order's first agent
+stands for it: griddepcontrol.wait observes that it has ended."""
 
 # "1 in flags.tobytes()" is any() of a bool array without numpy's overhead, 0.2 for 2.5 us of 500 flags
 
@@ -176,6 +180,7 @@ class Order:
         names: of the agents, by index.
         lasting: views that have a place for every agent at any time.
         acquired: serials of the clusters from which something was acquired.
+        causes: epoch -> the asynchronous operation that read or wrote then, where an agent stands for several.
     """
 
     def __init__(self, serial: int, capacity: int) -> None:
@@ -183,6 +188,7 @@ class Order:
         self.names: list[str] = []
         self.lasting: list[View] = []
         self.acquired: set[int] = set()
+        self.causes: dict[int, str] = {}
 
     def view(self) -> View:
         """A view that grows with the number of agents."""
@@ -214,15 +220,15 @@ class Order:
         if low == high:  # one access left all of it, which is the most frequent case
             return high if self.unseen(high, seen) else 0
         if high >> _SERIAL == self.serial and (self.serial == 1 or low >> _SERIAL == self.serial):  # none is foreign
-            bad = (epochs & _CLOCK) > seen[(epochs >> _CLOCK_BITS) & _AGENT]  # never where there is none: clock 0
+            bad = (epochs & CLOCK) > seen[(epochs >> _CLOCK_BITS) & _AGENT]  # never where there is none: clock 0
             return int(epochs[bad].flat[0]) if 1 in bad.tobytes() else 0
         serials = epochs >> _SERIAL
         agents = (epochs >> _CLOCK_BITS) & _AGENT
         same = serials == self.serial
-        bad = same & ((epochs & _CLOCK) > seen[np.where(same, agents, 0)])
+        bad = same & ((epochs & CLOCK) > seen[np.where(same, agents, 0)])
         for serial in np.unique(serials[~same & (epochs != 0)]).tolist():
             # the clock of an epoch is an agent's own; releases to other clusters are kept by machine time instead
-            if serial not in self.acquired:
+            if self._foreign(serial, seen):
                 bad = bad | (serials == serial)
         return int(epochs[bad].flat[0]) if 1 in bad.tobytes() else 0
 
@@ -230,14 +236,22 @@ class Order:
         """Whether a vector has not observed an epoch; it has observed 0, none."""
         serial = epoch >> _SERIAL
         if serial == self.serial:
-            return bool(epoch & _CLOCK > seen[epoch >> _CLOCK_BITS & _AGENT])
-        return epoch != 0 and serial not in self.acquired
+            return bool(epoch & CLOCK > seen[epoch >> _CLOCK_BITS & _AGENT])
+        return epoch != 0 and self._foreign(serial, seen)
+
+    def _foreign(self, serial: int, seen: np.ndarray) -> bool:
+        """Whether what another cluster did, or the launch before, has not been observed."""
+        return not seen[0] if serial == LAUNCH >> _SERIAL else serial not in self.acquired
 
     def describe(self, epoch: int) -> str:
         """Who an epoch belongs to, for people."""
         serial = epoch >> _SERIAL
+        if epoch == LAUNCH:
+            return "the launch before this one"
         if serial != self.serial:
             return f"a warp of cluster {serial - 1}"
+        if epoch in self.causes:
+            return f"the asynchronous operation of {self.causes[epoch]}"
         return self.names[(epoch >> _CLOCK_BITS) & _AGENT]
 
 
@@ -482,14 +496,22 @@ class Judge:
     def _race(
         self, segment: Segment, at: Where, found: np.ndarray, order: Order, epoch: int, verb: str, before: str
     ) -> None:
-        if "race" in self.ignore:
+        kind = "dependent" if epoch == LAUNCH else "race"
+        if kind in self.ignore:
             return
         other = order.describe(epoch)
+        if kind == "dependent":
+            raise Finding(
+                kind,
+                f"{segment.place(_offset(at, found))} is {verb} before griddepcontrol.wait; {other} may still use it",
+                expected="griddepcontrol.wait, in this thread or one that this is ordered after, before the access",
+                fix="griddepcontrol.wait",
+            )
         raise Finding(
             "race",
             f"{segment.place(_offset(at, found))} is {verb} here and was {before} by {other}; nothing orders the two",
             expected="a barrier, or a wait for the operation's completion, between the two accesses",
-            fix="synchronise this warp with " + other,
+            fix="wait for its completion" if epoch in order.causes else "synchronise this warp with " + other,
         )
 
 

@@ -16,12 +16,15 @@ class Condition:
     Attributes:
         describe: its state, for people.
         kind: of the finding if nothing ever notifies it.
+        rank: how little it looks like the cause then; the least is told first.
     """
 
-    __slots__ = ("describe", "kind", "waiting")
+    __slots__ = ("describe", "kind", "rank", "waiting")
 
-    def __init__(self, describe: Callable[[], str], kind: str = "deadlock") -> None:
-        self.describe, self.kind = describe, kind
+    def __init__(
+        self, describe: Callable[[], str], kind: str = "deadlock", rank: Callable[[], int] = lambda: 2
+    ) -> None:
+        self.describe, self.kind, self.rank = describe, kind, rank
         self.waiting: list[Warp] = []
 
     def notify(self) -> None:
@@ -35,8 +38,8 @@ class Condition:
 class Blocked:
     """Returned by an instruction that did not happen: try it again after `condition` was notified.
 
-    `what` says what the warp waits for. `poll`: the instruction may be tried again without a notification, and finish
-    without it; if nothing else goes on, it is, and only if that changes nothing the program is dead.
+    `what` says for what, or whom, the warp waits. `poll`: the instruction may be tried again without a notification,
+    and finish without it; if nothing else goes on, it is, and only if that changes nothing the program is dead.
     """
 
     condition: Condition

@@ -138,6 +138,7 @@ class TensorMemory:
         readers: of the cells, by agent: (source, int32 clocks).
         allocations, held: which columns are allocated.
         freed: notified by tcgen05.dealloc.
+        count: of the allocations so far.
         alloc_text: the instruction of the latest allocation.
     """
 
@@ -151,6 +152,7 @@ class TensorMemory:
         self.allocations = Allocations()
         self.held = np.zeros(COLUMNS, bool)
         self.freed = Condition(self.describe)
+        self.count = 0
         self.alloc_text = ""
 
     def describe(self) -> str:
@@ -162,6 +164,7 @@ class TensorMemory:
     def take(self, allocations: Allocations, column: int, count: int) -> None:
         """Columns are allocated: their cells are unwritten, and nobody has used them."""
         self.allocations = allocations
+        self.count += 1
         self.held[column : column + count] = True
         for array in (self.written, self.writer, *(clocks for _, clocks in self.readers.values())):
             array.reshape(LANES, COLUMNS)[:, column : column + count] = 0
@@ -207,8 +210,8 @@ class TensorMemory:
             if clock and not access.after_read(source, clock):
                 late = latest[_late(latest, access, source)]
                 where = cells.flat[latest == late[0]][0]
-                self._raise(access, "overwrites" if access.role != "dealloc" else "frees", where, source,
-                            int(late[0]), "read", None)  # fmt: skip
+                verb = "overwrites" if access.role != "dealloc" else "frees"
+                self.cta.machine.report(self._finding(access, verb, where, source, int(late[0]), "read", None))
 
     def note_read(self, flat: np.ndarray, source: Source, clock: int) -> None:
         entry = self.readers.get(source.agent)
@@ -226,7 +229,7 @@ class TensorMemory:
         return f"the tensor memory of CTA {self.cta.number}"
 
     def _check_held(self, cells: Placed, access: Access) -> None:
-        if not self.held[cells.columns].all():
+        if not self.held[cells.columns].all() and not self.cta.machine.ignores("tensor-memory"):
             self.allocations.check(Cells(cells.flat // COLUMNS, cells.flat % COLUMNS), access.what)
 
     def _check_writers(self, flat: np.ndarray, access: Access, verb: str) -> None:
@@ -236,24 +239,26 @@ class TensorMemory:
             write = self.writes[number]
             if write is not None and not access.after_write(write):
                 where = flat[writers == number][0]
-                self._raise(access, verb, where, write.source, write.clock, "written", write.accumulator)
+                self.cta.machine.report(
+                    self._finding(access, verb, where, write.source, write.clock, "written", write.accumulator)
+                )
 
-    def _raise(
+    def _finding(
         self, access: Access, verb: str, where: int, source: Source, clock: int, before: str, other: tuple | None
-    ) -> None:
+    ) -> Finding:
         """The finding for two accesses out of order: what is missing between them."""
         state = access.state
         text = source.texts.get(clock) or source.texts[max(source.texts)]
         message = f"{access.what} {verb} {_place(where)} of {self.name}, {before} by {source.name} ({text})"
         if state.agent.seen[source.agent] >= clock or state.relaxed_seen(source.agent) >= clock:
-            raise Finding(
+            return Finding(
                 "tensor-memory",
                 f"{message}: this thread has waited for that, but without tcgen05.fence::after_thread_sync",
                 expected="tcgen05.fence::after_thread_sync between the wait and this instruction (9.7.16.6.3)",
                 fix="tcgen05.fence::after_thread_sync after the wait",
             )
         if source.done != source.agent and state.agent.seen[source.done] >= clock:
-            raise Finding(
+            return Finding(
                 "tensor-memory",
                 f"{message}: no tcgen05.fence::before_thread_sync stands between that and the synchronisation",
                 expected="tcgen05.wait, then tcgen05.fence::before_thread_sync, then the barrier (9.7.16.6.4.4)",
@@ -261,7 +266,7 @@ class TensorMemory:
             )
         if source.issued < 0:
             wait = "tcgen05.wait::ld" if before == "read" else "tcgen05.wait::st"
-            raise Finding(
+            return Finding(
                 "tensor-memory",
                 f"{message}: nothing orders the two",
                 expected=f"{wait} there, then a barrier between the two threads (none for the same warp)",
@@ -273,7 +278,7 @@ class TensorMemory:
             why = "the result of a product is no operand of the next before it is complete (9.7.16.6.2)"
         elif known and access.role == "accumulator":
             why = "products are pipelined only with the same accumulator and shape (9.7.16.6.2)"
-        raise Finding("tensor-memory", f"{message}: {why}", expected=COMMIT, fix=COMMIT)
+        return Finding("tensor-memory", f"{message}: {why}", expected=COMMIT, fix=COMMIT)
 
 
 def _late(latest: np.ndarray, access: Access, source: Source) -> np.ndarray:

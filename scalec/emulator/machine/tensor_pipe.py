@@ -168,6 +168,8 @@ class State:
         self.agent.seen[agents] = np.maximum(self.agent.seen[agents], self.view.seen[agents])
         published = View(self.agent.order.capacity)
         published.seen[agents] = self.view.seen[agents]
+        done = [self.loads.done, self.stores.done]  # whose completion tcgen05.dealloc asks for
+        published.seen[done] = self.agent.seen[done]
         self.warp.units["relaxed release"] = published
 
     def after_thread_sync(self) -> None:

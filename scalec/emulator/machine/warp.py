@@ -9,6 +9,7 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.machine.order import Agent
+from scalec.emulator.machine.poison import Undefined
 from scalec.emulator.machine.signals import Blocked
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Warp:
         inflight: register index -> what will write or still reads it (asynchronous tensor instructions).
         settle: completes what is in flight.
         touched: of the registers that such instructions use, those that others have used since the last wgmma.fence.
+        undefined: the bits of registers that have no value.
         units: state that instruction families keep per warp, by family name.
         blocked: those of its paths that cannot go on, since `blocked_at` changes of the machine.
     """
@@ -78,9 +80,11 @@ class Warp:
         self.mask = self.live
         self.full = bool(self.mask.all())
         self.agent = Agent(cta.cluster.order, f"warp {index} of CTA {cta.number}")
+        self.agent.seen[cta.start] = 1
         self.inflight: dict[int, str] = {}
         self.settle: Callable[[], None] = lambda: None
         self.touched: set[int] = set()
+        self.undefined = Undefined()
         self.units: dict[str, Any] = {}
         self.splits: list[_Split] = []
         self.join = END
@@ -139,7 +143,9 @@ class Warp:
         if not (self.splits and self.splits[-1].join == join):
             self.splits.append(_Split(join))
             self.join = join
-        top = self.splits[-1]
+        top, leaving = self.splits[-1], self.kernel.leaving
+        # the last one runs first: those who leave are not in the way of the others' barriers
+        paths = sorted(paths, key=lambda path: path[0] < len(leaving) and leaving[path[0]])
         top.waiting += [_Path(pc, mask) for pc, mask in paths if pc != join]
         for pc, mask in paths:
             if pc == join:
@@ -195,6 +201,23 @@ class Warp:
                     return True
         return False
 
+    def go_ahead(self) -> bool:
+        """Lets lanes that wait where paths join go on, as the others may spin until these have done something: no lane
+        has to wait for another where nothing synchronises them. They meet again at the next instruction that all
+        execute together. Whether there are such lanes."""
+        for depth in reversed(range(len(self.splits))):
+            split = self.splits[depth]
+            if split.join == END or self.kernel.together(split.join) or not split.arrived.any():
+                continue
+            meeting = self.kernel.meeting(split.join)
+            if not (depth and self.splits[depth - 1].join == meeting):
+                self.splits.insert(depth, _Split(meeting))
+                depth += 1
+            self.splits[depth - 1].waiting.append(_Path(split.join, split.arrived))
+            split.arrived = np.zeros(32, bool)
+            return True
+        return False
+
     @property
     def place(self) -> Place:
         """The active path."""
@@ -210,10 +233,12 @@ class Warp:
             return
         missing = (np.ones(32, bool) if whole else self.live) & ~self.mask
         if missing.any():
-            raise Finding(
-                "divergence",
-                f"{what} is executed by {self.lanes_text()} only; {self.lanes_text(missing)} "
-                + ("have exited or are elsewhere" if whole else "are elsewhere"),
-                expected="all threads of the warp execute the same .aligned instruction (PTX ISA 9.7, .aligned)",
-                fix="reconverge first: bar.warp.sync, or take the instruction out of the conditional code",
+            self.machine.report(
+                Finding(
+                    "divergence",
+                    f"{what} is executed by {self.lanes_text()} only; {self.lanes_text(missing)} "
+                    + ("have exited or are elsewhere" if whole else "are elsewhere"),
+                    expected="all threads of the warp execute the same .aligned instruction (PTX ISA 9.7, .aligned)",
+                    fix="reconverge first: bar.warp.sync, or take the instruction out of the conditional code",
+                )
             )

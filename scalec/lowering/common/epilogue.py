@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
@@ -137,6 +138,11 @@ class Reader:
             for v in self._columns(r, inside, place)
         ]
 
+    def once(self, place: Place) -> None:
+        """Loads what is invariant, if this is: where the other values are read, a branch may stand before them."""
+        if self._in.kind == "row" or (self._in.kind == "scalar" and not self._in.value):
+            self.at(place)
+
     def scalar(self) -> list[ir.Value]:
         """Likewise of one that is the same everywhere."""
         if self._once is None:
@@ -186,16 +192,47 @@ def functions_of(op: ir.OpView) -> dict[str, scalar.Op]:
 
 @COMMON.lowers("tile.epilogue")
 def epilogue(s: State, op: ir.OpView) -> None:
-    fragment, functions = s.get(op.accumulator), functions_of(op)
+    fragment = s.get(op.accumulator)
     readers = [Reader(s, s.get(v)) for v in op.inputs]
+    inside = _has_rows(s, op, len(fragment.waves)) if "piecewise" in op.operation.attributes else None
     for wave, registers in enumerate(fragment.waves):
         for r in readers:
             r.new_wave()
-        for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
-            inputs = [r.at(place) for r in readers]
-            for i in range(4):
-                v = registers[4 * g + i]
-                v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
+        groups = places(s, op, wave, len(fragment.waves), fragment.columns)
+        if inside is None:
+            _compute(s, op, registers, readers, groups)
+            continue
+        known = list(groups)  # what all pieces use stands before the branches
+        for r in readers:
+            r.once(known[0][1])
+        for first in range(0, len(known), PIECE):
+            with s.b.when(inside):
+                _compute(s, op, registers, readers, known[first : first + PIECE])
+
+
+def _compute(
+    s: State, op: ir.OpView, registers: Sequence[Any], readers: list[Reader], groups: Iterable[tuple[int, Place]]
+) -> None:
+    """The body, of a wave's sums in groups of 8 columns."""
+    functions = functions_of(op)
+    for g, place in groups:
+        inputs = [r.at(place) for r in readers]
+        for i in range(4):
+            v = registers[4 * g + i]
+            v.set(scalar.evaluate(s.b, op.body.blocks[0], [v.get(), *(x[i] for x in inputs)], functions))
+
+
+PIECE = 4
+"""Groups of 8 columns that are read together where an epilogue is `piecewise`. ptxas 13.0 moves loads before earlier
+ones' use, and beside 128 sums spilled up to 23 registers (fp8_block results that read one or two tensors at m and n,
+neither known, sm_100a); a branch keeps it from that, and none of the five spilled."""
+
+
+def _has_rows(s: State, op: ir.OpView, waves: int) -> ir.Value:
+    """Whether a unit has rows of the tile: what branches between pieces ask, as its threads agree on it."""
+    b = s.b
+    first = b.add(s.get(op.m0), b.mul(s.unit(0), waves * s.geometry.wave))
+    return b.compare("lt", first, s.get(op.m))
 
 
 def address_of(s: State, pointer: ir.Value, index: ir.Value, element: str) -> ir.Value:

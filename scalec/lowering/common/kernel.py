@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalec.abi import SHARED
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.ir.tile_control import parts_of
+from scalec.ir.tile_control import launch_registers, parts_of
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     control,
@@ -49,12 +49,14 @@ def lower(kernel: ir.OpView, target: Target, table: Table) -> ir.Module:
     ctas = cluster_m * cluster_n * parts_of(kernel)
     name = tile.str_of(kernel.sym_name)
     parameters = ", ".join(f"%p{i}: {_parameter(a.type)}" for i, a in enumerate(body.arguments))
+    launched = launch_registers(kernel)
+    registers = f"nvvm.maxnreg = {launched}" if launched else "nvvm.minctasm = 1"
     dimensions = f", nvvm.cluster_dim = array<i32: {ctas}, 1, 1>" if ctas > 1 else ""
     module = ir.Module.parse(f"""
 module attributes {{llvm.target_triple = "nvptx64-nvidia-cuda"}} {{
   llvm.mlir.global external @{SHARED}() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<0 x i8>
   llvm.func @{name}({parameters}) attributes {{
-      nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, nvvm.minctasm = 1 : i32{dimensions}}} {{
+      nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, {registers} : i32{dimensions}}} {{
     llvm.return
   }}
 }}""")
@@ -109,6 +111,7 @@ def _prologue(kernel: ir.OpView, target: Target, table: Table, b: Builder) -> St
         shared,
         parts=split,
         part=part,
+        registers=launch_registers(kernel) or target.entry_registers(threads),
     )
 
 
@@ -117,5 +120,5 @@ def _prefetch(s: State, body: ir.Block) -> None:
     b = s.b
     maps = [s.values[a] for a in body.arguments if isinstance(a.type, tile.DescriptorType)]
     with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
-        for pointer in maps:
-            b.op("nvvm.prefetch", [], [pointer], tensormap=ir.UnitAttr.get())
+        for pointer in maps:  # nvvm.prefetch would be two: of the parameter, and of its generic address (LLVM 22)
+            b.asm("prefetch.tensormap [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])

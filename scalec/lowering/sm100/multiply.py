@@ -173,6 +173,8 @@ def _step(s: State, op: ir.OpView, step: int) -> tuple[str, int, list[ir.Value |
         of_word = -(-held // tile.WORD_ROWS) * tile.WORD_ROWS // _LANES
         addresses.append(s.get(op.sums).beside(s, tile.int_of(words) + word * of_word))
         bytes.append(byte)
+    if op.before is not None:
+        addresses[1] = s.b.add(addresses[1], s.get(op.before))
     text = f"{kind}.block_scale.scale_vec::{count}X"
     return text, _scaled(scale, a, b, columns, rows, (bytes[0], bytes[1])), addresses
 

@@ -52,21 +52,30 @@ def byte_scales(s: State, op: ir.OpView) -> None:
     s.values[op.result] = QuadRows(made.rows, made.threads, made.registers)
 
 
+# Of a pair the leader's thread has tcgen05.cp read what threads of both CTAs stored (docs/decisions.md): proxy fences
+# at the cluster's scope, of shared memory alone (PTX ISA 9.7.13.4, fence.proxy, .sync_restrict). ptxas 13.0 and 13.5
+# make of the first what they make of fence.proxy.async.shared::cta.
+_RELEASE = "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"
+_ACQUIRE = "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"
+
+
 @TABLE.lowers("tile.commit")
 def commit(s: State, op: ir.OpView) -> None:
     """What threads stored, the async proxy reads: tcgen05.cp (PTX ISA 9.7.13.4, fence.proxy).
 
-    At a leader one thread arrives for its warp: an arrival there goes through the cluster's network. It is plain, as
-    that which hands stages back is: .release.cluster would be a full memory barrier of each K block (ptxas 13.0).
+    At a leader one thread arrives for its warp: an arrival there goes through the cluster's network. Its fence stands
+    behind the other threads' stores, which it publishes too.
     """
     b, ring = s.b, s.get(op.ring)
-    b.asm("fence.proxy.async.shared::cta;")
     if not ring.of_leader:
+        b.asm("fence.proxy.async.shared::cta;")
         control.commit(s, op)
         return
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm(_RELEASE)
     barrier = b.add(ring.full, b.shl(s.get(op.cursor).at(), 3))
-    b.asm("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
+    text = "@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];"
+    b.asm(text, [], [barrier, b.compare("eq", s.lane, 0)])
 
 
 @TABLE.lowers("tile.copy_words")
@@ -82,8 +91,6 @@ def copy_words(s: State, op: ir.OpView) -> None:
         upper = made.constant(s, _UPPER, (tile.int_of(op.column) // _COLUMNS + i) % _OWN)
         matrix = joined(s, b.add(start, place * _BYTES >> 4), upper)
         at = made.beside(s, tile.int_of(op.column) + i * _COLUMNS)
-        if op.before is not None:
-            at = b.sub(at, s.get(op.before))
         b.asm(f"@$2 tcgen05.cp.cta_group::{s.cta_group}.32x128b.warpx4 [$0], $1;", [], [at, matrix, issuer(s)])
 
 
@@ -105,12 +112,14 @@ def ones(s: State, op: ir.OpView) -> None:
         place = b.add(s.get(op.target).base, b.shl(s.lane, 4))
         word = b.constant(common.ONES[tile.str_of(op.scale)])
         b.asm("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", [], [place, word])
-        b.asm("fence.proxy.async.shared::cta;")  # tcgen05.cp reads it (9.7.13.4)
+        b.asm(_RELEASE)  # tcgen05.cp reads it
 
 
 @TABLE.lowers("tile.fill_words")
 def fill_words(s: State, op: ir.OpView) -> None:
     b, made = s.b, s.get(op.sums)
+    if s.cta_group > 1:
+        b.asm(_ACQUIRE)
     matrix = joined(s, place_of(b, s.get(op.through).base), b.constant(_UPPER))
     for column in range(0, tile.int_of(op.columns), _COLUMNS):
         at = made.beside(s, tile.int_of(op.column) + column)

@@ -440,6 +440,20 @@ func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
 
 // -----
 
+// epilogue: attribute
+// EXPECT: piecewise is 1 : i64, expected a unit attribute
+func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
+  ^bb0(%x: f32, %y: f32):
+    "tile.yield"(%x) : (f32) -> ()
+  }) {piecewise = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, i32, i32, i32, i32, !tile.operand) -> ()
+  return
+}
+
+// -----
+
 // epilogue: types
 // EXPECT: body takes (f32, bf16), expected (f32, f32)
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {

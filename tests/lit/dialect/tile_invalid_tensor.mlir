@@ -48,6 +48,16 @@
 
 // -----
 
+// sums: of two CTAs that have not met
+// EXPECT: is of two CTAs that have not met: no tile.sync of the cluster stands before it
+"tile.kernel"() ({
+  "tile.sync"() {releases = 1 : i64, scope = "cta"} : () -> ()
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  "tile.sync"() {releases = 1 : i64, scope = "cluster"} : () -> ()
+}) {arguments = [], cluster = array<i64: 2, 1>, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
+
+// -----
+
 // kernel: the address of tensor memory is within shared memory
 // EXPECT: buffers and rings end at byte 68, beyond the shared memory of 64 bytes
 "tile.kernel"() ({
@@ -64,7 +74,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -78,7 +88,21 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 32, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  return
+}
+
+// -----
+
+// mma_sums: words before, and none
+// EXPECT: words before those of B, with no scale
+func.func @p(%again: i1, %before: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>
+  %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+  %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again, %before) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1, i32) -> ()
   return
 }
 
@@ -92,7 +116,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -106,7 +130,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E5M2, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E5M2, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -120,7 +144,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, i8, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -134,7 +158,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -148,7 +172,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -162,7 +186,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 1 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 
@@ -285,7 +309,7 @@ func.func @p(%i: i32) {
 %s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.copy_words"(%s, %w, %c) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+"tile.copy_words"(%s, %w, %c) {column = 0 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -294,7 +318,7 @@ func.func @p(%i: i32) {
 %s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.copy_words"(%s, %w, %c) {column = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+"tile.copy_words"(%s, %w, %c) {column = 4 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -303,19 +327,7 @@ func.func @p(%i: i32) {
 %s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 96>, i64, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-"tile.copy_words"(%s, %w, %c) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 96>, i64, 0 : i64, 3 : i64>, !tile.position) -> ()
-
-// -----
-
-// copy_words: columns before the tile's first row
-// EXPECT: column 1, expected at least 2: columns go before it
-func.func @p(%before: i32) {
-  %s = "tile.sums"() {beside = 8 : i64, ctas = 1 : i64, offset = 0 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
-  %w = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>
-  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
-  "tile.copy_words"(%s, %w, %c, %before) {column = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>, !tile.position, i32) -> ()
-  return
-}
+"tile.copy_words"(%s, %w, %c) {column = 0 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.buffer<array<i64: 2, 96>, i64, 0 : i64, 3 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -381,7 +393,7 @@ func.func @p(%again: i1) {
   %s = "tile.sums"() {beside = 0 : i64, ctas = 2 : i64, offset = 131072 : i64} : () -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
   %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %slot = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
-  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%s, %slot, %a, %b, %at, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 

@@ -8,7 +8,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 2 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 2 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -20,7 +20,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 7 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 7 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -32,7 +32,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 96>, bf16, 64 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 96>, bf16, 64 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -44,7 +44,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -56,7 +56,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 32, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -68,7 +68,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = f4E2M1FN, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, i8, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = f4E2M1FN, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, i8, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -80,7 +80,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = f8E4M3FN, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f6E3M2FN, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 128, 64>, i8, 64 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = f8E4M3FN, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f6E3M2FN, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 128, 64>, i8, 64 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -92,7 +92,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = tf32, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = tf32, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 8 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 128>, tf32, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = tf32, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = tf32, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 128>, tf32, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -104,7 +104,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, array<i64: 128, 32>, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, array<i64: 128, 32>, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -116,7 +116,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = tf32, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = tf32, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 8 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 128>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = tf32, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = tf32, b_mn = 0 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 32, 128>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -128,7 +128,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = f8E5M2, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E5M2, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E5M2, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 128, 64>, f8E5M2, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = f8E5M2, a_mn = 0 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = f8E5M2, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E5M2, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 128, 64>, f8E5M2, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -140,7 +140,7 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 64, 128>, bf16, 0 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
 
 // -----
 
@@ -152,4 +152,4 @@
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %p = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
 %f = "arith.constant"() {value = false} : () -> i1
-"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 24, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 24, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()
+"tile.mma_sums"(%t, %p, %a, %b, %c, %f) {a_element = bf16, a_mn = 1 : i64, a_unit = 0 : i64, a_words = -1 : i64, b_element = bf16, b_mn = 1 : i64, b_unit = 0 : i64, b_words = -1 : i64, k = 16 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = ""} : (!tile.tensor_memory<array<i64: 128, 64>, 2 : i64>, !tile.position, !tile.buffer<array<i64: 24, 128>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 24, 64>, bf16, 128 : i64, 4 : i64>, !tile.position, i1) -> ()

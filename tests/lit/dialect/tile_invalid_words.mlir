@@ -47,7 +47,7 @@
 %b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>
 %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 %w = "tile.word_slot"(%s, %c) {column = 0 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.position) -> !tile.tensor_memory<array<i64: 128, 64>, 1 : i64>
-"tile.copy_words"(%w, %b, %c) {column = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
+"tile.copy_words"(%w, %b, %c) {column = 4 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.buffer<array<i64: 2, 128>, i32, 0 : i64, 3 : i64>, !tile.position) -> ()
 
 // -----
 
@@ -60,7 +60,7 @@ func.func @p(%again: i1) {
   %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %d = "tile.cursor"() {depth = 1 : i64} : () -> !tile.position
   %w = "tile.word_slot"(%s, %c) {column = 0 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.position) -> !tile.tensor_memory<array<i64: 128, 64>, 1 : i64>
-  "tile.mma_sums"(%w, %d, %a, %b, %c, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 32 : i64, a_words = 0 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 32 : i64, b_words = 4 : i64, k = 32 : i64, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
+  "tile.mma_sums"(%w, %d, %a, %b, %c, %again) {a_element = f8E4M3FN, a_mn = 0 : i64, a_unit = 32 : i64, a_words = 0 : i64, b_element = f8E4M3FN, b_mn = 0 : i64, b_unit = 32 : i64, b_words = 4 : i64, k = 32 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, scale = "ue8m0"} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.position, !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 3 : i64>, !tile.position, i1) -> ()
   return
 }
 

@@ -17,7 +17,7 @@ func.func @words() {
   // CHECK: %[[OWN:.*]] = "tile.word_slot"(%{{.*}}, %[[SLOT]]) {column = 0 : i64, columns = 8 : i64} : (!tile.tensor_memory<array<i64: 128, 64>, 1 : i64>, !tile.position) -> !tile.tensor_memory<array<i64: 128, 64>, 1 : i64>
   %own = "tile.word_slot"(%sums, %slot) {column = 0 : i64, columns = 8 : i64} : (!sums, !tile.position) -> !sums
   // CHECK-NEXT: "tile.copy_words"(%[[OWN]]
-  "tile.copy_words"(%own, %words, %at) {column = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!sums, !words, !tile.position) -> ()
+  "tile.copy_words"(%own, %words, %at) {column = 0 : i64} : (!sums, !words, !tile.position) -> ()
   // CHECK-NEXT: "tile.copied"(%[[RING]], %[[AT]]) : (!tile.stages, !tile.position) -> ()
   "tile.copied"(%ring, %at) : (!tile.stages, !tile.position) -> ()
   return

@@ -313,9 +313,12 @@
 // time. The tensor core hands over: stages back to the copies, accumulators on to the consumers.
 // RUN: scalec compile 'C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,cluster=1x1,stages=4 --emit tile | filecheck %s --check-prefix=TENSOR
 // TENSOR: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 1 : i64
-// TENSOR-NEXT: %[[SUMS:.*]] = "tile.sums"(){{.*}} -> !tile.tensor_memory<array<i64: 128, 128>, 2 : i64>
 // TENSOR-NEXT: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 1 : i64
-// TENSOR: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
+// TENSOR-NOT: tile.sync
+// TENSOR: %[[SUMS:.*]] = "tile.sums"(){{.*}} -> !tile.tensor_memory<array<i64: 128, 128>, 2 : i64>
+// TENSOR-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cta"}
+// The next kernel may come when this one has its tensor memory, of which it may want all.
+// TENSOR-NEXT: "tile.depend"
 // TENSOR: "tile.role"
 // TENSOR: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
 // TENSOR-NEXT: %[[TAKEN:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 64>, "warp">
@@ -335,12 +338,14 @@
 // TENSOR: "tile.store"(%[[NEXT]]
 // TENSOR-NEXT: })
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
-// TENSOR: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
+// TENSOR: }) {label = "consumer", registers = 184 : i64, warps = array<i64: 0, 4>}
 // TENSOR: "tile.warp"
 // TENSOR: "tile.acquire"(%[[RING]]
 // TENSOR: "tile.expect"{{.*}} {bytes = 32768 : i64}
 // TENSOR-NEXT: "tile.copy"
 // TENSOR-NEXT: "tile.copy"
+// The thread that copies stays until the last products have handed back all stages: tcgen05.commit arrives there.
+// TENSOR-COUNT-4: "tile.acquire"(%[[RING]]
 // TENSOR: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
 // TENSOR-NEXT: "tile.warp"
 // TENSOR: %[[AT:.*]] = "tile.cursor"() {depth = 4 : i64}
@@ -356,9 +361,10 @@
 // TENSOR-NEXT: "tile.hand_over"(%[[DONE]], %[[SLOT]]) {side = "full"}
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
 // TENSOR: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}
-// TENSOR: }) {label = "producer", registers = 240 : i64, warps = array<i64: 4, 8>}
-// TENSOR-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
+// TENSOR: }) {label = "producer", registers = 56 : i64, warps = array<i64: 4, 8>}
+// TENSOR-NEXT: "tile.sync"() {releases = 0 : i64, scope = "cluster"}
 // TENSOR-NEXT: "tile.free_sums"(%[[SUMS]])
+// TENSOR-NEXT: }) {{{.*}}, registers = 120 : i64, {{.*}}threads = 256 : i64}
 
 // A quantised result: the scales of blocks of columns come between the elementwise body and the store.
 // RUN: scalec compile 'D[m,n]:mxfp8 = relu(A[m,k]@B[n,k])' --dim m=512,n=512,k=512 --schedule tile=128x128x64 --emit tile | filecheck %s --check-prefix=QUANTISED
@@ -382,12 +388,12 @@
 // TURNED-NOT: tile.drain
 
 // Scales in tiles of 128x4 come to the stages as they lie: the full barrier counts the copying thread alone, and no
-// thread brings scales. A tile of 192 columns may begin within a tile of scales, whose first two columns then go before.
+// thread brings scales. A tile of 192 columns may begin within a tile of scales: products then pass over two columns.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=BLOCKED
 // BLOCKED: %[[A:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 64>, i64, 0 : i64, 3 : i64>
 // BLOCKED: %[[B:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 2, 64>, i64, 0 : i64, 3 : i64>
 // BLOCKED: %[[RING:.*]] = "tile.ring"() {depth = 3 : i64, empty = 1 : i64, full = 1 : i64
-// BLOCKED: %[[SUMS:.*]] = "tile.sums"() {beside = 14 : i64
+// BLOCKED: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
 // BLOCKED: "tile.expect"{{.*}} {bytes = 42496 : i64}
 // BLOCKED: %[[X:.*]] = arith.muli {{.*}}, %c64_i32
 // BLOCKED: %[[Y:.*]] = arith.divui
@@ -397,8 +403,8 @@
 // BLOCKED: %[[WITHIN:.*]] = arith.andi
 // BLOCKED: %[[BEFORE:.*]] = arith.divui %[[WITHIN]], %c32_i32
 // BLOCKED: "tile.copy_words"(%[[SUMS]], %[[A]], %[[AT:.*]]) {column = 0 : i64
-// BLOCKED-NEXT: "tile.copy_words"(%[[SUMS]], %[[B]], %[[AT]], %[[BEFORE]]) {column = 6 : i64
-// BLOCKED: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_words = 6 : i64
+// BLOCKED-NEXT: "tile.copy_words"(%[[SUMS]], %[[B]], %[[AT]]) {column = 4 : i64
+// BLOCKED: "tile.mma_sums"({{.*}}, %[[BEFORE]]) {{.*}} a_words = 0 : i64, {{.*}} b_words = 4 : i64
 
 // One side alone: threads bring the other's.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,cluster=1x2,stages=3 --emit tile | filecheck %s --check-prefix=BESIDE
@@ -409,15 +415,15 @@
 
 // A side without scales takes ones, which the warp that issues products brings to tensor memory once.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]:e4m3 scale(1x32:ue8m0@blocked,none)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=BARE
-// BARE: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
 // BARE: %[[ONE:.*]] = "tile.shared"() {{.*}} -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 1 : i64>
 // BARE-NEXT: "tile.ones"(%[[ONE]]) {scale = "ue8m0"}
-// BARE: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
+// BARE: %[[SUMS:.*]] = "tile.sums"() {beside = 12 : i64
+// BARE-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cta"}
 // BARE: "tile.fill_words"(%[[SUMS]], %[[ONE]]) {column = 4 : i64, columns = 8 : i64}
 // BARE: "tile.tiles"
 // BARE: "tile.copy_words"(%[[SUMS]]
 // BARE-NOT: tile.copy_words
-// BARE: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_unit = 128 : i64, b_words = 4 : i64, k = 32 : i64, scale = "ue8m0"}
+// BARE: "tile.mma_sums"{{.*}} a_words = 0 : i64, {{.*}} b_unit = 128 : i64, b_words = 4 : i64, k = 32 : i64, {{.*}}scale = "ue8m0"}
 
 // Two CTAs multiply together: both copy, the first half or the second of B's rows, to full barriers of the leader, which
 // expects the bytes of both and issues the products; consumers of both give accumulators back to it.
@@ -426,14 +432,19 @@
 // PAIR: "tile.shared"() {{.*}}!tile.buffer<array<i64: 32, 128>, f8E4M3FN
 // PAIR-NEXT: "tile.shared"() {{.*}}!tile.buffer<array<i64: 1, 128>, i32
 // PAIR: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 5 : i64
-// PAIR-NEXT: %[[SUMS:.*]] = "tile.sums"() {{.*}}ctas = 2 : i64{{.*}} -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
 // PAIR-NEXT: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 1 : i64
 // PAIR-NEXT: %[[RANK:.*]] = "tile.pair_rank"()
 // PAIR-NEXT: %[[FILLED:.*]] = "tile.leader"(%[[RING]])
 // PAIR-NEXT: %[[VACATED:.*]] = "tile.leader"(%[[DONE]])
-// PAIR-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
+// Tensor memory is allocated when both have begun.
+// PAIR-NEXT: "tile.sync"() {releases = 0 : i64, scope = "cluster"}
+// PAIR-NEXT: %[[SUMS:.*]] = "tile.sums"() {{.*}}ctas = 2 : i64{{.*}} -> !tile.tensor_memory<array<i64: 128, 64>, 2 : i64>
+// PAIR-NEXT: "tile.sync"() {releases = 1 : i64, scope = "cta"}
 // PAIR: "tile.wait"(%[[DONE]]
 // PAIR: "tile.vacate"(%[[VACATED]]
+// The leader's stay until the other's have given both accumulators back.
+// PAIR: "tile.when"
+// PAIR-COUNT-2: "tile.acquire"(%[[DONE]]
 // PAIR: }) {label = "consumer"
 // PAIR: "tile.acquire"(%[[RING]]
 // PAIR: %[[LEADS:.*]] = arith.cmpi eq, %[[RANK]]
@@ -454,20 +465,20 @@
 // PAIR: "tile.mma_sums"
 // PAIR-NEXT: "tile.hand_over"(%[[RING]], {{.*}}side = "empty"
 // PAIR: "tile.hand_over"(%[[DONE]], {{.*}}side = "full"
-// PAIR: "tile.sync"() {releases = 1 : i64, scope = "cluster"}
+// PAIR: "tile.sync"() {releases = 0 : i64, scope = "cluster"}
 // PAIR-NEXT: "tile.free_sums"(%[[SUMS]])
 
 // A warp copies scale words to tensor memory, of two K blocks: it waits for a stage and, as its ring has four, for the
 // products of the block that had its columns last. Warps of another role bring the words to shared memory.
 // RUN: scalec compile 'C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4' --target sm_100a --dim m=4096,n=7168,k=4096 --schedule tile=128x192x256,cluster=1x1,stages=4 --emit tile | filecheck %s --check-prefix=COPIER
 // COPIER: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 129 : i64
-// COPIER: %[[SUMS:.*]] = "tile.sums"() {beside = 96 : i64, ctas = 1 : i64
 // COPIER: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64
 // COPIER-NEXT: %[[COPIED:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 2 : i64
+// COPIER: %[[SUMS:.*]] = "tile.sums"() {beside = 96 : i64, ctas = 1 : i64
 // COPIER: %[[SCALE:.*]] = "tile.input"({{.*}}kind = "scalar"
 // COPIER: "tile.hold"(%[[SCALE]])
 // COPIER: "tile.tiles"
-// COPIER: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
+// COPIER: }) {label = "consumer", registers = 184 : i64, warps = array<i64: 0, 4>}
 // COPIER: %[[AT:.*]] = "tile.cursor"() {depth = 4 : i64}
 // COPIER: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
 // COPIER: %[[WORDS:.*]] = "tile.cursor"() {depth = 2 : i64}
@@ -490,9 +501,9 @@
 // COPIER-NEXT: "tile.copy_words"(%[[MINE]]
 // COPIER-NEXT: "tile.copied"(%[[COPIED]], %[[STAGE]])
 // COPIER: }) {count = 1 : i64, elected = 0 : i64, index = 2 : i64}
-// COPIER-NEXT: }) {label = "producer", registers = 128 : i64, warps = array<i64: 4, 8>}
+// COPIER-NEXT: }) {label = "producer", registers = 80 : i64, warps = array<i64: 4, 8>}
 // COPIER: "tile.byte_scales"() {rows = 128 : i64, warps = 4 : i64
-// COPIER: }) {label = "scales", registers = 128 : i64, warps = array<i64: 8, 12>}
+// COPIER: }) {label = "scales", registers = 80 : i64, warps = array<i64: 8, 12>}
 
 // Tiles of the last waves cut into shares: shares count iterations of two K blocks, and all loops over K run over them.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128,stream_k=1 --emit tile | filecheck %s --check-prefix=STREAM
@@ -520,8 +531,8 @@
 // HALVES: "tile.take"({{.*}}) {apart = 64 : i64, column = 0 : i64}
 // HALVES: "tile.take"({{.*}}) {apart = 64 : i64, column = 128 : i64}
 // HALVES-NOT: "tile.take"
-// HALVES: }) {label = "consumer", registers = 208 : i64, warps = array<i64: 0, 8>}
-// HALVES: }) {label = "producer", registers = 88 : i64, warps = array<i64: 8, 12>}
+// HALVES: }) {label = "consumer", registers = 184 : i64, warps = array<i64: 0, 8>}
+// HALVES: }) {label = "producer", registers = 56 : i64, warps = array<i64: 8, 12>}
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x256x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=HELD
 // HELD: "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 128>, "warp">
 // HELD: "tile.take"({{.*}}) {apart = 128 : i64, column = 0 : i64}

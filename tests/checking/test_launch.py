@@ -10,7 +10,7 @@ import pytest
 
 from scalec import reference
 from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
-from scalec.commands import run
+from scalec.checking import compare, launch
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
 from scalec.ir.context import context
@@ -68,7 +68,7 @@ def test_what_is_uploaded_is_accepted_and_means_the_same(source):
         module = build(source)
         spec = spec_of(module, dims)
         values = reference.make(module, dims, 3)
-        arguments, outputs = run.upload(device, spec, values, dims)
+        arguments, outputs = launch.upload(device, spec, values, dims)
         kernel = Kernel(spec, b"", device=device)
         kernel(*arguments, out=tuple(outputs))
         (plan,) = kernel.load().plans.values()
@@ -85,11 +85,11 @@ def test_results_are_read_one_element_an_entry(element):
     data = np.random.default_rng(0).integers(0, 16, (5, 8)).astype(np.uint8)
     exact = (data.astype(np.float32) / 8).astype(reference.numpy_dtype(element))
     spec = TensorSpec("C", element, (Extent(size=5), Extent(size=8)))
-    made = run._placed(FakeDevice(), spec, reference.storage(exact))
-    found = run.values_of(spec, made)
+    made = launch.placed(FakeDevice(), spec, reference.storage(exact))
+    found = launch.values_of(spec, made)
     assert found.dtype == exact.dtype
     np.testing.assert_array_equal(found, exact)
-    assert run.check("C", found, exact.astype(np.float64)).ok
+    assert compare.check("C", found, exact.astype(np.float64)).ok
     assert made.nbytes == 5 * ELEMENT_TYPES[element].bytes(8)
 
 
@@ -97,10 +97,10 @@ def test_rows_of_results_that_end_in_half_a_byte_are_compared_without_its_other_
     exact = np.array([[0, 0.5, 1], [2, 3, -6]], reference.numpy_dtype("e2m1"))
     spec = TensorSpec("C", "e2m1", (Extent(size=2), Extent(size=3)))
     stored = reference.storage(exact) | np.array([[0, 0x70]], np.uint8)
-    found = {"C": run.values_of(spec, run._placed(FakeDevice(), spec, stored))}
+    found = {"C": launch.values_of(spec, launch.placed(FakeDevice(), spec, stored))}
     expected = Results()
     expected["C"] = exact.astype(np.float64)
-    (checked,) = run.compare(found, expected)
+    (checked,) = compare.compare(found, expected)
     assert checked.diff == checked.max_error == 0
 
 
@@ -110,5 +110,5 @@ def test_what_a_result_is_added_to_is_moved_too(sign, times):
     with context():
         module = build(f"C[m,n]:f32 {sign} alpha * (A[m,k]:bf16 @ B[n,k]:bf16)")
         spec = spec_of(module, dims)
-        arguments, outputs = run.upload(FakeDevice(), spec, reference.make(module, dims, 3), dims)
-    assert run.moved_bytes(spec, arguments, outputs) == 2 * 200 * (70 + 140) + times * 4 * 70 * 140
+        arguments, outputs = launch.upload(FakeDevice(), spec, reference.make(module, dims, 3), dims)
+    assert launch.moved_bytes(spec, arguments, outputs) == 2 * 200 * (70 + 140) + times * 4 * 70 * 140

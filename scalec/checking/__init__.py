@@ -1,0 +1,1 @@
+"""A kernel on made-up data, beside the reference."""

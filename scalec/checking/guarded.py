@@ -1,0 +1,105 @@
+"""Tensors between guard bytes: what a launch writes besides its results shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalec import reference
+from scalec.abi import TensorSpec
+from scalec.runtime.array import DeviceArray
+from scalec.runtime.stored import align_up, itemsize, laid_out, stored_shape
+
+GUARD = 4096
+"""Bytes before and after a tensor; a multiple of what any address is aligned to."""
+
+PATTERN = 0xA5
+"""What the guards are."""
+
+FILLS = (0xFF, 0x55)
+"""What results are before each of two launches: a byte that no thread writes is another one after the second. The
+first is a NaN in every type that has one."""
+
+
+class Guarded(DeviceArray):
+    """A tensor of a kernel within a buffer between guards, in the layout of `laid_out`.
+
+    Attributes:
+        spec: the tensor's.
+        bytes: what the whole buffer was filled with.
+    """
+
+    def __init__(
+        self, device: Any, spec: TensorSpec, data: NDArray[Any], *, pad: int = 0, fill: int | None = None
+    ) -> None:
+        """
+        Args:
+            device: where it is.
+            spec: the tensor's.
+            data: its elements as stored.
+            pad: see `laid_out`.
+            fill: a byte that all of it is filled with, in place of `data`.
+        """
+        stored, strides = laid_out(spec, data, pad)
+        guard = np.full(GUARD, PATTERN, np.uint8)
+        self.spec = spec
+        self.bytes = np.concatenate([guard, stored if fill is None else np.full_like(stored, fill), guard])
+        self._buffer = DeviceArray.from_host(device, self.bytes, "i8")
+        self.device, self.shape, self.dtype, self.strides = device, tuple(data.shape), spec.dtype, strides
+        self.stream, self.itemsize = 0, itemsize(spec.dtype)
+        self.pointer = self._buffer.pointer + GUARD
+
+    @classmethod
+    def result(
+        cls,
+        device: Any,
+        spec: TensorSpec,
+        sizes: Mapping[str, int],
+        fill: int,
+        before: NDArray[Any] | None,
+        pad: int = 0,
+    ) -> Guarded:
+        """A result, filled with a byte, or with what it is `before` where it is added to."""
+        if before is not None:
+            return cls(device, spec, before, pad=pad)
+        return cls(device, spec, np.empty(stored_shape(spec, sizes), f"u{itemsize(spec.dtype)}"), pad=pad, fill=fill)
+
+    def changed(self, sizes: Mapping[str, int] | None = None) -> int:
+        """How many bytes have changed that should not have: all of an argument's; of a result's, of which `sizes` are
+        given, those around and between what is to be written."""
+        now, kept = self._now(), np.ones(self.bytes.size, bool)
+        if sizes is not None:
+            kept[GUARD:-GUARD] = ~self._written(sizes)
+        return int((now[kept] != self.bytes[kept]).sum())
+
+    def contents(self, sizes: Mapping[str, int]) -> bytes:
+        """A result's bytes that are to be written, in the order of memory; not those that pad rows and tiles."""
+        return self._now()[GUARD:-GUARD][self._written(sizes)].tobytes()
+
+    def _now(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self.device.download(self._buffer.pointer, self.bytes.size, 0), np.uint8)
+
+    def _written(self, sizes: Mapping[str, int]) -> NDArray[np.bool_]:
+        return written(self.spec, self, sizes, self.bytes.size - 2 * GUARD)
+
+
+def written(spec: TensorSpec, result: DeviceArray, sizes: Mapping[str, int], size: int) -> NDArray[np.bool_]:
+    """The bytes, of `size` from a result's first element on, that a kernel writes."""
+    wanted = np.zeros(size, bool)
+    if 0 in result.shape:
+        return wanted
+    if spec.layout == "blocked":  # rows that pad a tile are not written
+        rows, columns = (e.value(sizes) for e in spec.shape)
+        wanted[: result.shape[0] * result.shape[1]] = (
+            reference.to_blocked(np.ones((rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
+        )
+        return wanted
+    at = np.zeros((), np.int64)
+    for extent, stride in zip(result.shape, result.strides, strict=True):
+        at = at[..., None] + np.arange(extent) * stride
+    item = itemsize(spec.dtype)
+    wanted[(at.reshape(-1, 1) * item + np.arange(item)).reshape(-1)] = True
+    return wanted

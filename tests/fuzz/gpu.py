@@ -1,0 +1,128 @@
+"""Runs a case on this machine's GPU beside the emulator: twice, over memory of different bytes, between guards.
+
+With 16-bit operands the results are held against `bounds`; the tensor cores sum products of 8-bit ones in fewer bits
+than f32, and there the emulator with that arithmetic (scalec/emulator/tensor_hopper.py) says what the bits are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from scalec import reference
+from scalec.checking.guarded import FILLS, Guarded, written
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime import driver
+from scalec.runtime.kernel import Kernel
+from tests.fuzz import bounds
+from tests.fuzz.case import Tree
+from tests.fuzz.draw import draw
+from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of
+
+STEPS = {32: 16, 16: 1, 8: 1, 4: 1}
+"""By how many representable numbers of a type (bits) results may differ from the emulator's where the program divides
+or has a function that the GPU approximates (docs/language.md), which the emulator rounds otherwise."""
+
+
+def check_seed(seed: int) -> Outcome:
+    """The outcome of a seed; "elsewhere" if it draws another target than that of this machine's GPU."""
+    case = draw(seed)
+    gpu = driver.detect()
+    if gpu is None or case.target != gpu.target:
+        return Outcome("elsewhere", case=case)
+    return check(case, beside=_beside, assembled=driver.device().image == "cubin")
+
+
+def _beside(launched: Launched) -> None:
+    """Raises Failed where the GPU's results are not what they may be.
+
+    The kernel is loaded once a case, by the first launch.
+    """
+    case, found = launched.case, launched.found
+    gpu = driver.device()
+    made = launched.made
+    kernel = launched.kept.setdefault("gpu", Kernel(launched.spec, made.cubin or b"", ptx=made.ptx, device=gpu))
+    try:
+        with found.timed("gpu"):
+            first, second = (_run(kernel, gpu, launched, fill) for fill in FILLS)
+        for name, out in first.items():
+            if out.contents(launched.sizes) != second[name].contents(launched.sizes):
+                raise Failed("unequal", f"{launched.sizes}: two launches differ in {name}, or do not write all of it")
+        if all(x.bits >= 16 for x in case.operands):
+            launched.compare({name: out.numpy() for name, out in first.items()})
+            return
+        with found.timed("emulate"):
+            wanted = launched.emulate("hopper")
+        for name, out in first.items():
+            _alike(launched, out, wanted[name])
+    except Failed as error:
+        raise Failed(f"gpu {error.kind}", error.message) from error
+
+
+def _run(kernel: Kernel, gpu: Any, launched: Launched, fill: int) -> dict[str, Guarded]:
+    """The results of a launch on the GPU, by name."""
+    values, sizes = launched.values, launched.sizes
+    pads = itertools.chain(launched.case.pads, itertools.repeat(0))
+    given: list[Any] = []
+    for t in launched.spec.operands:
+        pad = next(pads)
+        given.append(float(values[t.name]) if t.scalar else Guarded(gpu, t, raw_of(t, values, sizes), pad=pad))
+    outs = [
+        Guarded.result(gpu, r, sizes, fill, raw_of(r, values, sizes) if r.inout else None, next(pads))
+        for r in launched.spec.results
+    ]
+    kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
+    gpu.synchronize(0)
+    for x in given:
+        if isinstance(x, Guarded) and x.changed():
+            raise Failed("changed", f"{sizes}: {x.spec.name}, or bytes beside it, have changed")
+    for out in outs:
+        if out.changed(sizes):
+            raise Failed("gap", f"{sizes}: bytes around or between the rows of {out.spec.name} were written")
+    return {out.spec.name: out for out in outs}
+
+
+def _alike(launched: Launched, out: Guarded, wanted: np.ndarray) -> None:
+    """Raises where a result differs from the emulator's, by more than approximations on both sides may."""
+    spec, got = out.spec, out.numpy()
+    if got.tobytes() == wanted.tobytes():
+        return
+    bits = ELEMENT_TYPES[spec.dtype].bits
+    a, b = (_codes(x, bits) for x in (got, wanted))
+    same = a == b
+    approximated = _approximated(launched.case.value)
+    if approximated:
+        same |= np.abs(_ordered(a, bits) - _ordered(b, bits)) <= STEPS[bits]
+    if bits >= 8 and spec.layout != "blocked":
+        x, y = (reference.decode(np.ascontiguousarray(x), spec.dtype).astype(np.float64) for x in (got, wanted))
+        same |= np.isnan(x) & np.isnan(y)
+        if approximated and x.shape == launched.bounded.error.shape:
+            with np.errstate(invalid="ignore"):
+                same |= np.abs(x - y) <= 2 * launched.bounded.error
+    if spec.layout == "blocked":  # bytes that pad tiles are not compared
+        same |= ~written(spec, out, launched.sizes, same.size).reshape(same.shape)
+    if not same.all():
+        at = tuple(int(i) for i in np.argwhere(~same)[0])
+        raise Failed(
+            "wrong", f"{launched.sizes}: {int((~same).sum())} of {same.size} of {spec.name}, first {list(at)}:"
+            f" {a[at]:#x}, and {b[at]:#x} in the emulator"
+        )  # fmt: skip
+
+
+def _codes(stored: np.ndarray, bits: int) -> np.ndarray:
+    """The bits of each element, those of 4 bits two a byte."""
+    words = np.ascontiguousarray(stored)
+    words = words.view(f"u{words.itemsize}").astype(np.int64)
+    return words if bits >= 8 else np.stack([words & 15, words >> 4], axis=-1)
+
+
+def _ordered(words: np.ndarray, bits: int) -> np.ndarray:
+    """Floating-point bits as integers in the order of their values."""
+    sign = 1 << (bits - 1)
+    return np.where(words & sign, sign - words, words)
+
+
+def _approximated(tree: Tree) -> bool:
+    return tree[0] in bounds.ULPS or any(_approximated(t) for t in tree[1:] if isinstance(t, tuple))
