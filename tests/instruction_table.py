@@ -155,7 +155,9 @@ def _cell(form: Form, reasons: list[str]) -> str:
     if not refused:
         return "modelled"
     names = {instance.partition(" ")[0].rstrip(";") for instance in form.instances}
-    why = "" if refused[0] in names or refused[0].partition(" of ")[2] in names else f": {refused[0]}"
+    said = next((refused[0].removeprefix(name) for name in names if refused[0].startswith(name)), refused[0])
+    said = "" if said.partition(" of ")[2] in names else said.removeprefix(": ")
+    why = f": {said}" if said else ""
     if len(refused) == len(reasons):
         return f"refused{why}"
     parts = [i.partition(" ")[0] for i, reason in zip(form.instances, reasons, strict=True) if reason]

@@ -14,7 +14,7 @@ It decides nothing: every number is read from the schedule or from the shared-me
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from scalec.abi import entry_name
 from scalec.ir.context import IRError
@@ -69,9 +69,7 @@ class Kernel(Producer, Consumer):
     def build(self) -> None:
         """Emits the kernel at the insertion point."""
         e, s = self.e, self.schedule
-        launched = launch_registers(self.problem, s)
-        given: dict[str, Any] = {"parts": s.split} if s.parts == "cluster" else {}
-        given |= {"registers": launched} if launched else {}
+        optional = {"parts": s.split * (s.parts == "cluster"), "registers": launch_registers(self.problem, s)}
         name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
         made = e.op(
             "tile.kernel",
@@ -81,7 +79,7 @@ class Kernel(Producer, Consumer):
             cluster=s.cluster,
             shared_bytes=self.plan.total,
             arguments=ir.ArrayAttr.get([]),
-            **given,
+            **cast("dict[str, Any]", {name: value for name, value in optional.items() if value}),
         )
         self.body = made.regions[0].blocks.append()
         with ir.InsertionPoint(self.body):

@@ -116,12 +116,12 @@ END:
 
 
 def run(
-    body: str, image: np.ndarray, size: int, *, ctas: int = 1, seed: int = 0, **options: Any
+    body: str, image: np.ndarray, size: int, *, ctas: int = 1, seed: int = 0, target: str = "sm_100a", **options: Any
 ) -> tuple[np.ndarray, Stats]:
     """Runs it with `size` bytes of output: (uint32, stats). `image`: the CTAs' shared memories, one after the other."""
     out = Out(size)
     stats = run_ptx(
-        module(body, target="sm_100a"), [image, out], grid=(ctas, 1, 1), block=(128, 1, 1),
+        module(body, target=target), [image, out], grid=(ctas, 1, 1), block=(128, 1, 1),
         cluster=(ctas, 1, 1) if ctas > 1 else None, seed=seed, **options,
     )  # fmt: skip
     return out.view(np.uint32), stats

@@ -231,6 +231,10 @@ def test_fp8() -> None:
     assert hexes(got) == ["3c00c000", "7fff1800", "df002400"]
     assert hexes(apply("cvt.rn.f16x2.e5m2x2", "u4", u16(0x3CC0, 0x7CFD, 0x0180))) == ["3c00c000", "7c007fff", "1008000"]
     assert hexes(apply("cvt.rn.relu.f16x2.e4m3x2", "u4", u16(0x38C0))) == ["3c000000"]
+    got = apply("cvt.rn.bf16x2.e4m3x2", "u4", u16(0x38C0, 0x7F01, 0xFE08), **BLACKWELL)
+    assert hexes(got) == ["3f80c000", "7fff3b00", "c3e03c80"]
+    got = apply("cvt.rn.relu.bf16x2.e5m2x2", "u4", u16(0x3CC0, 0x7CFD, 0x0180), **BLACKWELL)
+    assert hexes(got) == ["3f800000", "7f807fff", "37800000"]
 
 
 def test_fp6_and_fp4() -> None:

@@ -222,3 +222,17 @@ def test_all_lanes_must_take_part():
     with pytest.raises(Finding, match="lanes 0-7 only") as caught:
         load("m8n8.x1.shared.b16", 1, image(), before=text)
     assert caught.value.kind == "divergence"
+
+
+def test_a_transposed_fragment():
+    """movmatrix: lane i holds elements 2 * (i % 4) and the next of row i // 4, before and afterwards."""
+    out = Out(128)
+    body = """
+        mov.u32 %r0, %laneid; shl.b32 %r1, %r0, 1; add.u32 %r2, %r1, 1; shl.b32 %r2, %r2, 16; or.b32 %r1, %r1, %r2;
+        movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r1;
+        ld.param.u64 %rd0, [p0]; mad.wide.u32 %rd0, %r0, 4, %rd0; st.global.b32 [%rd0], %r3;
+    """
+    run_ptx(module(body), [out, 0])
+    np.testing.assert_array_equal(out.view("u2").reshape(8, 8), np.arange(64).reshape(8, 8).T)
+    with pytest.raises(Finding, match="lanes 0-15 only"):
+        run_ptx(module(body), [out, 0], block=(16, 1, 1))

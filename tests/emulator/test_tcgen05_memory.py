@@ -70,6 +70,56 @@ def test_a_load_of_each_shape(shape, repeat, count):
     assert stats.bytes["tensor memory -> registers"] == 128 * count * 4
 
 
+_QUIET, _MINUS = 0x7FFFFFFF, 0x80000000  # NaN, -0.0
+_ONE, _MINUS_TWO = 0x3F800000, 0xC0000000
+
+
+@pytest.mark.parametrize(
+    ("reduction", "words", "expected"),
+    [
+        ("min.s32", (5, 2**32 - 7), 2**32 - 7),
+        ("max.s32", (5, 2**32 - 7), 5),
+        ("min.u32", (5, 2**32 - 7), 5),
+        ("max.u32", (5, 2**32 - 7), 2**32 - 7),
+        ("min.f32", (_ONE, _MINUS_TWO), _MINUS_TWO),
+        ("max.abs.f32", (_ONE, _MINUS_TWO), 0x40000000),
+        ("min.f32", (0, _MINUS), _MINUS),
+        ("max.f32", (_MINUS, 0), 0),
+        ("max.f32", (_QUIET, _MINUS_TWO), _MINUS_TWO),
+        ("max.NaN.f32", (0x7F800001, _MINUS_TWO), _QUIET),
+        ("min.f32", (_QUIET, _QUIET), _QUIET),
+    ],
+)
+@pytest.mark.parametrize("shape", ["32x32b", "16x32bx2"])
+def test_a_load_that_reduces(shape, reduction, words, expected):
+    """tcgen05.ld.red: what was loaded, and beside it the least or greatest of each lane's."""
+    split = ", 2" if shape == "16x32bx2" else ""
+    body = f"""{prologue(2048, 32)}
+    mov.b32 %r40, {words[0]}; mov.b32 %r41, {words[1]};
+    tcgen05.st.sync.aligned.32x32b.x4.b32 [%r9], {{%r40, %r41, %r40, %r41}};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.ld.red.sync.aligned.{shape}.x2.{reduction} {registers(100, 2)}, %r102, [%r9]{split};
+    tcgen05.wait::ld.sync.aligned;
+    mul.wide.u32 %rd9, %r1, 16; add.u64 %rd9, %rd2, %rd9; st.global.v2.b32 [%rd9], {{%r100, %r101}};
+    st.global.v2.b32 [%rd9+8], {{%r102, %r102}};
+    {epilogue(32)}"""
+    found, _ = run(body, EMPTY, 128 * 16, target="sm_103a")
+    assert (found.reshape(128, 4) == [*words, expected, expected]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("32x32b.x2.min.f32", "sm_100a"), ("32x32b.x1.min.f32", "sm_103a"), ("16x64b.x2.min.f32", "sm_103a")],
+)
+def test_loads_that_must_not_reduce(name, target):
+    count = int(name.split(".")[1][1:])
+    body = f"""{prologue(2048, 32)}
+    tcgen05.ld.red.sync.aligned.{name} {registers(100, count)}, %r102, [%r9]; {epilogue(32)}"""
+    with pytest.raises(Finding) as caught:
+        run(body, EMPTY, 16, target=target)
+    assert caught.value.kind == "illegal"
+
+
 @pytest.mark.parametrize(("shape", "repeat", "count"), [s for s in SHAPES if s[1] > 1])
 def test_a_store_of_each_shape(shape, repeat, count):
     """Into the upper sixteen lanes of each partition where the shape has sixteen."""

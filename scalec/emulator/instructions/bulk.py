@@ -14,6 +14,7 @@ from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
 from scalec.emulator.machine.memory import RANK_SHIFT
+from scalec.emulator.machine.order import Where
 from scalec.emulator.machine.signals import Blocked
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction
@@ -22,6 +23,7 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _CACHE = ("L2::cache_hint",)
 _COMPLETE = "mbarrier::complete_tx::bytes"
 _MULTICAST = "multicast::cluster"
+_MASK = "cp_mask"
 UNIT = 16  # 9.7.9.27.4.1: size and both addresses are multiples of 16
 
 
@@ -110,11 +112,18 @@ def _check(lane: int, size: int, *addresses: int) -> None:
             raise Finding("alignment", f"lane {lane} copies to or from {address:#x}", expected="a multiple of 16")
 
 
+def _masked(mask: int, size: int) -> np.ndarray:
+    """The bytes that .cp_mask copies: bit i says so of the i-th of every 16."""
+    return np.flatnonzero([mask >> i % UNIT & 1 for i in range(size)])
+
+
 @op("cp.async.bulk.global", "cp.reduce.async.bulk.global")
 def store(instruction: Instruction, decoder: Decoder) -> Step:
     """cp.async.bulk and cp.reduce.async.bulk out of shared memory into global memory: 9.7.9.27.4.1, 9.7.9.27.4.2."""
     decoder.only(
-        instruction, ("async", "bulk", "reduce", "global", "shared::cta", "bulk_group", "noftz", *_OPERATIONS), _CACHE
+        instruction,
+        ("async", "bulk", "reduce", "global", "shared::cta", "bulk_group", "noftz", _MASK, *_OPERATIONS),
+        _CACHE,
     )
     operation = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
     kind = instruction.types[-1] if operation else ""
@@ -124,17 +133,28 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
         decoder.address(operands[1]),
         decoder.source(operands[2], "u32"),
     )
+    mask = None
+    if instruction.has(_MASK):
+        decoder.need_target("sm_1")
+        mask = decoder.source(operands[-1], "b16")
 
     def run(warp: Warp) -> None:
         targets, origins, sizes = target(warp), source(warp), count(warp)
-        for lane in np.flatnonzero(warp.mask).tolist():
+        masks = mask(warp) if mask else None
+        given = [targets, origins, sizes] + ([masks] if masks is not None else [])
+        for same in bulk.alike(warp, given, apart=operation is not None):
+            lane = same[0]
             size = int(sizes[lane])
             _check(lane, size, int(targets[lane]), int(origins[lane]))
             if not size:
                 continue
             shared, start = locate(warp.cta.cluster, "shared", int(origins[lane]), size)
             segment, offset = locate(warp.cta.cluster, "global", int(targets[lane]), size)
-            at, here = slice(offset, offset + size), slice(start, start + size)
+            at: Where = slice(offset, offset + size)
+            here: Where = slice(start, start + size)
+            if masks is not None:
+                chosen = _masked(int(masks[lane]), size)
+                at, here = offset + chosen, start + chosen
 
             def write(data: np.ndarray, segment=segment, at=at) -> None:
                 segment.data[at] = (
@@ -142,7 +162,7 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
                 )
 
             bulk.out_of_shared(
-                warp, lane, [(shared, here)], lambda s=shared, a=here: s.data[a].copy(), [(segment, at)], write,
+                warp, same, [(shared, here)], lambda s=shared, a=here: s.data[a].copy(), [(segment, at)], write,
                 "shared -> global (bulk)", reduces=operation is not None,
             )  # fmt: skip
 

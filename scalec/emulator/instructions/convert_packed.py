@@ -49,7 +49,7 @@ NARROW = {
 def is_packed(to: str, source: str) -> bool:
     """Whether packed() does a conversion."""
     if to in HALVES:
-        return source == "f32" or (to == "f16x2" and source in NARROW) or (to == "bf16x2" and source == "ue8m0x2")
+        return source == "f32" or source in NARROW or (to == "bf16x2" and source == "ue8m0x2")
     return (to in NARROW and source in ("f32", *HALVES)) or (to == "ue8m0x2" and source in ("f32", "bf16x2"))
 
 
@@ -58,7 +58,7 @@ def packed(instruction: Instruction, decoder: Decoder, to: str, source: str) -> 
     if to in HALVES and source == "f32":
         return _halves(instruction, decoder, HALVES[to])
     if source in NARROW:
-        return _widen(instruction, decoder, source)
+        return _widen(instruction, decoder, to, source)
     if source == "ue8m0x2":
         return _from_scales(instruction, decoder)
     if to == "ue8m0x2":
@@ -150,20 +150,20 @@ def _narrow(instruction: Instruction, decoder: Decoder, to: str, source: str) ->
 
 
 @cache
-def _halves_of(source: str, relu: bool) -> np.ndarray:
-    """f16 of every bit pattern of a format: (256,); the patterns of 6 and 4 bits do not look at the bits above."""
+def _halves_of(source: str, to: str, relu: bool) -> np.ndarray:
+    """f16 or bf16 of every bit pattern of a format: (256,); those of 6 and 4 bits do not look at the bits above."""
     form = NARROW[source]
     count = 1 << {"e2m1x2": 4, "e2m3x2": 6, "e3m2x2": 6}.get(source, 8)
-    values = canonical(np.arange(count).astype(U8).view(form.dtype).astype(F32).astype(F16))
+    values = canonical(np.arange(count).astype(U8).view(form.dtype).astype(F32).astype(HALVES[to]))
     return np.tile(arithmetic.relu(values) if relu else values, 256 // count)
 
 
-def _widen(instruction: Instruction, decoder: Decoder, source: str) -> Step:
-    """d = f16x2 of a pair: exact."""
+def _widen(instruction: Instruction, decoder: Decoder, to: str, source: str) -> Step:
+    """d = f16x2, or from PTX 9.2 on bf16x2, of a pair: exact."""
     decoder.need_target(*NARROW[source].targets)
     _need(instruction, "rn")
-    table = _halves_of(source, instruction.has("relu"))
-    get, put = decoder.source(instruction.operands[1], source), decoder.sink(instruction.operands[0], "f16x2")
+    table = _halves_of(source, to, instruction.has("relu"))
+    get, put = decoder.source(instruction.operands[1], source), decoder.sink(instruction.operands[0], to)
 
     def convert(warp: Warp) -> None:
         bits = np.ascontiguousarray(get(warp)).view(U8)

@@ -1,4 +1,4 @@
-"""ldmatrix and stmatrix (PTX ISA 9.7.14.5.15, 9.7.14.5.16): matrices of rows of 16 bytes, spread over a warp."""
+"""ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14.5.15 to 17): matrices of rows of 16 bytes, spread over a warp."""
 
 from __future__ import annotations
 
@@ -107,17 +107,16 @@ def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
     size = _PACKED.get(form.packed, ROW_BYTES)  # the padding is not read
 
     def together(crew: Crew) -> None:
-        addresses = np.broadcast_to(where(crew), crew.mask.shape)
-        named = addresses[:, : form.rows]
-        if form.space == "" or (named % ROW_BYTES).any():
+        named = access.of_all(crew, where(crew))[..., : form.rows]
+        if not crew.full or form.space == "" or (named % ROW_BYTES).any():
             raise Apart
         rows = access.load_together(crew, form.space, named, size, unchanged=False)
-        for each in named:
+        for each in named.reshape(-1, form.rows):
             banks.count_lanes(crew.machine, each, np.arange(form.rows), ROW_BYTES)
         if form.packed:
             rows = fragments.decompress(rows, form.packed)
-        words = fragments.load_rows(rows, form.shape, form.transposed).reshape(len(rows), -1, 32)
-        for put, word in zip(puts, np.ascontiguousarray(words.swapaxes(0, 1)), strict=True):
+        words = fragments.load_rows(rows, form.shape, form.transposed).reshape(*rows.shape[:-2], -1, 32)
+        for put, word in zip(puts, np.ascontiguousarray(np.moveaxis(words, -2, 0)), strict=True):
             put(crew, word)
 
     def run(warp: Warp | Crew) -> None:
@@ -157,5 +156,20 @@ def stmatrix(instruction: Instruction, decoder: Decoder) -> Step:
         addresses = where(warp)
         with _rows(warp, form, addresses):
             access.store(warp, form.space, addresses, rows)
+
+    return run
+
+
+@op("movmatrix")
+def movmatrix(instruction: Instruction, decoder: Decoder) -> Step:
+    """movmatrix.sync.aligned.m8n8.trans.b16 d, a: 9.7.14.5.17; of a lane's two elements the lower is the left one."""
+    if instruction.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
+        raise NotModelled(instruction.name)
+    put, get = decoder.sink(instruction.operands[0], "b32"), decoder.source(instruction.operands[1], "b32")
+
+    def run(warp: Warp) -> None:
+        warp.need_converged(instruction.name, whole=True)
+        rows = np.ascontiguousarray(get(warp)).view(np.uint16).reshape(8, 8)
+        put(warp, np.ascontiguousarray(rows.T).reshape(-1).view(np.uint32))
 
     return run

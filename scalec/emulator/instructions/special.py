@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalec.emulator.instructions.table import special
+from scalec.emulator.machine.memory import SHARED_RESERVED
 from scalec.emulator.machine.warp import LANES, Warp
 
 _BITS = np.uint64(1) << LANES.astype(np.uint64)
@@ -141,3 +142,14 @@ def dynamic_smem_size(warp: Warp) -> int:
 @special("%total_smem_size")
 def total_smem_size(warp: Warp) -> int:
     return warp.kernel.shared_bytes
+
+
+@special("%aggr_smem_size")
+def aggr_smem_size(warp: Warp) -> int:
+    return warp.kernel.shared_bytes + SHARED_RESERVED
+
+
+@special(*(f"%envreg{number}" for number in range(32)), "%current_graph_exec")
+def of_the_driver(warp: Warp) -> int:
+    """10.37 and 10.46: what the driver hands a kernel: a launch here is no cooperative one, and of no graph."""
+    return 0

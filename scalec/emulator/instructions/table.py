@@ -8,9 +8,10 @@ could be done there.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -45,6 +46,16 @@ _TABLE: dict[str, tuple[Decode, bool]] = {}
 _SPECIALS: dict[str, Callable[[Warp], np.ndarray | int]] = {}
 _FUNCTIONS: dict[str, Step] = {}
 
+_NOT_MODELLED = {
+    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), "textures"),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), "surfaces"),
+    **dict.fromkeys(("stacksave", "stackrestore", "alloca"), "a stack that grows"),
+    "multimem": "addresses that stand for memory of several GPUs",
+    "wmma": "matrices whose registers the ISA leaves open; mma.sync, ldmatrix and stmatrix are modelled",
+    "mma": "sparse products",
+}
+"""Why what has no row has none, by opcode."""
+
 DTYPES: dict[str, np.dtype] = {
     "pred": np.dtype(bool),
     **{f"{k}{bits}": np.dtype(f"{'i' if k == 's' else 'u'}{bits // 8}") for k in "bus" for bits in (8, 16, 32, 64)},
@@ -69,6 +80,23 @@ class Grouped:
 
     def __call__(self, warp: Warp) -> Signal | None:
         return self.step(warp)
+
+
+class Merging(ABC):
+    """A step that one for several instructions can stand for, in a run (instructions/batch.py).
+
+    Attributes:
+        form: what these have in common, hashable.
+    """
+
+    form: Any
+
+    @abstractmethod
+    def __call__(self, warp: Warp) -> Signal | None: ...
+
+    @abstractmethod
+    def merged(self, steps: list[Any]) -> Step:
+        """The step that does what all of these do, this one among them; none of them reads what another one writes."""
 
 
 def op(*names: str, own_guard: bool = False) -> Callable[[Decode], Decode]:
@@ -116,7 +144,8 @@ def lookup(instruction: Instruction) -> tuple[Decode, bool]:
         if found:
             return found
         prefix = prefix.rpartition(".")[0]
-    raise NotModelled(instruction.name, instruction.where)
+    reason = _NOT_MODELLED.get(instruction.opcode, "")
+    raise NotModelled(instruction.name + (f": {reason}" if reason else ""), instruction.where)
 
 
 def decode(instruction: Instruction, decoder: Decoder, watched: frozenset[int] = frozenset()) -> Step:

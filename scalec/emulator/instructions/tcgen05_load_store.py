@@ -8,12 +8,14 @@ happen here at once. Registers may be used right after a load, before the wait: 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 
-from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.instructions.table import Decoder, Step, op, uniform
+from scalec.emulator import arithmetic
+from scalec.emulator.findings import Finding, PtxSyntaxError
+from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op, uniform
 from scalec.emulator.instructions.tcgen05_alloc import TARGETS
 from scalec.emulator.layouts.tensor_memory import (
     PARTITION,
@@ -29,6 +31,7 @@ from scalec.emulator.machine.tensor_memory import Access, Placed, Write, placed
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Vector
 
+_REDUCING = ("red", "min", "max", "abs", "NaN")
 _REPEAT = re.compile(r"x(\d+)")
 _ORDER = (1, 2, 0)  # (threads, registers, halves) -> (registers, halves, threads)
 
@@ -36,10 +39,8 @@ _ORDER = (1, 2, 0)  # (threads, registers, halves) -> (registers, halves, thread
 def _shape(instruction: Instruction, decoder: Decoder, packing: str) -> tuple[str, int, bool]:
     """Shape, repeat, and whether 16-bit halves are packed."""
     decoder.need_target(*TARGETS)
-    if instruction.has("red"):
-        raise NotModelled(f"{instruction.name}: .red is of sm_101a and sm_103a")
     repeats = [f"x{1 << i}" for i in range(8)]
-    decoder.only(instruction, "ld", "st", "sync", "aligned", REGISTERS, repeats, packing)
+    decoder.only(instruction, "ld", "st", "sync", "aligned", REGISTERS, repeats, packing, _REDUCING)
     shape = next((m for m in instruction.modifiers if m in REGISTERS), "")
     repeat = next((int(m[1:]) for m in instruction.modifiers if _REPEAT.fullmatch(m)), 0)
     if not shape or not repeat:
@@ -70,17 +71,41 @@ def _cells(warp: Warp, address: int, shape: str, arguments: tuple, what: str) ->
     return placed(register_cells, arguments, lane, column, what, _ORDER)
 
 
+def _reduction(instruction: Instruction, decoder: Decoder) -> Callable[[np.ndarray], np.ndarray] | None:
+    """uint32 (registers, 32) -> (32,), of tcgen05.ld.red: the least or greatest of what each lane loads."""
+    if not instruction.has("red"):
+        return None
+    decoder.need_target("sm_101", "sm_103", "sm_110")
+    (kind,) = instruction.types
+    if kind in ("u32", "s32"):
+        whole = np.min if instruction.has("min") else np.max
+        return lambda words: whole(words.view(DTYPES[kind]), axis=0).view(np.uint32)
+    compute = arithmetic.minimum if instruction.has("min") else arithmetic.maximum
+    magnitudes, spread = instruction.has("abs"), instruction.has("NaN")
+
+    def extreme(words: np.ndarray) -> np.ndarray:
+        values = (words & np.uint32(0x7FFFFFFF) if magnitudes else words).view(np.float32)
+        absent = np.isnan(values)
+        result = reduce(compute, values).view(np.uint32)
+        return np.where(absent.any(axis=0) if spread else absent.all(axis=0), np.uint32(0x7FFFFFFF), result)
+
+    return extreme
+
+
 @op("tcgen05.ld")
 def load(instruction: Instruction, decoder: Decoder) -> Step:
-    """tcgen05.ld.sync.aligned.shape.num{.pack::16b}.b32 r, [taddr]{, immHalfSplitoff}: 9.7.16.8.3."""
+    """tcgen05.ld{.red}.sync.aligned.shape.num{.pack::16b}.type r,{ redval,} [taddr]{, immHalfSplitoff}: 9.7.16.8.3."""
     shape, repeat, packed = _shape(instruction, decoder, "pack::16b")
-    operands = instruction.operands
-    split = decoder.integer(operands[2]) if shape == "16x32bx2" else 0
+    reduction = _reduction(instruction, decoder)
+    results, operands = instruction.operands[0], instruction.operands[2 if reduction else 1 :]
+    split = decoder.integer(operands[1]) if shape == "16x32bx2" else 0
+    if reduction and (shape not in ("32x32b", "16x32bx2") or repeat < 2):
+        raise Finding("illegal", f"{instruction.name}: no such shape", expected=".32x32b or .16x32bx2, from .x2 on")
     arguments = (shape, repeat, packed, split)
     count = register_cells(*arguments).lanes.shape[1]
-    elements = _elements(operands[0], count, instruction.name)
-    sinks = [decoder.sink(e, "b32") for e in elements]
-    where = decoder.address(operands[1])
+    sinks = [decoder.sink(e, "b32") for e in _elements(results, count, instruction.name)]
+    reduced = decoder.sink(instruction.operands[1], "b32") if reduction else None
+    where = decoder.address(operands[0])
     text = f"line {instruction.line}"
 
     def run(warp: Warp) -> None:
@@ -94,6 +119,8 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         words = pack(np.moveaxis(memory.words[cells.flat], 1, -1))
         for sink, lanes in zip(sinks, words, strict=True):
             sink(warp, lanes)
+        if reduction and reduced:
+            reduced(warp, reduction(words))
         warp.machine.stats.bytes["tensor memory -> registers"] += 4 * cells.flat.size
 
     return run
