@@ -32,7 +32,8 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
     """One kernel. Block arguments are its parameters; `arguments` says, for each, where its value comes from.
 
     cluster = CTAs along (M, N); `shared_bytes` is the dynamic shared memory; offsets of buffers and rings are into it.
-    With an attribute `parts` a cluster has as many times these CTAs, each of them with one part of K.
+    With an attribute `parts` a cluster has as many times these CTAs, each of them with one part of K. With `registers`
+    a thread is launched with so many, which the roles then share out; else with as many as the SM has.
     """
 
     sym_name: ir.StringAttr
@@ -62,7 +63,14 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
             return fail(
                 op, f"buffers and rings end at byte {end}, beyond the shared memory of {int_of(op.shared_bytes)} bytes"
             )
-        warps = [ints_of(o.attributes["warps"]) for o in blocks[0].operations if o.operation.name == "tile.role"]
+        roles = [o for o in blocks[0].operations if o.operation.name == "tile.role"]
+        launched, most = launch_registers(op), sum(_registers(o) for o in roles)
+        if launched and (launched % 8 or not 24 <= launched <= 256):
+            return fail(op, f"registers is {launched}, expected a multiple of 8 from 24 to 256")
+        if launched and most > launched * int_of(op.threads):
+            of = f"{int_of(op.threads)} threads with {launched} each"
+            return fail(op, f"its roles have {most} registers, {of} {launched * int_of(op.threads)}")
+        warps = [ints_of(o.attributes["warps"]) for o in roles]
         taken = [w for low, high in warps for w in range(low, high)]
         if len(taken) != len(set(taken)):
             return fail(op, f"roles share warps: {warps}")
@@ -78,6 +86,18 @@ def parts_of(kernel: ir.OpView) -> int:
     """Parts of K that the CTAs of a cluster have; 1 where all have the same."""
     attributes = kernel.operation.attributes
     return int_of(attributes["parts"]) if "parts" in attributes else 1
+
+
+def launch_registers(kernel: ir.OpView) -> int:
+    """Registers that a thread is launched with; 0 where that is left to the SM."""
+    attributes = kernel.operation.attributes
+    return int_of(attributes["registers"]) if "registers" in attributes else 0
+
+
+def _registers(role: ir.OpView) -> int:
+    """Registers of all threads of a role."""
+    low, high = ints_of(role.attributes["warps"])
+    return 32 * (high - low) * int_of(role.attributes["registers"])
 
 
 def _walks(op: Any) -> Iterator[Any]:

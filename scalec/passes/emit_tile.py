@@ -14,6 +14,8 @@ It decides nothing: every number is read from the schedule or from the shared-me
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from scalec.abi import entry_name
 from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
@@ -24,7 +26,7 @@ from scalec.passes.emit_frame import Handles
 from scalec.passes.emit_producer import Producer
 from scalec.passes.emit_registers import RegisterConsumer
 from scalec.passes.emit_tensor import TensorConsumer
-from scalec.passes.resources import SharedPlan, threads
+from scalec.passes.resources import SharedPlan, launch_registers, threads
 from scalec.targets import Target
 
 
@@ -67,6 +69,7 @@ class Kernel(Producer, Consumer):
     def build(self) -> None:
         """Emits the kernel at the insertion point."""
         e, s = self.e, self.schedule
+        optional = {"parts": s.split * (s.parts == "cluster"), "registers": launch_registers(self.problem, s)}
         name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
         made = e.op(
             "tile.kernel",
@@ -76,7 +79,7 @@ class Kernel(Producer, Consumer):
             cluster=s.cluster,
             shared_bytes=self.plan.total,
             arguments=ir.ArrayAttr.get([]),
-            **({"parts": s.split} if s.parts == "cluster" else {}),
+            **cast("dict[str, Any]", {name: value for name, value in optional.items() if value}),
         )
         self.body = made.regions[0].blocks.append()
         with ir.InsertionPoint(self.body):

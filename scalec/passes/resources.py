@@ -479,3 +479,16 @@ def register_file(problem: Problem, schedule: Schedule) -> int:
     assert schedule.registers is not None
     producer, consumer = schedule.registers
     return WARPGROUP * (producer_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
+
+
+LEAN = frozenset({"registers", "tensor"})
+"""Kernels, by MmaShape.kernel, that are launched with no more registers than their roles share out: those of the next
+launch then find some beside them (`dependent`). wgmma's were timed with all that an SM has."""
+
+
+def launch_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a thread is launched with, by 8, so that setmaxnreg can give each role its own; 0 where these are
+    all that there are."""
+    if problem.family.kernel not in LEAN:
+        return 0
+    return -(-register_file(problem, schedule) // (8 * threads(problem, schedule))) * 8

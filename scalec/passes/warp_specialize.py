@@ -35,15 +35,16 @@ tensor memory, those that bring them are a warpgroup of their own (resources.sca
 BYTEWISE = (88, 208)
 """Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
 
-TENSOR = {1: (240, 240), 2: (88, 208)}
-"""Those where sums are in tensor memory: two producer warps may bring the scale bytes of 384 rows, and a consumer
-thread holds a place for each column of a tile where N is not known."""
+TENSOR = {1: (56, 184), 2: (56, 184)}
+"""Those where sums are in tensor memory: two parts of 64 columns and what becomes of them. Of 57 programs none spills
+with 176 for consumers; producers need 40 where two of their warps bring scale bytes (ptxas 13.0, 2026-11-23). What a
+launch has of the register file is their mean, so that the next one finds room beside it."""
 
-TENSOR_COPIER = {1: (128, 240), 2: (80, 176)}
+TENSOR_COPIER = {1: (80, 184), 2: (80, 176)}
 """Likewise where a warp copies scales to tensor memory: there may be two producer warpgroups, and four warps bring the
-scale bytes."""
+scale bytes, which takes 72 (ibid.)."""
 
-TENSOR_PROMOTED = {1: (240, 240), 2: (40, 232)}
+TENSOR_PROMOTED = {1: (56, 240), 2: (40, 232)}
 """Likewise where consumer threads add K blocks up: they hold all their sums."""
 
 PROMOTED_COLUMNS = 144

@@ -215,6 +215,26 @@ def test_lanes_spin_until_others_of_their_warp_have_their_copy(seed, first, fetc
     assert run(body, seed).sum() == 16
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("threads", [32, 64])
+@pytest.mark.parametrize("after", ["", "bar.sync 0;", "bar.warp.sync -1; bar.sync 0;"], ids=["end", "bar", "both"])
+def test_a_lock_that_lanes_of_a_warp_take_in_turn(seed, threads, after):
+    """Threads of a warp make progress by themselves (CUDA C++ Programming Guide, "Independent Thread Scheduling"): who
+    has the lock goes on though others of its warp spin for it."""
+    body = f"""LOCK: atom.acquire.gpu.global.cas.b32 %r80, [%rd1+64], 0, 1; setp.ne.u32 %p8, %r80, 0; @%p8 bra LOCK;
+        ld.relaxed.gpu.global.u32 %r5, [%rd1+68]; add.u32 %r5, %r5, 1; st.relaxed.gpu.global.u32 [%rd1+68], %r5;
+        atom.release.gpu.global.exch.b32 %r81, [%rd1+64], 0; {after} st.global.u32 [%rd3], %r5;"""
+    assert sorted(run(body, seed, threads).tolist()) == list(range(1, threads + 1))
+
+
+def test_a_lock_that_is_never_given_back():
+    body = """LOCK: atom.acquire.gpu.global.cas.b32 %r80, [%rd1+64], 0, 1; setp.ne.u32 %p8, %r80, 0; @%p8 bra LOCK;
+        st.global.u32 [%rd3], 1;"""
+    with pytest.raises(Finding, match="has executed") as caught:
+        run_ptx(module(HEAD + body), [np.zeros(64, np.uint32), np.zeros(32, np.uint32)], max_instructions=1000)
+    assert caught.value.kind == "deadlock"
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("wake", [spin("B"), wait("B", "bar2")], ids=["spin", "wait"])
 def test_a_look_at_a_barrier_is_not_a_wait(seed, wake):

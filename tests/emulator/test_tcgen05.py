@@ -379,8 +379,9 @@ def test_a_copy_that_decompresses():
     ],
 )
 def test_what_is_not_modelled(line):
+    operands = "setp.eq.u32 %p5, 0, 0; mov.u64 %rd4, 0; mov.u64 %rd5, 0; mov.u32 %r25, 0;"
     with pytest.raises(NotModelled):
-        run(prologue(2048, 32) + line, EMPTY, 4)
+        run(prologue(2048, 32) + operands + line, EMPTY, 4)
 
 
 def test_both_cta_groups_in_a_kernel():

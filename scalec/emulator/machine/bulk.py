@@ -16,7 +16,7 @@ from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import need_begun, need_written
 from scalec.emulator.machine.mbarrier import MBarrier
 from scalec.emulator.machine.memory import Segment
-from scalec.emulator.machine.order import Where
+from scalec.emulator.machine.order import Where, fill, pick
 from scalec.emulator.machine.signals import Condition
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def into_shared(
                     where=machine.operations[number],
                 )
             shared = target.cta.shared
-            shared.data[target.at] = data() if combine is None else combine(shared.data[target.at], data())
-            shared.written[target.at] = True
+            fill(shared.data, target.at, data() if combine is None else combine(pick(shared.data, target.at), data()))
+            fill(shared.written, target.at, value=True)
             order.causes[target.barrier.epoch] = machine.operations[number]
             machine.judge.note_write(shared, target.at, target.barrier.epoch, generic=False)
             target.barrier.complete(target.size)
@@ -227,7 +227,7 @@ def out_of_shared(
         def put() -> None:
             write(data)
             for segment, at in targets:
-                segment.written[at] = True
+                fill(segment.written, at, value=True)
                 machine.judge.note_write(segment, at, writer, generic=False)
             for state, group in opened:
                 group.writes -= 1
@@ -239,4 +239,4 @@ def out_of_shared(
 
 
 def _count(at: Where) -> int:
-    return at.size if isinstance(at, np.ndarray) else at.stop - (at.start or 0)
+    return at.stop - (at.start or 0) if isinstance(at, slice) else at.size

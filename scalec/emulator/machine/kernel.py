@@ -9,13 +9,14 @@ import numpy as np
 
 from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.flow import inline_calls, joins, leaving
+from scalec.emulator.flow import END, inline_calls, joins, leaving, successors
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew, poison
 from scalec.emulator.machine.memory import WINDOWS
 from scalec.emulator.program import TYPE_BITS, Function, Instruction, Module, Variable, named
 
 _GARBAGE = {8: np.uint8(0xCD), 16: np.uint16(0xCDCD), 32: np.uint32(0xFFF8CDCD), 64: np.uint64(0xFFF8CDCDCDCDCDCD)}
+_TOGETHER = {"aligned", "sync"}  # modifiers of what the lanes of a warp execute together
 _PARAM_LIMIT = 32764  # bytes of kernel parameters, PTX ISA 5.2.6 (sm_70 and later, PTX 8.1)
 _LOCAL_LIMIT = 512 << 10  # bytes of a thread (CUDA programming guide, technical specifications)
 
@@ -129,12 +130,43 @@ class Kernel:
         """For each instruction the set (dataflow) of registers whose values are looked at behind it."""
         return dataflow.looked_at(self.function)
 
+    def meeting(self, pc: int) -> int:
+        """The first instruction that all paths from `pc` come to and that lanes execute together; END for none."""
+        pc = self.joins[pc]
+        while pc != END and not self.together(pc):
+            pc = self.joins[pc]
+        return pc
+
+    def together(self, pc: int) -> bool:
+        """Whether lanes execute an instruction together."""
+        return self.code[pc].opcode == "bar" or not _TOGETHER.isdisjoint(self.code[pc].modifiers)
+
     def run(self, start: int, end: int) -> crew.Run:
         """The run of these instructions, none of them behind ends[start]."""
         found = self._runs.get((start, end))
         if found is None:
             found = self._runs[start, end] = crew.Run(self, start, end)
         return found
+
+    @cached_property
+    def live(self) -> list[int]:
+        """For each instruction, the registers whose values it, or one that may come after it, uses: a bit for each."""
+        code = self.code
+        follow = [successors(self.function, pc) for pc in range(len(code))]
+        reads, keeps = list[int](), list[int]()
+        for pc, instruction in enumerate(code):
+            result = crew.in_runs(instruction) and not instruction.guard  # otherwise what it writes may be an address
+            reads.append(_bits(self.reads[pc] if result else self.registers[pc]))
+            keeps.append(~_bits(self.writes[pc]) if result else -1)
+        live, before = [0] * (len(code) + 1), None
+        while live != before:
+            before = live.copy()
+            for pc in reversed(range(len(code))):
+                after = 0
+                for place in follow[pc]:
+                    after |= live[place]
+                live[pc] = reads[pc] | after & keeps[pc]
+        return live
 
     def _check_block(self, function: Function) -> None:
         required = function.directives.get("reqntid")
@@ -213,6 +245,10 @@ class Kernel:
         """Generic address of a variable that is not shared or local."""
         space, address = self.symbol(name)
         return address + WINDOWS.get(space, 0)
+
+
+def _bits(registers: frozenset[int]) -> int:
+    return sum(1 << register for register in registers)
 
 
 @cache

@@ -201,6 +201,23 @@ class Warp:
                     return True
         return False
 
+    def go_ahead(self) -> bool:
+        """Lets lanes that wait where paths join go on, as the others may spin until these have done something: no lane
+        has to wait for another where nothing synchronises them. They meet again at the next instruction that all
+        execute together. Whether there are such lanes."""
+        for depth in reversed(range(len(self.splits))):
+            split = self.splits[depth]
+            if split.join == END or self.kernel.together(split.join) or not split.arrived.any():
+                continue
+            meeting = self.kernel.meeting(split.join)
+            if not (depth and self.splits[depth - 1].join == meeting):
+                self.splits.insert(depth, _Split(meeting))
+                depth += 1
+            self.splits[depth - 1].waiting.append(_Path(split.join, split.arrived))
+            split.arrived = np.zeros(32, bool)
+            return True
+        return False
+
     @property
     def place(self) -> Place:
         """The active path."""

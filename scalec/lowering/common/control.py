@@ -60,7 +60,6 @@ def ring(s: State, op: ir.OpView) -> None:
 def roles(s: State, ops: list[ir.OpView]) -> None:
     """One if/else chain over the warps, so that ptxas sees each role as one branch (setmaxnreg needs it)."""
     ops = sorted(ops, key=lambda o: tile.ints_of(o.warps)[0])
-    entry = s.target.entry_registers(s.threads)
 
     def emit(remaining: list[ir.OpView]) -> None:
         last = remaining[-1]
@@ -69,7 +68,7 @@ def roles(s: State, ops: list[ir.OpView]) -> None:
         def body() -> None:
             s.enter_role(low)
             count = tile.int_of(last.registers)
-            action = ir.Attribute.parse(f"#nvvm<action {'increase' if count > entry else 'decrease'}>")
+            action = ir.Attribute.parse(f"#nvvm<action {'increase' if count > s.registers else 'decrease'}>")
             s.b.op("nvvm.setmaxregister", [], [], action=action, regCount=ir.IntegerAttr.get(s.b.i32, count))
             if s.table.settles:
                 s.settle(low)

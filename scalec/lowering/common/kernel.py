@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalec.abi import SHARED
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.ir.tile_control import parts_of
+from scalec.ir.tile_control import launch_registers, parts_of
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     control,
@@ -49,12 +49,14 @@ def lower(kernel: ir.OpView, target: Target, table: Table) -> ir.Module:
     ctas = cluster_m * cluster_n * parts_of(kernel)
     name = tile.str_of(kernel.sym_name)
     parameters = ", ".join(f"%p{i}: {_parameter(a.type)}" for i, a in enumerate(body.arguments))
+    launched = launch_registers(kernel)
+    registers = f"nvvm.maxnreg = {launched}" if launched else "nvvm.minctasm = 1"
     dimensions = f", nvvm.cluster_dim = array<i32: {ctas}, 1, 1>" if ctas > 1 else ""
     module = ir.Module.parse(f"""
 module attributes {{llvm.target_triple = "nvptx64-nvidia-cuda"}} {{
   llvm.mlir.global external @{SHARED}() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<0 x i8>
   llvm.func @{name}({parameters}) attributes {{
-      nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, nvvm.minctasm = 1 : i32{dimensions}}} {{
+      nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, {registers} : i32{dimensions}}} {{
     llvm.return
   }}
 }}""")
@@ -109,6 +111,7 @@ def _prologue(kernel: ir.OpView, target: Target, table: Table, b: Builder) -> St
         shared,
         parts=split,
         part=part,
+        registers=launch_registers(kernel) or target.entry_registers(threads),
     )
 
 

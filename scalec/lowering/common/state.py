@@ -219,6 +219,7 @@ class State:
     stream: Any = None  # of the `tile.stream` around
     parts: int = 1
     part: ir.Value | int = 0
+    registers: int = 0  # that a thread is launched with
     goes_on: Callable[[], ir.Value] | None = None  # whether another tile follows in the `tile.tiles` around
     _once: dict[Any, Any] = field(default_factory=dict)
     _anchor: Any = None

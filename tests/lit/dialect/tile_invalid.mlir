@@ -9,6 +9,25 @@
 
 // -----
 
+// kernel: registers at launch
+// EXPECT: registers is 60, expected a multiple of 8 from 24 to 256
+"tile.kernel"() ({
+^bb0:
+}) {arguments = [], cluster = array<i64: 1, 1>, registers = 60 : i64, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
+
+// -----
+
+// kernel: roles with more registers than there are at launch
+// EXPECT: its roles have 30720 registers, 256 threads with 112 each 28672
+"tile.kernel"() ({
+  "tile.role"() ({
+  }) {label = "consumer", registers = 184 : i64, warps = array<i64: 0, 4>} : () -> ()
+  "tile.role"() ({
+  }) {label = "producer", registers = 56 : i64, warps = array<i64: 4, 8>} : () -> ()
+}) {arguments = [], cluster = array<i64: 1, 1>, registers = 112 : i64, shared_bytes = 64 : i64, sym_name = "p", threads = 256 : i64} : () -> ()
+
+// -----
+
 // kernel: shared memory
 // EXPECT: buffers and rings end at byte 4160, beyond the shared memory of 4096 bytes
 "tile.kernel"() ({

@@ -338,7 +338,7 @@
 // TENSOR: "tile.store"(%[[NEXT]]
 // TENSOR-NEXT: })
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
-// TENSOR: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
+// TENSOR: }) {label = "consumer", registers = 184 : i64, warps = array<i64: 0, 4>}
 // TENSOR: "tile.warp"
 // TENSOR: "tile.acquire"(%[[RING]]
 // TENSOR: "tile.expect"{{.*}} {bytes = 32768 : i64}
@@ -361,9 +361,10 @@
 // TENSOR-NEXT: "tile.hand_over"(%[[DONE]], %[[SLOT]]) {side = "full"}
 // TENSOR-NEXT: "tile.advance"(%[[SLOT]])
 // TENSOR: }) {count = 1 : i64, elected = 0 : i64, index = 1 : i64}
-// TENSOR: }) {label = "producer", registers = 240 : i64, warps = array<i64: 4, 8>}
+// TENSOR: }) {label = "producer", registers = 56 : i64, warps = array<i64: 4, 8>}
 // TENSOR-NEXT: "tile.sync"() {releases = 0 : i64, scope = "cluster"}
 // TENSOR-NEXT: "tile.free_sums"(%[[SUMS]])
+// TENSOR-NEXT: }) {{{.*}}, registers = 120 : i64, {{.*}}threads = 256 : i64}
 
 // A quantised result: the scales of blocks of columns come between the elementwise body and the store.
 // RUN: scalec compile 'D[m,n]:mxfp8 = relu(A[m,k]@B[n,k])' --dim m=512,n=512,k=512 --schedule tile=128x128x64 --emit tile | filecheck %s --check-prefix=QUANTISED
@@ -477,7 +478,7 @@
 // COPIER: %[[SCALE:.*]] = "tile.input"({{.*}}kind = "scalar"
 // COPIER: "tile.hold"(%[[SCALE]])
 // COPIER: "tile.tiles"
-// COPIER: }) {label = "consumer", registers = 240 : i64, warps = array<i64: 0, 4>}
+// COPIER: }) {label = "consumer", registers = 184 : i64, warps = array<i64: 0, 4>}
 // COPIER: %[[AT:.*]] = "tile.cursor"() {depth = 4 : i64}
 // COPIER: %[[SLOT:.*]] = "tile.cursor"() {depth = 2 : i64}
 // COPIER: %[[WORDS:.*]] = "tile.cursor"() {depth = 2 : i64}
@@ -500,9 +501,9 @@
 // COPIER-NEXT: "tile.copy_words"(%[[MINE]]
 // COPIER-NEXT: "tile.copied"(%[[COPIED]], %[[STAGE]])
 // COPIER: }) {count = 1 : i64, elected = 0 : i64, index = 2 : i64}
-// COPIER-NEXT: }) {label = "producer", registers = 128 : i64, warps = array<i64: 4, 8>}
+// COPIER-NEXT: }) {label = "producer", registers = 80 : i64, warps = array<i64: 4, 8>}
 // COPIER: "tile.byte_scales"() {rows = 128 : i64, warps = 4 : i64
-// COPIER: }) {label = "scales", registers = 128 : i64, warps = array<i64: 8, 12>}
+// COPIER: }) {label = "scales", registers = 80 : i64, warps = array<i64: 8, 12>}
 
 // Tiles of the last waves cut into shares: shares count iterations of two K blocks, and all loops over K run over them.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128,stream_k=1 --emit tile | filecheck %s --check-prefix=STREAM
@@ -530,8 +531,8 @@
 // HALVES: "tile.take"({{.*}}) {apart = 64 : i64, column = 0 : i64}
 // HALVES: "tile.take"({{.*}}) {apart = 64 : i64, column = 128 : i64}
 // HALVES-NOT: "tile.take"
-// HALVES: }) {label = "consumer", registers = 208 : i64, warps = array<i64: 0, 8>}
-// HALVES: }) {label = "producer", registers = 88 : i64, warps = array<i64: 8, 12>}
+// HALVES: }) {label = "consumer", registers = 184 : i64, warps = array<i64: 0, 8>}
+// HALVES: }) {label = "producer", registers = 56 : i64, warps = array<i64: 8, 12>}
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x256x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=HELD
 // HELD: "tile.fragment"() : () -> !tile.accumulator<array<i64: 32, 128>, "warp">
 // HELD: "tile.take"({{.*}}) {apart = 128 : i64, column = 0 : i64}
