@@ -117,8 +117,9 @@ def multiply(
         left = -left
     start = np.zeros((len(a), len(b))) if d is None else _accumulator(d, descriptor.d_type) * 2.0**-scale_d
     significands = _SIGNIFICAND[descriptor.a_type] + _SIGNIFICAND[descriptor.b_type]
+    narrow = _span(descriptor.a_type) + _span(descriptor.b_type) + (left.shape[1] - 1).bit_length() <= 53
     if scale_a is None or scale_b is None:
-        terms = products(left, right, significands)
+        terms = products(left, right, significands, narrow)
     else:
         rows, columns = decode(scale_a, descriptor.scale_type), decode(scale_b, descriptor.scale_type)
         block = left.shape[1] // descriptor.factors
@@ -126,7 +127,7 @@ def multiply(
             term * rows[:, i, None] * columns[:, i]  # exact: few bits each, and far from the ends of float64
             for i in range(descriptor.factors)
             for term in products(
-                left[:, i * block : (i + 1) * block], right[:, i * block : (i + 1) * block], significands
+                left[:, i * block : (i + 1) * block], right[:, i * block : (i + 1) * block], significands, narrow
             )
         ]
     return _rounded(start, terms, descriptor.d_type)
@@ -138,7 +139,17 @@ def _accumulator(words: np.ndarray, type_: str) -> np.ndarray:
     return np.ascontiguousarray(words, np.uint32).view(np.float32).astype(np.float64)
 
 
-def products(a: np.ndarray, b: np.ndarray, significands: int) -> list[np.ndarray]:
+@cache
+def _span(type_: str) -> float:
+    """Bits from the lowest of the smallest element to the highest of the largest; infinite of more than 8 bits."""
+    if type_ not in _NARROW:
+        return np.inf
+    size = np.abs(_table(type_))
+    size = size[np.isfinite(size) & (size > 0)]
+    return int(np.ceil(np.log2(size.max() / size.min())))
+
+
+def products(a: np.ndarray, b: np.ndarray, significands: int, narrow: bool = False) -> list[np.ndarray]:
     """A * B^T as a sum of float64 matrices, each of them exact.
 
     The elements are split by exponent into bands so narrow that every sum of products of two bands fits the 53 bits of
@@ -148,6 +159,7 @@ def products(a: np.ndarray, b: np.ndarray, significands: int) -> list[np.ndarray
         a: (M, K) float64.
         b: (N, K) float64.
         significands: bits of an element of A and of an element of B, together.
+        narrow: every sum of products of finite elements fits 53 bits.
 
     Returns:
         (M, N) float64 matrices. Where one is infinite or NaN, all of the result is that.
@@ -156,6 +168,8 @@ def products(a: np.ndarray, b: np.ndarray, significands: int) -> list[np.ndarray
     special = [] if finite else [_special(a, b)]
     if not finite:
         a, b = np.where(np.isfinite(a), a, 0.0), np.where(np.isfinite(b), b, 0.0)
+    if narrow:
+        return [*special, _product(a, b)]
     width = (53 - significands - (a.shape[1] - 1).bit_length()) // 2
     return special + [_product(x, y) for x in _bands(a, width) for y in _bands(b, width)]
 
@@ -191,34 +205,42 @@ def _bands(x: np.ndarray, width: int) -> list[np.ndarray]:
 
 
 def _rounded(start: np.ndarray, terms: list[np.ndarray], type_: str) -> np.ndarray:
-    """start + sum(terms) rounded once, as words.
-
-    The sum is kept as an unevaluated sum of three float64: total + error + rest. Rounded to odd and then to the type it
-    is rounded once in effect, for float64 has two bits more than the type (Boldo and Melquiond, "Emulation of FMA and
-    correctly rounded sums", 2008).
-    """
+    """start + sum(terms) rounded once, as words."""
     with np.errstate(invalid="ignore", over="ignore"):
-        total, error, rest = start, np.zeros_like(start), np.zeros_like(start)
-        for term in terms:
-            total, low = _two_sum(total, term)
-            error, low = _two_sum(error, low)
-            rest += low
-        error, rest = _two_sum(error, rest)
-        total, error = _two_sum(total, error)
-        error += rest
-        total, error = _two_sum(total, error)
-        bits = total.view(np.int64)
-        odd = bits + np.where((error > 0) == (total > 0), 1, -1)
-        total = np.where((error != 0) & (bits & 1 == 0), odd, bits).view(np.float64)
-        plain = start.copy()
-        for term in terms:
-            plain += term
-        result = np.where(np.isfinite(plain), total, plain) + 0.0
+        result, error = _two_sum(start, terms[0])
+        if len(terms) > 1 or np.count_nonzero(error):  # as it is, too, where the sum is no number
+            result = _summed(start, terms)
+        result = result + 0.0
         if type_ == "f16":
             half = result.astype(np.float16)
             return np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16)).astype(np.uint32)
         single = result.astype(np.float32)
     return np.where(np.isnan(single), np.uint32(0x7FFFFFFF), single.view(np.uint32))
+
+
+def _summed(start: np.ndarray, terms: list[np.ndarray]) -> np.ndarray:
+    """start + sum(terms), as float64 rounded to odd.
+
+    The sum is kept as an unevaluated sum of three float64: total + error + rest. Rounded to odd and then to the type it
+    is rounded once in effect, for float64 has two bits more than the type (Boldo and Melquiond, "Emulation of FMA and
+    correctly rounded sums", 2008).
+    """
+    total, error, rest = start, np.zeros_like(start), np.zeros_like(start)
+    for term in terms:
+        total, low = _two_sum(total, term)
+        error, low = _two_sum(error, low)
+        rest += low
+    error, rest = _two_sum(error, rest)
+    total, error = _two_sum(total, error)
+    error += rest
+    total, error = _two_sum(total, error)
+    bits = total.view(np.int64)
+    odd = bits + np.where((error > 0) == (total > 0), 1, -1)
+    total = np.where((error != 0) & (bits & 1 == 0), odd, bits).view(np.float64)
+    plain = start.copy()
+    for term in terms:
+        plain += term
+    return np.where(np.isfinite(plain), total, plain)
 
 
 def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -46,6 +46,7 @@ SIZES = {
 }
 
 _WAIT, _NO_WAIT = r"mbarrier\.try_wait[^\n]*\n@P1 bra DONE;\nbra WAIT;", "bra DONE;"
+_ASKED = r"(mbarrier\.try_wait[^\n]*\n)@P1 bra DONE;\nbra WAIT;"
 _PRODUCT = (
     r"(\t// begin inline asm\n\t\{\n\.reg[^\n]*\nsetp[^\n]* 1, 0;\n@%p\d+ tcgen05[^\n]*\n\}\n\t// end inline asm\n)"
 )
@@ -74,6 +75,12 @@ def _descriptor(what: str, change: int, *kinds: str) -> Fault:
 
 
 FAULTS = [
+    Fault("the address of tensor memory taken for 0", TENSOR, r"ld\.shared\.b32 (%r\d+), \[%r\d+\];", r"mov.b32 \1, 0;",
+          ("tensor-memory", "in-flight", "bounds")),
+    Fault("the lane of a warp not in its address", TENSOR, r"shl\.b32 \t(%r\d+), (%r\d+), 21;", r"mov.b32 \t\1, 0;",
+          ("lane-field",)),
+    Fault("products do not look whether an accumulator is empty", TENSOR, _ASKED, r"\1bra DONE;",
+          ("tensor-memory", "barrier"), at=2),
     Fault("tcgen05.commit of a stage dropped", TENSOR, r"\t@%p\d+ tcgen05\.commit[^\n]*\n", "", ("deadlock",), at=1),
     Fault("tcgen05.commit of the sums dropped", TENSOR, r"\t@%p\d+ tcgen05\.commit[^\n]*\n", "", ("deadlock",)),
     Fault("tcgen05.commit of a stage before its last product", TENSOR, _PRODUCT + _COMMIT, r"\2\1", EARLY),

@@ -106,3 +106,33 @@ def test_bytes_of_a_mask(mask):
     np.testing.assert_array_equal(out.data, np.where(chosen, np.tile([0x11, 0x22, 0x33, 0x44], 16), 0))
     with pytest.raises(Finding, match="sm_90a"):
         run_ptx(module(MASKED.replace("{mask}", str(mask))), [Out(64), 0])
+
+
+WHOLE_WARP = """
+    .shared .align 16 .b8 room[128]; mov.u32 %r0, %tid.x; mov.u32 %r1, room; mad.lo.u32 %r2, %r0, 4, %r1;
+    st.shared.b32 [%r2], %r0; fence.proxy.async.shared::cta; bar.warp.sync 0xffffffff; ld.param.u64 %rd0, [p0];
+    {place}
+    {copy} [%rd0], [%r1], 64;
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+"""
+STORE = "cp.async.bulk.global.shared::cta.bulk_group"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_store_of_a_whole_warp(seed):
+    """Lanes that store the same to the same place do it once; what overlaps otherwise is a fault."""
+    out = Out(96)
+    run_ptx(module(WHOLE_WARP.replace("{place}", "").replace("{copy}", STORE)), [out, 0], seed=seed)
+    np.testing.assert_array_equal(out.view("u4")[:16], np.arange(16))
+    shifted = "and.b32 %r3, %r0, 1; mad.wide.u32 %rd0, %r3, 16, %rd0;"
+    with pytest.raises(Finding) as caught:
+        run_ptx(module(WHOLE_WARP.replace("{place}", shifted).replace("{copy}", STORE)), [Out(96), 0], seed=seed)
+    assert caught.value.kind in ("in-flight", "race")
+
+
+def test_reductions_of_a_whole_warp():
+    """Each of them counts."""
+    numbers = np.zeros(16, "u4")
+    copy = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32"
+    run_ptx(module(WHOLE_WARP.replace("{place}", "").replace("{copy}", copy)), [numbers, 0])
+    np.testing.assert_array_equal(numbers, 32 * np.arange(16))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine import machine
+from scalec.emulator.machine import crew, machine
 from scalec.emulator.machine.crew import Crew
 from scalec.emulator.stats import Stats
 from tests.emulator.harness import Out, run_ptx
@@ -84,3 +84,99 @@ def test_together_finds_a_race(monkeypatch: pytest.MonkeyPatch):
             _run(monkeypatch, alone, barrier="")
         assert found.value.kind in ("race", "uninitialised")
         assert "ld.shared" in found.value.where or "ldmatrix" in found.value.where or "st.shared" in found.value.where
+
+
+_UNROLLED = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+.shared .align 16 .b8 tile[16384];
+.reg .pred %p<8>;
+.reg .b32 %r<40>;
+.reg .b64 %rd<12>;
+ld.param.u64 %rd0, [in];
+ld.param.u64 %rd1, [out];
+mov.u32 %r0, %tid.x;
+mul.wide.u32 %rd2, %r0, 16;
+add.s64 %rd3, %rd0, %rd2;
+add.s64 %rd4, %rd1, %rd2;
+mov.b32 %r5, tile;
+shl.b32 %r6, %r0, 4;
+add.s32 %r7, %r5, %r6;
+ld.global.v4.b32 {%r10, %r11, %r12, %r13}, [%rd3];
+st.shared.v4.b32 [%r7], {%r10, %r11, %r12, %r13};
+bar.sync 0;
+mov.b32 %r1, 0;
+again:
+and.b32 %r2, %r0, %r1;
+setp.ne.u32 %p1, %r2, 0;
+setp.ne.u32 %p2, %r1, 2;
+setp.lt.u32 %p3, %r10, %r11;
+setp.lt.u32 %p4, %r12, %r13;
+add.s32 %r20, %r10, 1;
+add.s32 %r21, %r11, 2;
+add.s32 %r22, %r12, %r1;
+add.s32 %r10, %r20, 5;
+add.s32 %r11, %r21, 6;
+@%p1 xor.b32 %r20, %r20, %r11;
+@%p2 xor.b32 %r21, %r21, %r12;
+@!%p3 xor.b32 %r22, %r22, %r13;
+mov.b32 %r23, %r21;
+mov.b32 %r24, 7;
+@%p4 mov.b32 %r24, 9;
+xor.b32 %r8, %r6, 128;
+add.s32 %r8, %r5, %r8;
+xor.b32 %r9, %r6, 256;
+add.s32 %r9, %r5, %r9;
+ld.shared.b32 %r25, [%r8];
+ld.shared.b32 %r26, [%r8+4];
+ld.shared.b32 %r27, [%r9+8];
+@%p1 ld.shared.b32 %r25, [%r9];
+@%p3 ld.shared.b32 %r26, [%r9+4];
+shl.b32 %r28, %r25, 3;
+shl.b32 %r29, %r26, 5;
+selp.b32 %r30, %r28, 11, %p3;
+selp.b32 %r31, %r29, 13, %p4;
+add.s32 %r12, %r20, %r30;
+add.s32 %r13, %r23, %r31;
+add.s32 %r12, %r12, %r24;
+add.s32 %r13, %r13, %r27;
+add.s32 %r12, %r12, %r22;
+add.s32 %r33, %r12, %r27;
+mov.b32 %r27, 5;
+xor.b32 %r13, %r13, %r33;
+add.s32 %r13, %r13, %r27;
+add.s32 %r1, %r1, 1;
+setp.lt.u32 %p0, %r1, 8;
+@%p0 bra again;
+st.global.v4.b32 [%rd4], {%r10, %r11, %r12, %r13};
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize("alone", [0.0, 1.0])
+def test_a_batch_does_what_its_instructions_do(monkeypatch: pytest.MonkeyPatch, alone: float):
+    """Unrolled code with other constants, guards and addresses in each instruction, in a loop: batches after two
+    rounds, by several warps and by one, give the numbers and counts of instructions one by one."""
+    values = np.random.default_rng(0).integers(0, 1 << 32, (256, 4), np.uint32)
+    found = []
+    for warm in (1 << 30, 2):
+        monkeypatch.setattr(crew, "_WARM", warm)
+        monkeypatch.setattr(machine, "_ALONE", (alone,))
+        out = Out(4096)
+        stats = run_ptx(_UNROLLED, [values, out], block=(256, 1, 1), seed=1)
+        found.append((out.view(np.uint32).tolist(), stats.executed, stats.bytes, stats.counts))
+    assert found[0] == found[1]
+    assert any(len(run.steps()) < run.length for run in _runs(monkeypatch, values))
+
+
+def _runs(monkeypatch: pytest.MonkeyPatch, values: np.ndarray) -> list[crew.Run]:
+    """The runs that a launch executes."""
+    seen: list[crew.Run] = []
+    execute = Crew.execute
+    monkeypatch.setattr(Crew, "execute", lambda self, run: seen.append(run) or execute(self, run))
+    run_ptx(_UNROLLED, [values, Out(4096)], block=(256, 1, 1), seed=1)
+    return seen

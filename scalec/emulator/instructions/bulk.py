@@ -141,7 +141,9 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         targets, origins, sizes = target(warp), source(warp), count(warp)
         masks = mask(warp) if mask else None
-        for lane in np.flatnonzero(warp.mask).tolist():
+        given = [targets, origins, sizes] + ([masks] if masks is not None else [])
+        for same in bulk.alike(warp, given, apart=operation is not None):
+            lane = same[0]
             size = int(sizes[lane])
             _check(lane, size, int(targets[lane]), int(origins[lane]))
             if not size:
@@ -160,7 +162,7 @@ def store(instruction: Instruction, decoder: Decoder) -> Step:
                 )
 
             bulk.out_of_shared(
-                warp, lane, [(shared, here)], lambda s=shared, a=here: s.data[a].copy(), [(segment, at)], write,
+                warp, same, [(shared, here)], lambda s=shared, a=here: s.data[a].copy(), [(segment, at)], write,
                 "shared -> global (bulk)", reduces=operation is not None,
             )  # fmt: skip
 

@@ -107,17 +107,16 @@ def ldmatrix(instruction: Instruction, decoder: Decoder) -> Step:
     size = _PACKED.get(form.packed, ROW_BYTES)  # the padding is not read
 
     def together(crew: Crew) -> None:
-        addresses = np.broadcast_to(where(crew), crew.mask.shape)
-        named = addresses[:, : form.rows]
-        if form.space == "" or (named % ROW_BYTES).any():
+        named = access.of_all(crew, where(crew))[..., : form.rows]
+        if not crew.full or form.space == "" or (named % ROW_BYTES).any():
             raise Apart
         rows = access.load_together(crew, form.space, named, size, unchanged=False)
-        for each in named:
+        for each in named.reshape(-1, form.rows):
             banks.count_lanes(crew.machine, each, np.arange(form.rows), ROW_BYTES)
         if form.packed:
             rows = fragments.decompress(rows, form.packed)
-        words = fragments.load_rows(rows, form.shape, form.transposed).reshape(len(rows), -1, 32)
-        for put, word in zip(puts, np.ascontiguousarray(words.swapaxes(0, 1)), strict=True):
+        words = fragments.load_rows(rows, form.shape, form.transposed).reshape(*rows.shape[:-2], -1, 32)
+        for put, word in zip(puts, np.ascontiguousarray(np.moveaxis(words, -2, 0)), strict=True):
             put(crew, word)
 
     def run(warp: Warp | Crew) -> None:

@@ -67,6 +67,7 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
     space = space_of(instruction)
     drop, relaxed, partial = (instruction.has(m) for m in ("arrive_drop", "relaxed", "noComplete"))
     drop = drop or instruction.modifiers[0] == "arrive_drop"
+    plain = not (count or transaction or partial or drop)
 
     def run(warp: Warp) -> None:
         addresses = where(warp)
@@ -75,12 +76,23 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
         states = np.zeros(32, np.uint64)
         # .relaxed: nothing is published but what tcgen05.fence::before_thread_sync orders
         view = warp.units.get("relaxed release") if relaxed else warp.agent
-        found = [
-            (lane, mbarrier.find(warp.cta.cluster, space, address, warp)) for lane, address in lanes(warp, addresses)
-        ]
-        phases = {id(barrier): barrier.phase for _, barrier in found}
-        for lane, barrier in found:
-            if barrier.phase != phases[id(barrier)]:
+        known: dict[int, mbarrier.MBarrier] = {}
+        found = lanes(warp, addresses)
+        for _, address in found:
+            if address not in known:
+                known[address] = mbarrier.find(warp.cta.cluster, space, address, warp)
+        for barrier in known.values():
+            if barrier.cta is not warp.cta:
+                barrier.cta.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
+        first = known[found[0][1]]
+        if plain and len(known) == 1 and first.pending > len(found):  # all at once, as none completes the phase
+            states[warp.mask] = first.phase << _PHASE_SHIFT | first.pending - np.arange(len(found))
+            first.arrive(len(found), f"{warp.name}, {warp.lanes_text()}", view)
+            found = []
+        phases = {address: barrier.phase for address, barrier in known.items()}
+        for lane, address in found:
+            barrier = known[address]
+            if barrier.phase != phases[address]:
                 _apart(warp, lane, barrier)
             states[lane] = barrier.phase << _PHASE_SHIFT | barrier.pending
             who = f"{warp.name} lane {lane}"
@@ -91,8 +103,6 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
                 raise Finding("barrier", f"mbarrier.arrive.noComplete by {who} completes the phase of {barrier.name}")
             if drop:
                 barrier.expected -= arriving
-            if barrier.cta is not warp.cta:
-                barrier.cta.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])
             barrier.arrive(arriving, who, view)
         if not relaxed:
             warp.agent.seen[warp.agent.index] += 1  # what comes later is not part of what was released

@@ -39,6 +39,9 @@ def named_space(instruction: Instruction) -> tuple[str, bool]:
     return name.split("::")[0], name in ("shared", "shared::cta")
 
 
+_ALL = np.arange(32)  # lanes
+
+
 def scope_of(instruction: Instruction) -> int:
     """The scope as a number of strong.SCOPES; .volatile and .mmio are of sys, atom's default is gpu."""
     name = next((m for m in instruction.modifiers if m in SCOPES), "")
@@ -76,6 +79,15 @@ def counted(space: str, warp: Warp, addresses: np.ndarray, size: int, *, to_memo
     warp.machine.stats.bytes[path] += size * (32 if warp.full else int(np.count_nonzero(warp.mask)))
     if now == "shared":
         banks.count(warp, addresses, size)
+
+
+def _counted_lanes(space: str, crew: Crew, addresses: np.ndarray, mask: np.ndarray, size: int) -> None:
+    """The same of a load by the lanes of one warp of a crew."""
+    now = space or _WINDOW_OF.get(int(addresses[0]) >> 32, "global")
+    lanes = _ALL if crew.full else np.flatnonzero(mask)
+    crew.machine.stats.bytes[f"{now} -> registers"] += size * len(lanes)
+    if now == "shared":
+        banks.count_lanes(crew.machine, addresses[lanes], lanes, size)
 
 
 def _shape(instruction: Instruction, operand: Operand | None) -> tuple[str, int, list[Operand | None]]:
@@ -142,12 +154,13 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
     def together(crew: Crew) -> None:
         if not whole or each == 16:
             raise Apart
-        addresses = np.broadcast_to(address(crew), crew.mask.shape)
+        addresses = access.of_all(crew, address(crew))
         if own:
             own_shared(crew, addresses)
         raw = access.load_together(crew, space, addresses, size, unchanged=read_only)
-        for one in addresses:
-            counted(space, crew, one, size, to_memory=False)
+        masks = np.broadcast_to(crew.mask, addresses.shape).reshape(-1, 32)
+        for one, mask in zip(addresses.reshape(-1, 32), masks, strict=True):
+            _counted_lanes(space, crew, one, mask, size)
         parts = raw.view(dtype)
         for i, put in enumerate(puts):
             put(crew, np.ascontiguousarray(parts[..., i]))

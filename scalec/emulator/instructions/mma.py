@@ -10,7 +10,7 @@ import numpy as np
 
 from scalec.emulator import exact
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.instructions.table import Decoder, Sink, Source, Step, op, uniform
+from scalec.emulator.instructions.table import Decoder, Merging, Sink, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Vector
@@ -136,7 +136,7 @@ class _Form:
     scale_type: str
 
 
-class _Product:
+class _Product(Merging):
     """The step of an instruction, which computes those that follow with it.
 
     One product alone costs mostly numpy's overhead. Until the next jump a warp's registers are changed by the
@@ -177,6 +177,18 @@ class _Product:
         for put, word in zip(self.puts, words, strict=True):
             put(warp, word)
         warp.machine.stats.counts["tensor operations"] += self.form.operations * (warp.mask.size // 32)
+
+    def merged(self, steps: list[_Product]) -> Step:
+        together = _Together([(0, step) for step in steps])
+        operations = self.form.operations * len(steps)
+
+        def run(warp: Warp) -> None:
+            for step, words in zip(steps, together.compute(warp), strict=True):
+                for put, word in zip(step.puts, words, strict=True):
+                    put(warp, word)
+            warp.machine.stats.counts["tensor operations"] += operations * (warp.mask.size // 32)
+
+        return run
 
 
 class _Together:

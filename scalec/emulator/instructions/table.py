@@ -8,9 +8,10 @@ could be done there.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -79,6 +80,23 @@ class Grouped:
 
     def __call__(self, warp: Warp) -> Signal | None:
         return self.step(warp)
+
+
+class Merging(ABC):
+    """A step that one for several instructions can stand for, in a run (instructions/batch.py).
+
+    Attributes:
+        form: what these have in common, hashable.
+    """
+
+    form: Any
+
+    @abstractmethod
+    def __call__(self, warp: Warp) -> Signal | None: ...
+
+    @abstractmethod
+    def merged(self, steps: list[Any]) -> Step:
+        """The step that does what all of these do, this one among them; none of them reads what another one writes."""
 
 
 def op(*names: str, own_guard: bool = False) -> Callable[[Decode], Decode]:

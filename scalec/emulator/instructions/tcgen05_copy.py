@@ -10,8 +10,9 @@ from scalec.emulator.instructions.tcgen05_alloc import GROUPS, cta_group
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
 from scalec.emulator.layouts.tensor_memory import copy_cells, decompress, split_address
 from scalec.emulator.machine import tensor_pipe
-from scalec.emulator.machine.access import need_written
+from scalec.emulator.machine.access import need_written, operand_pieces
 from scalec.emulator.machine.cta import Cta
+from scalec.emulator.machine.order import Pieces, pick
 from scalec.emulator.machine.tensor_memory import Access, Write, placed
 from scalec.emulator.machine.tensor_pipe import Thread
 from scalec.emulator.machine.warp import Warp
@@ -22,23 +23,23 @@ _MULTICASTS = ("warpx2::02_13", "warpx2::01_23", "warpx4")
 _FORMATS = ("b6x16_p32", "b4x16_p64")
 
 
-def shared_operand(warp: Warp, cta: Cta, thread: Thread, addresses: np.ndarray, what: str, path: str) -> None:
+def shared_operand(warp: Warp, cta: Cta, thread: Thread, at: Pieces | np.ndarray, what: str, path: str) -> None:
     """Judges bytes of a CTA's shared memory as read by the async proxy, for the operation that a thread has issued.
 
     Raises:
         Finding: bounds, in-flight, race, proxy, uninitialised.
     """
     shared, machine, order = cta.shared, warp.machine, warp.cta.cluster.order
-    low, high = int(addresses.min()), int(addresses.max())
-    if low < shared.start or high >= shared.size:
+    low, end = at.extent if isinstance(at, Pieces) else (int(at.min()), int(at.max()) + 1)
+    if low < shared.start or end > shared.size:
         raise Finding(
-            "bounds", f"{what} reaches from {low:#x} to {high:#x} of {shared.name}, of {shared.size} bytes",
+            "bounds", f"{what} reaches from {low:#x} to {end - 1:#x} of {shared.name}, of {shared.size} bytes",
             expected="addresses in the shared memory that the launch gave",
         )  # fmt: skip
-    machine.judge.reads(shared, addresses, order, warp.agent, asynchronous=True)
-    machine.judge.note_read(shared, addresses, order, thread.agent, thread.count)
-    need_written(warp, shared, addresses)
-    machine.stats.bytes[path] += addresses.size
+    machine.judge.reads(shared, at, order, warp.agent, asynchronous=True)
+    machine.judge.note_read(shared, at, order, thread.agent, thread.count)
+    need_written(warp, shared, at)
+    machine.stats.bytes[path] += at.size
 
 
 @op("tcgen05.cp")
@@ -58,20 +59,20 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
     def one(warp: Warp, lane: int, address: int, word: int) -> None:
         state = tensor_pipe.state(warp)
         row, column = split_address(address)
-        addresses = operand_addresses(Descriptor.tcgen05(word), rows, 4 * words, 8)
+        at = operand_pieces(operand_addresses(Descriptor.tcgen05(word), rows, 4 * words, 8), mn_major=False)
         cells = placed(copy_cells, (shape, multicast), row, column, "tcgen05.cp")
         text = f"{instruction.where}\n      issued by {warp.name} lane {lane}"
         ctas = tensor_pipe.pair(warp, group)
         thread = state.issue(lane, f"line {instruction.line}")
         for cta in ctas:
-            shared_operand(warp, cta, thread, addresses, "the source of tcgen05.cp", "shared -> tensor memory")
+            shared_operand(warp, cta, thread, at, "the source of tcgen05.cp", "shared -> tensor memory")
             memory = tensor_pipe.memory(cta)
             memory.overwrites(cells, Access(state, "tcgen05.cp", "cp"))
             memory.note_write(cells.flat, Write(thread, thread.count))
 
         def happen() -> None:
             for cta in ctas:
-                data = cta.shared.data[addresses]
+                data = pick(cta.shared.data, at).reshape(rows, -1)
                 if source_format:
                     data = decompress(data.reshape(rows, -1, 16), source_format).reshape(rows, -1)
                 tensor_pipe.memory(cta).words[cells.flat] = np.ascontiguousarray(data).view("<u4")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,7 +34,9 @@ from scalec.emulator.layouts.tensor_memory import (
     split_address,
 )
 from scalec.emulator.machine import tensor_pipe
+from scalec.emulator.machine.access import operand_pieces
 from scalec.emulator.machine.cta import Cta
+from scalec.emulator.machine.order import Pieces, pick
 from scalec.emulator.machine.tensor_memory import Access, Placed, Write, placed
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Address, Instruction, Operand, Vector
@@ -140,8 +143,8 @@ class _Part:
 
     Attributes:
         d: cells of D, (M / cta_group, N).
-        a: addresses in shared memory, (M / cta_group, 32), or cells, (copies, M / cta_group, 8).
-        b: addresses in shared memory, (N / cta_group, 32).
+        a: bytes in shared memory, M / cta_group rows of 32, or cells, (copies, M / cta_group, 8).
+        b: bytes in shared memory, N / cta_group rows of 32.
         a_used, b_used: those of them that hold elements.
         scales: cells (4, rows) of the scale factors of A and of B.
     """
@@ -152,7 +155,7 @@ class _Part:
         lane, column = split_address(call.d)
         check_lane(lane, m, group, "D", form.ws)
         self.d = placed(accumulator_cells, (m, n, group, form.ws), lane, column, "matrix D of tcgen05.mma")
-        self.a: np.ndarray | Placed
+        self.a: Pieces | np.ndarray | Placed
         if call.a_tensor:
             if found.transpose_a:
                 raise Finding("descriptor", "matrix A lies in tensor memory and is transposed", expected="K-major A")
@@ -171,18 +174,21 @@ class _Part:
                 self.scales.append(placed(scale_cells, (rows,), 0, at, "the scale factors of tcgen05.mma"))
 
 
-def _bytes(word: int, rows: int, type_: str, transposed: bool) -> np.ndarray:
-    """Addresses of the 32 bytes of each row of an operand."""
+@lru_cache(maxsize=512)  # a loop comes to the same stages again
+def _bytes(word: int, rows: int, type_: str, transposed: bool) -> Pieces | np.ndarray:
+    """Where the 32 bytes of each row of an operand lie."""
     bits = max(8, BITS[type_])
-    return operand_addresses(Descriptor.tcgen05(word), rows, ROW_BYTES * 8 // bits, bits, transposed)
+    addresses = operand_addresses(Descriptor.tcgen05(word), rows, ROW_BYTES * 8 // bits, bits, transposed)
+    return operand_pieces(addresses, transposed)
 
 
-def _used(addresses: np.ndarray, type_: str, form: _Form) -> np.ndarray:
+def _used(at: Pieces | np.ndarray, type_: str, form: _Form) -> Pieces | np.ndarray:
     """The bytes that hold elements: 16 of 4 or 6 bits are contiguous and padded to 16 bytes, but for the kinds that
     have nothing else (9.7.16.10.4.4 to 9.7.16.10.4.6)."""
     if BITS[type_] >= 8 or form.kind.startswith("mxf4"):
-        return addresses
-    return addresses.reshape(len(addresses), -1, 16)[..., : 2 * BITS[type_]]
+        return at
+    addresses = at.offsets() if isinstance(at, Pieces) else at.reshape(len(at), -1, 16)
+    return addresses[..., : 2 * BITS[type_]]
 
 
 def _issue(
@@ -211,7 +217,7 @@ def _issue(
         if kept.flat.size:
             if call.accumulate:
                 part.memory.reads(kept, result)
-            part.memory.overwrites(kept, result)
+            part.memory.overwrites(kept, result, read=call.accumulate)
             part.memory.note_write(kept.flat, Write(thread, thread.count, accumulator))
         for cells in (*part.scales, part.a):
             if isinstance(cells, Placed):
@@ -224,7 +230,7 @@ def _issue(
 
 def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequence[_Part]) -> None:
     """The product itself, on what its operands hold now."""
-    b = np.concatenate([p.cta.shared.data[p.b] for p in parts])
+    b = np.concatenate([pick(p.cta.shared.data, p.b).reshape(-1, ROW_BYTES) for p in parts])
     b_codes = elements(b, found.b_type, form.kind, tensor_memory=False)
     results = []
     for part in parts:
@@ -232,7 +238,7 @@ def _compute(found: InstructionDescriptor, form: _Form, call: _Call, parts: Sequ
             words = part.memory.words[part.a.flat]  # (copies, rows, 8)
             copies = np.ascontiguousarray(words).view(np.uint8).reshape(*words.shape[:2], ROW_BYTES)
         else:
-            copies = part.cta.shared.data[part.a][None]
+            copies = pick(part.cta.shared.data, part.a).reshape(1, -1, ROW_BYTES)
         a_codes = elements(copies, found.a_type, form.kind, tensor_memory=isinstance(part.a, Placed))
         old = part.memory.words[part.d.flat] if call.accumulate else None
         scale_a = scale_b = None

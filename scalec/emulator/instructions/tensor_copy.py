@@ -14,7 +14,7 @@ from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
 from scalec.emulator.machine.memory import RANK_SHIFT, Segment
-from scalec.emulator.machine.order import Where
+from scalec.emulator.machine.order import fill, pick, pieces
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Address, Instruction, Vector
 
@@ -84,7 +84,7 @@ def _load(instruction: Instruction, decoder: Decoder) -> Step:
                 def read(addresses: np.ndarray, count: int) -> np.ndarray:
                     assert source is not None
                     segment, at = source
-                    return segment.data[at].reshape(len(addresses), count)
+                    return pick(segment.data, at).reshape(len(addresses), count)
 
                 loaded = tensor_copy.load(tensor_map, point, address & _OFFSET, read, gathered=gathered)
                 if order is None:
@@ -124,7 +124,7 @@ def _source(warp: Warp, moved: tensor_copy.Box) -> bulk.Bytes | None:
     first = int(addresses[0])
     if len(addresses) == 1 or (first == low and (np.diff(addresses) == moved.run_bytes).all()):
         return segment, slice(offset, offset + len(addresses) * moved.run_bytes)
-    return segment, (addresses - segment.base)[:, None] + np.arange(moved.run_bytes)
+    return segment, pieces(addresses - segment.base, moved.run_bytes)
 
 
 def _tensor_segment(warp: Warp, low: int, high: int) -> tuple[Segment, int]:
@@ -135,7 +135,7 @@ def _tensor_segment(warp: Warp, low: int, high: int) -> tuple[Segment, int]:
         raise
 
 
-def _shared_place(moved: tensor_copy.Box, address: int) -> tuple[Where, np.ndarray | None]:
+def _shared_place(moved: tensor_copy.Box, address: int) -> tuple[slice | np.ndarray, np.ndarray | None]:
     """The bytes of a CTA's shared memory that a box fills: a range, with the place of each piece in it, or offsets."""
     offsets = moved.shared_offsets.reshape(-1)
     size = offsets.size * moved.piece
@@ -144,7 +144,7 @@ def _shared_place(moved: tensor_copy.Box, address: int) -> tuple[Where, np.ndarr
     return address + offsets[:, None] + np.arange(moved.piece), None
 
 
-def _extent(at: Where, address: int) -> int:
+def _extent(at: slice | np.ndarray, address: int) -> int:
     end = at.stop if isinstance(at, slice) else int(at.max()) + 1
     return end - (address & _OFFSET)
 
@@ -163,7 +163,8 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         maps, origins = map_at(warp), origin(warp)
         places = [c(warp) for c in coordinates]
-        for lane in np.flatnonzero(warp.mask).tolist():
+        for same in bulk.alike(warp, [maps, origins, *places], apart=operation is not None):
+            lane = same[0]
             tensor_map = current_map(warp, int(maps[lane]))
             point = [int(place[lane]) for place in places]
             address = int(origins[lane]) & 0xFFFFFFFF
@@ -175,11 +176,11 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
                 raise Finding("bounds", "a tensor store from another CTA's shared memory", expected="the own CTA's")
             kept = _kept(moved)
             locate(warp.cta.cluster, "shared", address, int(moved.shared_offsets.max()) + moved.piece)
-            sources = [(shared, start + kept[:, None] + np.arange(moved.piece))] if len(kept) else []
+            sources = [(shared, pieces(start + kept, moved.piece))] if len(kept) else []
 
             def read(tensor_map=tensor_map, point=point, start=start, shared=shared) -> np.ndarray:
                 def bytes_at(offsets: np.ndarray, count: int) -> np.ndarray:
-                    return shared.data[(start + offsets)[:, None] + np.arange(count)]
+                    return pick(shared.data, pieces(start + offsets, count)).reshape(len(offsets), count)
 
                 return tensor_copy.store(tensor_map, point, start, bytes_at, gathered=gathered).data
 
@@ -187,13 +188,15 @@ def _store(instruction: Instruction, decoder: Decoder) -> Step:
                 if target is None:
                     return
                 segment, at = target
-                old = segment.data[at]
+                old = pick(segment.data, at)
                 new = data.reshape(old.shape)
-                segment.data[at] = new if operation is None else reduce(operation, kind, old, new, TENSOR_REDUCTIONS)
+                if operation is not None:
+                    new = reduce(operation, kind, old, new, TENSOR_REDUCTIONS)
+                fill(segment.data, at, new)
 
             bulk.out_of_shared(
                 warp,
-                lane,
+                same,
                 sources,
                 read,
                 [target] if target else [],

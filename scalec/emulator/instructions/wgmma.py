@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, op, uniform
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
-from scalec.emulator.machine.access import need_written
+from scalec.emulator.machine.access import need_written, operand_pieces
+from scalec.emulator.machine.order import Pieces, pick
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Reg, Vector
 from scalec.emulator.tensor import OPERANDS, decode, multiply
@@ -207,15 +209,19 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
         first, machine, shared = warps[0].index % 4 * 16, warps[0].machine, warps[0].cta.shared
         order = warps[0].cta.cluster.order
         rows = slice(first, first + 16 * len(warps))
-        a_bytes = np.zeros((0, 0), np.int64)
-        if a_descriptor is not None:
-            a_bytes = _operand(warps, word_a, 64, k, bits, bool(transposed[0]), rows)
-        b_bytes = _operand(warps, word_b, n, k, bits, bool(transposed[1]), slice(None))
-        for at, state in enumerate(states):
-            for read in (a_bytes[16 * at : 16 * at + 16], b_bytes):
-                machine.judge.note_read(shared, read, order, state.agent, state.open)
-        machine.stats.bytes["shared -> tensor core"] += a_bytes.size + b_bytes.size * len(warps)
-        a_values = np.stack([[source(warp) for source in a_registers] for warp in warps])
+        place_a = (word_a, 64, k, bits, bool(transposed[0]))
+        a_bytes, extent = _bytes(*place_a, rows.start, rows.stop) if a_descriptor is not None else (None, (0, 0))
+        if a_bytes is not None:
+            _judge_operand(warps, a_bytes, *extent)
+        b_bytes, extent = _bytes(word_b, n, k, bits, bool(transposed[1]), 0, n)
+        _judge_operand(warps, b_bytes, *extent)
+        for at, state in zip(range(rows.start, rows.stop, 16), states, strict=True):
+            if a_bytes is not None:
+                machine.judge.note_read(shared, _bytes(*place_a, at, at + 16)[0], order, state.agent, state.open)
+            machine.judge.note_read(shared, b_bytes, order, state.agent, state.open)
+        size = 0 if a_bytes is None else a_bytes.size
+        machine.stats.bytes["shared -> tensor core"] += size + b_bytes.size * len(warps)
+        a_values = np.array([[source(warp) for source in a_registers] for warp in warps])
 
         def product() -> None:
             for state in states:  # of all it is the turn, and of what stands before it
@@ -223,9 +229,9 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
                     before = state.queue.pop(0)[1]
                     if before is not product:
                         before()
-            a = fragments.operand_a(4).matrix(a_values).reshape(rows.stop - first, -1) if a_registers else None
-            matrix_a = decode(shared.data[a_bytes] if a is None else a, a_type)
-            matrix_b = decode(shared.data[b_bytes], b_type)
+            a = fragments.operand_a(4).matrix(a_values) if a_bytes is None else pick(shared.data, a_bytes)
+            a, b = a.reshape(rows.stop - first, -1), pick(shared.data, b_bytes).reshape(n, -1)
+            matrix_a, matrix_b = decode(a, a_type), decode(b, b_type)
             if signs != (1, 1):
                 matrix_a = matrix_a * (signs[0] * signs[1])
             c = get(warps) if accumulate else None
@@ -341,16 +347,23 @@ def _check_registers(warp: Warp, state: _State, registers: list[int], a_indices:
             )
 
 
-def _operand(warps: list[Warp], word: int, rows: int, k: int, bits: int, transposed: bool, mine: slice) -> np.ndarray:
-    """Offsets in shared memory of the bytes of an operand, (rows, k * bits / 8): judged as read by each now."""
-    addresses = operand_addresses(Descriptor.wgmma(word), rows, k, bits, transposed)[mine]
+@lru_cache(maxsize=1024)  # a loop comes to the same stages again
+def _bytes(
+    word: int, rows: int, k: int, bits: int, transposed: bool, first: int, end: int
+) -> tuple[Pieces | np.ndarray, tuple[int, int]]:
+    """Where the bytes of an operand's rows from first to end lie in shared memory, and the first and last of them."""
+    addresses = operand_addresses(Descriptor.wgmma(word), rows, k, bits, transposed)[first:end]
+    return operand_pieces(addresses, transposed), (int(addresses.min()), int(addresses.max()))
+
+
+def _judge_operand(warps: list[Warp], at: Pieces | np.ndarray, low: int, high: int) -> None:
+    """The bytes of an operand are read now, or later."""
     cta = warps[0].cta
-    shared, order, machine = cta.shared, cta.cluster.order, cta.machine
-    low, high = int(addresses.min()), int(addresses.max())
+    shared, machine = cta.shared, cta.machine
     if low < shared.start or high >= shared.size:
         raise Finding(
             "bounds", f"the operand reaches from {low:#x} to {high:#x} of shared memory of {shared.size} bytes"
         )
-    machine.judge.reads(shared, addresses, order, *[warp.agent for warp in warps], asynchronous=True)
-    need_written(warps[0], shared, addresses)
-    return addresses
+    views = [warp.agent for warp in warps]
+    machine.judge.reads(shared, at, cta.cluster.order, *views, asynchronous=True)
+    need_written(warps[0], shared, at)

@@ -15,7 +15,7 @@ import numpy as np
 
 from scalec.emulator.findings import Apart, Finding
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS, Segment
-from scalec.emulator.machine.order import LAUNCH, Where
+from scalec.emulator.machine.order import LAUNCH, Pieces, Where, fill, pick
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.crew import Crew
@@ -196,7 +196,7 @@ def load(
         out[lanes[:, 0]] = warp.local[lanes, offsets]
         return out
     for segment, lanes, offsets in split(warp, space, addresses, size):
-        at = offsets[:, None] + _steps(size)
+        at = _bytes(offsets, size)
         if segment.space in ("shared", "global"):
             machine = warp.machine
             agent, order = warp.agent, warp.cta.cluster.order
@@ -205,45 +205,71 @@ def load(
             machine.judge.note_read(segment, at, order, agent.index, int(agent.seen[agent.index]), strong=atomic)
         if check_written:
             need_written(warp, segment, at, lanes, holes)
-        out[lanes] = segment.data[at]
+        out[lanes] = pick(segment.data, at)
     return out
 
 
+def _bytes(offsets: np.ndarray, size: int) -> Where:
+    """`size` bytes from each of the offsets (...), in all (..., size)."""
+    if size in (4, 8, 16) and not np.count_nonzero(offsets & size - 1):
+        return Pieces(offsets, size)
+    return offsets[..., None] + _steps(size)
+
+
+def of_all(crew: Crew, addresses: np.ndarray) -> np.ndarray:
+    """Addresses of a crew's lanes, int64 (..., warps, 32), (..., 32) of one warp; lanes that are not active name what
+    the first active one of their warp does.
+
+    Raises:
+        Apart: a warp has no active lanes.
+    """
+    shape = np.broadcast_shapes(addresses.shape, crew.mask.shape)
+    if crew.full:
+        return np.broadcast_to(addresses, shape)
+    mask, addresses = np.broadcast_to(crew.mask, shape), np.broadcast_to(addresses, shape)
+    if not mask.any(axis=-1).all():
+        raise Apart
+    first = np.take_along_axis(addresses, mask.argmax(axis=-1)[..., None], axis=-1)
+    return np.where(mask, addresses, first)
+
+
 def load_together(crew: Crew, space: str, addresses: np.ndarray, size: int, *, unchanged: bool) -> np.ndarray:
-    """Weak loads by several warps that nothing is wrong with: uint8 (warps, lanes, size).
+    """Weak loads by several warps that nothing is wrong with: uint8 (..., warps, lanes, size).
 
     Args:
-        addresses: int64 (warps, lanes).
+        addresses: int64 (..., warps, lanes).
         unchanged: nobody may have written the bytes in this launch.
 
     Raises:
-        Apart: something may be wrong, or not all lanes load, or they touch more than one segment.
+        Apart: something may be wrong, or they touch more than one segment.
     """
-    if not crew.full:
-        raise Apart
     low, high = int(addresses.min()), int(addresses.max())
     segment, offset = locate(crew.cta.cluster, space, low, high + size - low)
-    if size & (size - 1) == 0 and (addresses & size - 1).any():
+    at = addresses - (low - offset)
+    if size & (size - 1) == 0 and np.bitwise_or.reduce(addresses, axis=None) & size - 1:
         raise Apart
-    at = (addresses - (low - offset))[..., None] + _steps(size)
+    of_warps = np.moveaxis(at.reshape(-1, *at.shape[-2:]), 1, 0) if len(crew.warps) > 1 else at[None]
+    every = _bytes(at, size)
     if segment.space not in ("shared", "global"):
-        return segment.data[at]
+        return pick(segment.data, every)
     shadow, order = segment.shadow, crew.cta.cluster.order
-    epochs = shadow.writer[at]
-    if shadow.pending[at].any() or 0 in segment.written[at].tobytes():
+    epochs = pick(shadow.writer, every)
+    if np.count_nonzero(pick(shadow.pending, every)) or 0 in pick(segment.written, every).tobytes():
         raise Apart
-    first = int(epochs[0, 0, 0])
-    same = not (epochs != first).any()
+    first = int(epochs.flat[0])
+    same = not np.count_nonzero(epochs != first)
     if unchanged and not (same and first in (0, LAUNCH)):
         raise Apart
-    for warp, theirs in zip(crew.warps, epochs, strict=True):
-        seen = warp.agent.seen
-        if order.unseen(first, seen) if same else order.first_unseen(theirs, seen):
+    for i, warp in enumerate(crew.warps):
+        theirs = epochs if len(crew.warps) == 1 else epochs[..., i, :, :]
+        if order.unseen(first, warp.agent.seen) if same else order.first_unseen(theirs, warp.agent.seen):
             raise Apart
-    for warp, where in zip(crew.warps, at, strict=True):
+    judge = crew.machine.judge
+    for warp, own in zip(crew.warps, of_warps, strict=True):
         visit(warp, segment)
-        crew.machine.judge.note_read(segment, where, order, warp.agent.index, int(warp.agent.seen[warp.agent.index]))
-    return segment.data[at]
+        index = warp.agent.index
+        judge.note_read(segment, _bytes(own, size), order, index, int(warp.agent.seen[index]))
+    return pick(segment.data, every)
 
 
 def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, atomic: bool = False) -> None:
@@ -272,24 +298,32 @@ def store(warp: Warp, space: str, addresses: np.ndarray, values: np.ndarray, *, 
     for segment, lanes, offsets in split(warp, space, addresses, size):
         if segment.space not in ("shared", "global"):
             raise Finding("illegal", f"a store to {segment.name}, which is read only")
-        at = offsets[:, None] + _steps(size)
+        at = _bytes(offsets, size)
         judge, agent = warp.machine.judge, warp.agent
         visit(warp, segment)
         new = values[lanes]
         judge.writes(segment, at, warp.cta.cluster.order, agent, strong=atomic, own=agent.index, values=new)
-        segment.data[at] = new
-        segment.written[at] = True if warp.undefined.kept is None else warp.undefined.kept[lanes, :size]
+        fill(segment.data, at, new)
+        fill(segment.written, at, True if warp.undefined.kept is None else warp.undefined.kept[lanes, :size])
         judge.note_write(segment, at, agent.epoch, generic=True, strong=atomic)
+
+
+def operand_pieces(addresses: np.ndarray, mn_major: bool | int) -> Pieces | np.ndarray:
+    """The bytes of an operand in shared memory (layouts/shared_matrix.py): 16 along K lie together if it is K-major."""
+    return addresses if mn_major else Pieces(addresses[:, ::16], 16)
 
 
 def need_written(
     warp: Warp, segment: Segment, at: Where, lanes: np.ndarray = _ALL, holes: list[Hole] | None = None
 ) -> None:
     """Raises Finding("uninitialised") if a byte was never written, or puts those of each lane into `holes`."""
-    written = segment.written[at]
+    written = pick(segment.written, at)
     if 0 in written.tobytes() and not warp.machine.ignores("uninitialised"):
         where = np.argwhere(~written)[0]
-        offset = (at.start or 0) + int(where[0]) if isinstance(at, slice) else int(at[tuple(where)])
+        if isinstance(at, slice):
+            offset = (at.start or 0) + int(where[0])
+        else:
+            offset = int((at.offsets() if isinstance(at, Pieces) else at)[tuple(where)])
         if holes is not None:
             holes.append((lanes, ~written, f"{segment.place(offset)} was never written"))
             return

@@ -16,7 +16,7 @@ from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import need_begun, need_written
 from scalec.emulator.machine.mbarrier import MBarrier
 from scalec.emulator.machine.memory import Segment
-from scalec.emulator.machine.order import Where
+from scalec.emulator.machine.order import Where, fill, pick
 from scalec.emulator.machine.signals import Condition
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def into_shared(
                     where=machine.operations[number],
                 )
             shared = target.cta.shared
-            shared.data[target.at] = data() if combine is None else combine(shared.data[target.at], data())
-            shared.written[target.at] = True
+            fill(shared.data, target.at, data() if combine is None else combine(pick(shared.data, target.at), data()))
+            fill(shared.written, target.at, value=True)
             order.causes[target.barrier.epoch] = machine.operations[number]
             machine.judge.note_write(shared, target.at, target.barrier.epoch, generic=False)
             target.barrier.complete(target.size)
@@ -165,9 +165,24 @@ def check_exit(warp: Warp) -> None:
             warp.machine.report(Finding("exit-read", text, expected=expected, fix=fix))
 
 
+def alike(warp: Warp, operands: Sequence[np.ndarray], *, apart: bool) -> list[list[int]]:
+    """The active lanes, those with the same operands together, or each by itself.
+
+    Threads of a warp that execute the same store write the same bytes once: CUTLASS's epilogues for sm_100a let a whole
+    warp do so (`issue_tma_store = warp_idx == 0`).
+    """
+    lanes = np.flatnonzero(warp.mask).tolist()
+    if apart:
+        return [[lane] for lane in lanes]
+    found: dict[tuple[int, ...], list[int]] = {}
+    for lane in lanes:
+        found.setdefault(tuple(int(operand[lane]) for operand in operands), []).append(lane)
+    return [*found.values()]
+
+
 def out_of_shared(
     warp: Warp,
-    lane: int,
+    lanes: Sequence[int],
     sources: Sequence[Bytes],
     read: Callable[[], np.ndarray],
     targets: Sequence[Bytes],
@@ -176,19 +191,20 @@ def out_of_shared(
     *,
     reduces: bool = False,
 ) -> None:
-    """Issues a copy out of shared memory in the open bulk group of a thread; `write` puts what `read` gave.
+    """Issues a copy out of shared memory in the open bulk groups of threads; `write` puts what `read` gave.
 
     Raises:
         Finding: a source or target is not in order, now.
     """
     machine, order = warp.machine, warp.cta.cluster.order
     instruction = machine.kernel.code[warp.pc - 1]
-    number = machine.operation(f"{instruction.where}, issued by {warp.name} lane {lane}")
-    state = groups(warp, lane)
-    group = state.open
+    number = machine.operation(f"{instruction.where}, issued by {warp.name} lane {lanes[0]}")
+    states = [groups(warp, lane) for lane in lanes]
+    opened = [(state, state.open) for state in states]
     for segment, at in sources:
         machine.judge.reads(segment, at, order, warp.agent, asynchronous=True)
-        machine.judge.note_read(segment, at, order, state.reader, group.number)
+        for state, group in opened:
+            machine.judge.note_read(segment, at, order, state.reader, group.number)
         need_written(warp, segment, at)
         machine.stats.bytes[path] += _count(at)
     for segment, at in targets:
@@ -197,21 +213,25 @@ def out_of_shared(
         else:
             machine.judge.writes(segment, at, order, warp.agent, asynchronous=True)
             machine.judge.note_pending(segment, at, number)
-    group.reads += 1
-    group.writes += 1
+    for _, group in opened:
+        group.reads += 1
+        group.writes += 1
+    writer = order.epoch(states[0].writer, opened[0][1].number)
 
     def take() -> None:
         data = read()
-        group.reads -= 1
-        state.condition.notify()
+        for state, group in opened:
+            group.reads -= 1
+            state.condition.notify()
 
         def put() -> None:
             write(data)
             for segment, at in targets:
-                segment.written[at] = True
-                machine.judge.note_write(segment, at, order.epoch(state.writer, group.number), generic=False)
-            group.writes -= 1
-            state.condition.notify()
+                fill(segment.written, at, value=True)
+                machine.judge.note_write(segment, at, writer, generic=False)
+            for state, group in opened:
+                group.writes -= 1
+                state.condition.notify()
 
         machine.later(put)
 
@@ -219,4 +239,4 @@ def out_of_shared(
 
 
 def _count(at: Where) -> int:
-    return at.size if isinstance(at, np.ndarray) else at.stop - (at.start or 0)
+    return at.stop - (at.start or 0) if isinstance(at, slice) else at.size

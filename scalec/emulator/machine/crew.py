@@ -8,13 +8,15 @@ else each warp does by itself (machine.py), or has a function of its own for sev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence, Set
-from itertools import pairwise
+from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scalec.emulator.findings import EmulatorError
+from scalec.emulator.instructions.batch import batches
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Special, Vector
 
@@ -42,7 +44,7 @@ def in_runs(instruction: Instruction) -> bool:
         case "ldmatrix":
             return True
         case "mma":
-            return "f64" not in instruction.types
+            return "f64" not in instruction.types and not instruction.guard
     registers_only = instruction.opcode in _REGISTERS_ONLY
     return registers_only and "b128" not in instruction.types and not instruction.has("cc")  # .cc is a carry
 
@@ -56,18 +58,23 @@ def ends(code: Sequence[Instruction], apart: Set[int]) -> list[int]:
     return found
 
 
+_WARM = 2  # times that a run is executed instruction by instruction: batches take as long to make as some executions
+
+
 class Run:
     """Instructions that follow each other, which a Crew executes.
 
     Attributes:
         end: behind the last one.
-        reads: registers whose values from before it uses; writes: those it changes.
+        reads: registers whose values from before it uses; writes: those it changes, and then those that are used
+            after it.
         watched: those that asynchronous tensor instructions use too.
     """
 
     def __init__(self, kernel: Kernel, start: int, end: int) -> None:
-        self.start, self.end, self.length = start, end, end - start
-        self.steps: list[Step] = kernel.plain[start:end]
+        self.kernel, self.start, self.end, self.length = kernel, start, end, end - start
+        self._executed = 0
+        self._steps = list(enumerate(kernel.plain[start:end], start))
         reads, writes = set[int](), set[int]()
         for at in range(start, end):
             reads |= kernel.reads[at] - writes
@@ -77,12 +84,21 @@ class Run:
         self.reads, self.writes = tuple(reads), tuple(writes)
         self.watched = kernel.shared_registers & (reads | writes)
 
+    def steps(self) -> list[tuple[int, Step]]:
+        """What to execute now, each with the first of the instructions that it stands for."""
+        self._executed += 1
+        if self._executed == _WARM + 1:
+            self._steps = batches(self.kernel, self.start, self.end)
+            live = self.kernel.live[self.end]
+            self.writes = tuple(register for register in self.writes if live >> register & 1)
+        return self._steps
+
 
 class Crew(Warp):
     """Warps in lockstep, which look like one to the functions that execute runs: all of their lanes are active.
 
     Attributes:
-        warps: in the order of their indices.
+        warps: in the order of their indices; there may be one alone.
         registers: by index, (warps, 32), or (32,) where all warps hold the same.
         rows: register -> the last such array, and the rows of it that the warps were given.
     """
@@ -90,11 +106,11 @@ class Crew(Warp):
     def __init__(self, warps: list[Warp]) -> None:
         self.warps, self.cta, self.kernel, self.machine = warps, warps[0].cta, warps[0].kernel, warps[0].machine
         self.pc = self.end = 0
-        self.mask, self.full = np.ones((len(warps), 32), bool), True
+        self.mask, self.full = np.ones((len(warps), 32) if len(warps) > 1 else 32, bool), True
         self.units = {}
         self.files = [warp.registers for warp in warps]
         self.registers = list(self.kernel.initial_registers)
-        self.rows: dict[int, tuple[np.ndarray, list[np.ndarray]]] = {}
+        self.rows: dict[int, tuple[np.ndarray, tuple[np.ndarray, ...]]] = {}
 
     def execute(self, run: Run) -> bool:
         """A run, by all; False where something is wrong, with the instruction before `pc`, or in flight: then no
@@ -105,30 +121,48 @@ class Crew(Warp):
                 return False
             for warp in self.warps:
                 warp.touched |= run.watched
-        registers, files, rows = self.registers, self.files, self.rows
-        for at in run.reads:
-            values = [file[at] for file in files]
-            known = rows.get(at)
-            if known is None or any(a is not b for a, b in zip(values, known[1], strict=True)):
-                if all(a is b for a, b in pairwise(values)):
-                    registers[at] = values[0]
-                    continue
-                known = rows[at] = np.concatenate(values).reshape(len(files), 32), values
-            registers[at] = known[0]
-        self.end = run.end
+        self._gather(run.reads)
+        self.end, stats = run.end, self.machine.stats
+        counted = dict(stats.bytes), dict(stats.counts)
         try:
-            for self.pc, step in enumerate(run.steps, run.start + 1):
+            for at, step in run.steps():
+                self.pc = at + 1
                 step(self)
         except EmulatorError:
+            stats.bytes, stats.counts = map(Counter, counted)  # the warps count what they repeat
             return False
-        for at in run.writes:
+        self._scatter(run.writes)
+        return True
+
+    def _gather(self, reads: tuple[int, ...]) -> None:
+        """What the warps hold in their registers becomes what the crew holds."""
+        if len(self.files) == 1:
+            self.registers = list(self.files[0])
+            return
+        registers, rows = self.registers, self.rows
+        files = [map(file.__getitem__, reads) for file in self.files]
+        for at, values in zip(reads, zip(*files, strict=True), strict=True):
+            known = rows.get(at)
+            if known is None or not all(map(is_, values, known[1])):
+                if all(map(is_, values, values[1:])):
+                    registers[at] = values[0]
+                    continue
+                known = rows[at] = np.concatenate(values).reshape(len(values), 32), values
+            registers[at] = known[0]
+
+    def _scatter(self, writes: tuple[int, ...]) -> None:
+        """What the crew holds in its registers becomes what the warps hold."""
+        if len(self.files) == 1:
+            self.files[0][:] = self.registers
+            return
+        registers, rows = self.registers, self.rows
+        for at in writes:
             value = registers[at]
             if value.ndim == 1:
-                for file in files:
+                for file in self.files:
                     file[at] = value
                 continue
-            each = list(value)
+            each = tuple(value)
             rows[at] = value, each
-            for file, row in zip(files, each, strict=True):
+            for file, row in zip(self.files, each, strict=True):
                 file[at] = row
-        return True

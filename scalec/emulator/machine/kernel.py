@@ -9,7 +9,7 @@ import numpy as np
 
 from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding, NotModelled, PtxSyntaxError
-from scalec.emulator.flow import END, inline_calls, joins, leaving
+from scalec.emulator.flow import END, inline_calls, joins, leaving, successors
 from scalec.emulator.instructions.table import Decoder, Grouped, Step, decode, known_functions
 from scalec.emulator.machine import crew, poison
 from scalec.emulator.machine.memory import WINDOWS
@@ -148,6 +148,26 @@ class Kernel:
             found = self._runs[start, end] = crew.Run(self, start, end)
         return found
 
+    @cached_property
+    def live(self) -> list[int]:
+        """For each instruction, the registers whose values it, or one that may come after it, uses: a bit for each."""
+        code = self.code
+        follow = [successors(self.function, pc) for pc in range(len(code))]
+        reads, keeps = list[int](), list[int]()
+        for pc, instruction in enumerate(code):
+            result = crew.in_runs(instruction) and not instruction.guard  # otherwise what it writes may be an address
+            reads.append(_bits(self.reads[pc] if result else self.registers[pc]))
+            keeps.append(~_bits(self.writes[pc]) if result else -1)
+        live, before = [0] * (len(code) + 1), None
+        while live != before:
+            before = live.copy()
+            for pc in reversed(range(len(code))):
+                after = 0
+                for place in follow[pc]:
+                    after |= live[place]
+                live[pc] = reads[pc] | after & keeps[pc]
+        return live
+
     def _check_block(self, function: Function) -> None:
         required = function.directives.get("reqntid")
         if required:
@@ -225,6 +245,10 @@ class Kernel:
         """Generic address of a variable that is not shared or local."""
         space, address = self.symbol(name)
         return address + WINDOWS.get(space, 0)
+
+
+def _bits(registers: frozenset[int]) -> int:
+    return sum(1 << register for register in registers)
 
 
 @cache

@@ -344,8 +344,9 @@ class Machine:
     def _slice(self, warp: Warp, budget: int) -> Signal | None:
         """Runs a warp for up to `budget` instructions; what it is blocked on, if it is, or that it lets others run."""
         steps, pc = self.kernel.careful if warp.undefined.bits else self.kernel.steps, warp.pc
+        ends = self._ends
         counts = self.stats.executed
-        executed = 0
+        executed, apart = 0, range(0)  # instructions of a run that the warp executes one by one
         signal = None
         try:
             while executed < budget:
@@ -355,6 +356,14 @@ class Machine:
                         break
                     pc = warp.pc
                     continue
+                if ends[pc] > pc + 1 and warp.full and pc not in apart and not warp.undefined.bits:
+                    end = ends[pc]
+                    if self._run(self._crew([warp]), pc, end):
+                        self.stats.runs[pc, end] += 1
+                        executed += end - pc
+                        warp.pc = pc = end
+                        continue
+                    apart = range(pc, end)
                 warp.pc = pc + 1
                 signal = steps[pc](warp)
                 executed += 1

@@ -194,15 +194,16 @@ class TensorMemory:
                     fix="for matrix D: enable-input-d false in the first product",
                 )
 
-    def overwrites(self, cells: Placed, access: Access) -> None:
-        """A write of cells, issued now.
+    def overwrites(self, cells: Placed, access: Access, *, read: bool = False) -> None:
+        """A write of cells, issued now, which the same access has `read` before.
 
         Raises:
             Finding: tensor-memory: not allocated, or not in order.
         """
-        if access.role != "dealloc":
+        if not read and access.role != "dealloc":
             self._check_held(cells, access)
-        self._check_writers(cells.flat, access, "overwrites" if access.role != "dealloc" else "frees")
+        if not read:
+            self._check_writers(cells.flat, access, "overwrites" if access.role != "dealloc" else "frees")
         for source, clocks in self.readers.values():
             latest = clocks[cells.flat]
             clock = int(latest.max())
