@@ -16,7 +16,7 @@ _NO_RESULT_OF = {"tcgen05": ("dealloc",)}
 
 
 def results(instruction: Instruction) -> tuple[Operand | None, ...]:
-    """The operands that an instruction writes registers of: the first one, if any."""
+    """The operands that an instruction writes registers of: the first one, if any; of tcgen05.ld.red the first two."""
     opcode, operands = instruction.opcode, instruction.operands
     if not operands or isinstance(operands[0], Address):
         return ()
@@ -26,7 +26,7 @@ def results(instruction: Instruction) -> tuple[Operand | None, ...]:
         return ()
     if instruction.modifiers[:1] and instruction.modifiers[0] in _NO_RESULT_OF.get(opcode, ()):
         return ()
-    return operands[:1]
+    return operands[:2] if opcode == "tcgen05" and instruction.has("red") else operands[:1]
 
 
 def reads(instruction: Instruction) -> int:
