@@ -22,7 +22,6 @@ from scalec.passes.base import problem_of
 from scalec.passes.choose_mma_n import LEAST, narrower
 from scalec.passes.choose_stages import in_a_loop
 from scalec.passes.choose_tiling import SEARCHES, ChooseTiling
-from scalec.passes.parts import k_units, most_shares
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
@@ -291,10 +290,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-    cut = (k_units(problem, made.schedule), most_shares(problem, made.schedule)) if made.schedule.stream_k else (0, 1)
-    made.spec = signature.spec(
-        kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within, cut
-    )
+    made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within)
     return kernel
 
 

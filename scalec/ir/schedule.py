@@ -111,10 +111,6 @@ class Schedule:
         parts: where the sums of parts of K meet: in "memory", where each part is the work of a cluster of its own and
             the last to come adds them; or in the shared memory of the first of as many CTAs of one "cluster". Without
             parts, "memory".
-        stream_k: 1 deals the tiles of the last, partly filled wave, and of the wave before it, out in equal shares of
-            consecutive K blocks, one for each cluster that runs (stream-K); where tiles fill no wave, all of them. A
-            share may hold the end of one tile and the beginning of the next; the sums of a tile that is cut meet in
-            memory. Needs K known. 0: every tile is one cluster's.
         stages: depth of the shared-memory ring, in K blocks.
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
             are longer, along M or N, lies in panels that wide. Of the result 0 where nothing is staged, or where rows
@@ -171,7 +167,6 @@ class Schedule:
     cta_group: int | None = _decided("1", _int(1, 2))
     split: int | None = _decided("1", _int(1, MAX_SPLIT))
     parts: str | None = _decided("cluster", _choice("memory", "cluster"))
-    stream_k: int | None = _decided("0", _int(0, 1))
     stages: int | None = _decided("4", _int(2, 32))
     swizzle_a: int | None = _decided("128", _swizzle)
     swizzle_b: int | None = _decided("128", _swizzle)

@@ -17,7 +17,7 @@ from scalec.passes.choose_mma_n import no_mma_n, widths
 from scalec.passes.choose_scheduler import no_dynamic
 from scalec.passes.choose_stages import no_overlap
 from scalec.passes.choose_swizzle import no_panels
-from scalec.passes.parts import k_blocks, no_meeting, no_stream_k, no_unroll_of_parts
+from scalec.passes.parts import k_blocks, no_meeting, no_unroll_of_parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,
@@ -301,12 +301,6 @@ def _parts(problem: Problem, schedule: Any) -> None:
         raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
 
 
-def _stream_k(problem: Problem, schedule: Any) -> None:
-    reason = no_stream_k(problem, schedule)
-    if schedule.stream_k and reason:
-        raise ScheduleError("stream_k=1 is not possible", got=reason, fix="stream_k=0")
-
-
 def _scheduler(problem: Problem, schedule: Any) -> None:
     reason = no_dynamic(problem)
     if schedule.scheduler == "dynamic" and reason:
@@ -371,8 +365,8 @@ def _unroll(problem: Problem, schedule: Any) -> None:
     if reason:
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {reason}",
-            expected="a multiple of it" if schedule.stream_k else "parts of one length, a multiple of it",
-            fix=f"unroll=1, or {'stream_k=0' if schedule.stream_k else 'split=1'}",
+            expected="parts of one length, a multiple of it",
+            fix="unroll=1, or split=1",
         )
 
 
@@ -462,7 +456,6 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _split,
     _tiles,
     _parts,
-    _stream_k,
     _scheduler,
     _promotion,
     check_results.result_blocks,

@@ -9,7 +9,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.column_factors import factor_registers
-from scalec.passes.parts import k_blocks, no_stream_k, no_unroll_of_parts, part_blocks
+from scalec.passes.parts import k_blocks, no_unroll_of_parts, part_blocks
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import SharedPlan, free_registers, path_of_scales, stages_that_fit, units
 from scalec.passes.tensor_columns import scale_slots, sums_slots
@@ -50,9 +50,6 @@ class ChooseStages:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         if schedule.scale_path is None:
             schedule = schedule.with_fields(scale_path=path_of_scales(problem, schedule))
-        shares = schedule.stream_k and not no_stream_k(problem, schedule)  # check-schedule refuses others
-        if shares and schedule.unroll is None:  # windows of shares are at least one iteration long
-            schedule = schedule.with_fields(unroll=unroll_of(problem, schedule))
         stages = schedule.stages or in_whole_rounds(
             problem, schedule, min(MAX_STAGES, stages_that_fit(problem, schedule))
         )
@@ -134,7 +131,7 @@ def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:
     """Whether each product of a whole tile is promoted behind it, with one factor for each sum: where walking its K
     blocks without a loop gains (WHOLE). Where nothing is promoted ptxas 13.0 injects a warpgroup.arrive (C7519)."""
     two = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
-    alone = (schedule.partials or 1) == (schedule.split or 1) == 1 and not schedule.stream_k
+    alone = (schedule.partials or 1) == (schedule.split or 1) == 1
     return problem.family.kernel == "shared" and bool(schedule.promote) and alone and not two
 
 

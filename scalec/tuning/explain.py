@@ -202,8 +202,8 @@ def _swap(problem: Problem) -> str:
     return f"the transposed result is computed: few {columns} are columns of a tile, the fields below have {rows} first"
 
 
-def _count(number: float, what: str) -> str:
-    return f"{round(number, 2):g} {what}" + ("s" if number != 1 else "")
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("s" if number != 1 else "")
 
 
 def _cluster(problem: Problem, chosen: Schedule) -> str:

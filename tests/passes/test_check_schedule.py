@@ -118,18 +118,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "split of few blocks": (text(k=512), {"split": 5}, "split = 5 and k = 512 has 4 blocks of 128\n.*\n.*split=4"),
     "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
     "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),
-    "shares of unknown K": (text(k="?"), {"stream_k": 1}, "stream_k=1 .*\n  got: k is not known.*\n  fix: stream_k=0"),
-    "shares of parts": (text(), {"stream_k": 1, "split": 2}, "stream_k=1 .*\n  got: split = 2 cuts every tile already"),
-    "shares of rows in one order": (
-        text(),
-        {"stream_k": 1, "invariant": 1},
-        "stream_k=1 .*\n  got: .* invariant adds every row in one order",
-    ),
-    "unroll of shares": (
-        text(k=1408),
-        {"stream_k": 1, "unroll": 2},
-        "unroll = 2 and k, which is cut between iterations, has 11 K blocks\n.*a multiple of it\n.*stream_k=0",
-    ),
     "register count": (text(), {"registers": (44, 232)}, "44 registers for a producer thread\n.*multiple of 8 from 24"),
     "register file": (
         text(),

@@ -505,25 +505,6 @@
 // COPIER: "tile.byte_scales"() {rows = 128 : i64, warps = 4 : i64
 // COPIER: }) {label = "scales", registers = 80 : i64, warps = array<i64: 8, 12>}
 
-// Tiles of the last waves cut into shares: shares count iterations of two K blocks, and all loops over K run over them.
-// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128,stream_k=1 --emit tile | filecheck %s --check-prefix=STREAM
-// STREAM: "tile.kernel"
-// STREAM: "tile.stream"(%{{.*}}, %{{.*}}, %[[WHOLE:.*]], %[[SHARE:.*]], %[[LONGER:.*]]) ({
-// STREAM-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %[[FIRST:.*]]: i32, %[[COUNT:.*]]: i32):
-// STREAM: %[[K0:.*]] = arith.muli %[[FIRST]], %{{.*}} : i32
-// STREAM: %[[K:.*]] = arith.muli %[[COUNT]], %{{.*}} : i32
-// STREAM: "tile.open_window"
-// STREAM: "tile.skip_blocks"
-// STREAM: "tile.steps"(%[[K]])
-// STREAM: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64, whole}
-// STREAM-NEXT: %[[LAST:.*]] = "tile.sum_shares"
-// STREAM-NEXT: "tile.when"(%[[LAST]]) ({
-// STREAM-NEXT: "tile.store"
-// STREAM: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", tile = array<i64: 256, 128>, units = 8 : i64}
-// STREAM: }) {label = "consumer"
-// STREAM: "tile.stream"(%{{.*}}, %{{.*}}, %[[WHOLE]], %[[SHARE]], %[[LONGER]]) ({
-// STREAM: arguments = [{{.*}}kind = "whole"{{.*}}kind = "share"{{.*}}kind = "longer"
-
 // Two warpgroups that write results take parts of a tile side by side: eight warps give an accumulator back. Where sums
 // are added up, each has adjacent columns.
 // RUN: scalec compile 'C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x256x128,cluster=1x1,stages=4,warpgroups=2 --emit tile | filecheck %s --check-prefix=HALVES
