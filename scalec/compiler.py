@@ -245,7 +245,6 @@ def _fewer_registers(made: Compilation) -> list[str]:
     return [
         *(f"mma_n={n}" for n in made.narrower[:1]),
         *(["unroll=1"] if (schedule.unroll or 1) > 1 else []),
-        *(["partials=1"] if (schedule.partials or 1) > 1 else []),
         *(["adds=memory"] if schedule.adds == "loaded" else []),
         *(["permute_n=0"] if schedule.permute_n else []),
         *(["epilogue=direct"] if schedule.epilogue == "turned" else []),

@@ -132,8 +132,6 @@ class Schedule:
             adjacent ones, or eight, which it stores at once: 16 (results of 8 bits) or 32 (of 4), where copies bring
             B's rows in that order; 0: not at all.
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
-        partials: partial accumulators that K blocks' products are summed in before promotion: with 2 one is promoted
-            while the next product is summed in the other; needs K known. 1: it is promoted before that is issued.
         mma_n: columns of one tensor-core instruction, a divisor of the tile's, where a wave's columns are multiplied
             and promoted in several goes: the partial sums of one take fewer registers than those of all. 0: as wide as
             the tile.
@@ -179,7 +177,6 @@ class Schedule:
     scale_copier: int | None = _decided("1", _int(0, 1))
     permute_n: int | None = _decided("16", _permuted)
     promote: int | None = _decided("128", _int(0, 1 << 20))
-    partials: int | None = _decided("2", _int(1, 2))
     mma_n: int | None = _decided("88", _int(0, 256))
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))

@@ -390,16 +390,15 @@ class Frame:
         unroll: int = 1,
         step: int = 0,
         start: int = 0,
-        end: int = 0,
         cursors: Sequence[ir.Value] = (),
         once: bool = False,
     ) -> Iterator[ir.Value]:
-        """The loop over the K of a tile or part from its element `start` on, up to `end` if that is given, in steps of
-        one K block unless `step` says otherwise; yields the K element counted from that of the work, which `at_k` makes
-        one of the tensors. Its iterations begin where `cursors` are at stage 0, if any. `once`: one is all."""
+        """The loop over the K of a tile or part from its element `start` on, in steps of one K block unless `step`
+        says otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
+        iterations begin where `cursors` are at stage 0, if any. `once`: one is all."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        operands, segments = [self.e.i32(end) if end else w.k, *cursors], (1, len(cursors))
+        operands, segments = [w.k, *cursors], (1, len(cursors))
         attributes: dict[str, Any] = {"start": start, "step": step, "unroll": unroll}
         if once:
             attributes["once"] = ir.UnitAttr.get()

@@ -174,7 +174,6 @@ def _reasons(
         "consumers": _consumers(chosen),
         "warps": _warps(problem, chosen),
         "promote": _promote(problem, chosen),
-        "partials": "a product is summed in one while another is promoted" if (chosen.partials or 1) > 1 else "",
         "mma_n": _goes(chosen),
         "scale_path": _scale_path(problem, chosen),
         "scale_copier": _scale_copier(problem, chosen),

@@ -15,7 +15,6 @@ from scalec.passes.parts import (
     at_once,
     no_meeting,
     no_unroll_of_parts,
-    part_blocks,
 )
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import WINDOW, part_rooms, units, warpgroups_of
@@ -190,15 +189,7 @@ def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
         return [1]
     blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
-    return [s for s in able if s == 1 or _in_step(problem, schedule.with_fields(split=s))]
-
-
-def _in_step(problem: Problem, schedule: Schedule) -> bool:
-    """Whether the parts are of lengths that a decided `unroll` divides, and of one where `partials` needs it."""
-    fewest, most = part_blocks(problem, schedule)
-    if schedule.partials == 2 and fewest != most:
-        return False
-    return not no_unroll_of_parts(problem, schedule, schedule.unroll or 1)
+    return [s for s in able if not no_unroll_of_parts(problem, schedule.with_fields(split=s), schedule.unroll or 1)]
 
 
 TURNS = 2048

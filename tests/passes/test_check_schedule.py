@@ -70,31 +70,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"consumers": "pingpong", "warps": (8, 1), "tile": (128, 128, 128)},
         "warps = 8x1, .*\n  expected: 4x1",
     ),
-    "registers of two partials": (
-        text(),
-        {"partials": 2, "tile": (256, 128, 128)},
-        "about 288 registers: 128 accumulators, 128 partial sums.*\n.*\n  fix: a smaller tile, partials=1,",
-    ),
-    "partials of unknown K": (
-        text(k="?"),
-        {"partials": 2, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: k is not known.*\n  fix: partials=1",
-    ),
-    "partials of unequal parts": (
-        text(k=1280),
-        {"partials": 2, "split": 4, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: parts of k have 2 or 3 K blocks",
-    ),
-    "partials without promotion": (
-        PLAIN,
-        {"partials": 2, "promote": 0, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: promote = 0",
-    ),
-    "partials of an odd round": (
-        text(),
-        {"partials": 2, "unroll": 3, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: unroll = 3, 3 products",
-    ),
     "goes that do not share out a tile": (
         text(),
         {"mma_n": 48, "tile": (256, 128, 128)},
@@ -104,11 +79,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         PLAIN,
         {"mma_n": 64, "promote": 0, "tile": (128, 128, 128)},
         "mma_n = 64 is not possible\n  got: promote = 0.*\n  fix: mma_n=0",
-    ),
-    "goes of two partials": (
-        text(),
-        {"mma_n": 64, "partials": 2, "tile": (128, 128, 128)},
-        "mma_n = 64 is not possible\n  got: partials = 2",
     ),
     "registers of goes": (
         text(),

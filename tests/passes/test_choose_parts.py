@@ -99,7 +99,6 @@ FP8, F32 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "C[m,n]:f32 = A[m,k]@B
 @pytest.mark.parametrize(
     ("program", "given", "sizes"),
     [
-        (FP8, "partials=2", (64, 1280, 7168)),  # three parts would have 18 and 19 K blocks
         ("D[m,n]:nvfp4 = A[m,k]@B[n,k]", "unroll=2", (8, 2112, 2048)),  # 10 and 11
         (F32, "stages=6, warpgroups=2, swap=0, unroll=2", (16, 7168, 7168)),  # windows of both sides' scales
         (FP8, "stages=10, split=3, mma_n=16", (200, 576, 16384)),
