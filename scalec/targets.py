@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ElementType
+from scalec.rates import B200, B300, H200, RTX_5080, RTX_5090, RTX_PRO_6000, Rates
 from scalec.suggestions import did_you_mean
 
 WARPGROUP = 128
@@ -126,41 +126,6 @@ class MmaShape:
 
 
 @dataclass(frozen=True)
-class Rates:
-    """Documented peak rates of the part that schedules are tuned for. Predictions (scalec/tuning) are made of these.
-
-    Attributes:
-        source: the part and the documents.
-        clock: boost clock in Hz.
-        memory: bytes a second of device memory.
-        memory_kind: what that is, e.g. "HBM".
-        l2: bytes a second from L2 to the SMs.
-        tensor: FLOP of one SM's tensor cores in a clock, dense, FP32 sums, by the operands' element types.
-        fp32: FP32 instructions' lanes of one SM in a clock.
-        shared: bytes of one SM's shared memory in a clock.
-        launch: seconds that a launch in a graph adds to a kernel.
-        issue_cycles: cycles between two tensor instructions of one warp; 0 where a warp does not wait for them.
-        l2_kept: bytes of operands that stay in L2 while tiles pass; infinite where nothing is known of it.
-    """
-
-    source: str
-    clock: float
-    memory: float
-    memory_kind: str
-    l2: float
-    tensor: tuple[tuple[frozenset[str], int], ...]
-    fp32: int
-    shared: int
-    launch: float
-    issue_cycles: int = 0
-    l2_kept: float = math.inf
-
-    def flop_per_clock(self, a: str, b: str) -> int:
-        """FLOP of one SM in a clock for operands of element types `a` and `b`: the rate of the slower type."""
-        return min(rate for types, rate in self.tensor if a in types or b in types)
-
-
-@dataclass(frozen=True)
 class Target:
     """What passes may know of a GPU.
 
@@ -178,6 +143,7 @@ class Target:
         clusters: by size, clusters that run at once, where these are fewer than the SMs have room for: the CTAs of a
             cluster lie in one GPC.
         rates: peak rates of that part; passes decide without them.
+        others: of other parts that run the same code (`of_part`).
         swizzles: byte widths of shared-memory swizzle that copies and MMA agree on, widest first.
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
         launch_control: whether a running cluster can take over one that has not begun (clusterlaunchcontrol, PTX ISA
@@ -196,6 +162,7 @@ class Target:
     sms: int
     max_cluster: int
     rates: Rates
+    others: tuple[Rates, ...] = ()
     swizzles: tuple[int, ...] = (128, 64, 32, 0)
     tma_align: int = 16
     devices: tuple[str, ...] = field(default=())
@@ -204,6 +171,21 @@ class Target:
     converts: frozenset[str] = frozenset({"e4m3", "e5m2"})
     launch_control: bool = False
     clusters: Mapping[int, int] = field(default_factory=dict)
+
+    def of_part(self, part: str) -> Target:
+        """The same target, tuned for another part.
+
+        Raises:
+            UnsupportedError: no such part.
+        """
+        rows = {r.part: r for r in (self.rates, *self.others)}
+        if part not in rows:
+            raise UnsupportedError(
+                f"no rates of {part!r:.80} for {self.name}",
+                expected=", ".join(rows),
+                fix=did_you_mean(part, rows) or "name one of these",
+            )
+        return replace(self, rates=rows[part], sms=rows[part].sms)
 
     def at_once(self, ctas: int) -> int:
         """Clusters of so many CTAs, one to an SM, that run at once."""
@@ -302,85 +284,6 @@ _SM100_MMA = (
     _tensor_mma(8, "tf32", transposes=True, transposed_atom=32),
 )
 
-_LAUNCH = 0.5e-6
-"""A kernel of 2.9 us takes 3.4 us in a graph (NVIDIA's blog, "Getting Started with CUDA Graphs")."""
-
-_LANES, _BANKS = 128, 32 * 4
-"""FP32 lanes, and bytes of 32 banks of 32 bits: both of an SM in a clock (CUDA guide, "Arithmetic Instructions" and
-"Shared Memory")."""
-
-_H200 = Rates(
-    # H200 datasheet, SXM: 3958, 1979 and 989 TFLOP/s of 8-, 16- and 32-bit operands with sparsity, half of it dense;
-    # 4.8 TB/s. H100 whitepaper, table of clocks: 1830 MHz for tensor work. 132 SMs * 8192 * 1.83 GHz = 1979 TFLOP/s.
-    # L2: 5120 bytes a clock, the last that NVIDIA states (A100 whitepaper).
-    source="H200 SXM: H200 datasheet, H100 and A100 whitepapers",
-    clock=1.83e9,
-    memory=4.8e12,
-    memory_kind="HBM",
-    l2=5120 * 1.83e9,
-    tensor=(
-        (frozenset({"e4m3", "e5m2", "i8"}), 8192),
-        (frozenset({"bf16", "f16"}), 4096),
-        (frozenset({"tf32"}), 2048),
-    ),
-    fp32=_LANES,
-    shared=_BANKS,
-    launch=_LAUNCH,
-    # half of 50 MB (H100 whitepaper), as if each half of L2 kept what its SMs read; the orders of tiles chosen by it
-    # were timed (docs/decisions.md), the bytes themselves were not
-    l2_kept=25e6,
-)
-
-_B200 = Rates(
-    # DGX B200 datasheet, a GPU's eighth of it: 4.5, 2.25 and 1.1 PFLOP/s of 8-, 16- and 32-bit operands, dense; 9 of
-    # 4-bit ones; 8 TB/s. 148 SMs * 16384 * 1.85 GHz = 4.49 PFLOP/s. L2: as _H200's, NVIDIA states none.
-    source="B200: DGX B200 datasheet; L2 of the A100 whitepaper",
-    clock=1.85e9,
-    memory=8e12,
-    memory_kind="HBM",
-    l2=5120 * 1.85e9,
-    tensor=(
-        (frozenset({"e2m1"}), 32768),
-        (frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "i8"}), 16384),
-        (frozenset({"bf16", "f16"}), 8192),
-        (frozenset({"tf32"}), 4096),
-    ),
-    fp32=_LANES,
-    shared=_BANKS,
-    launch=_LAUNCH,
-)
-
-_B300 = replace(
-    # NVIDIA states B200's figures for 8- to 32-bit operands and for memory, and more for 4-bit ones; what instructions
-    # of K = 64 have of that, the only ones that there are kernels for, no document tells
-    _B200,
-    source="B200's, which B300 has too: " + _B200.source,
-)
-
-_RTX_PRO_6000 = Rates(
-    # RTX PRO 6000 Blackwell Workstation Edition datasheet: 125 TFLOP/s of FP32 on 24064 cores, which is a clock of
-    # 2.6 GHz (2617 MHz in NVIDIA's RTX Blackwell PRO whitepaper); 4000 TOPS of FP4 with sparsity, half of it dense:
-    # 188 SMs * 4096 * 2.617 GHz = 2015 TFLOP/s; 1792 GB/s. 8- and 6-bit operands have half of that, 16-bit ones a
-    # quarter. L2: 8.7 TB/s, measured by Chips and Cheese ("Blackwell: Nvidia's Massive GPU"); NVIDIA states none.
-    # A warp's tensor instruction (m16n8 and 32 bytes of K) takes the tensor core of its scheduler for 16 cycles:
-    # 16*8*32*2 FLOP * 4 / 2048, and what ptxas 13.0 keeps them apart by.
-    source="RTX PRO 6000 Blackwell Workstation Edition: datasheet and whitepaper; L2 as Chips and Cheese measured it",
-    clock=2.617e9,
-    memory=1.792e12,
-    memory_kind="GDDR7",
-    l2=8.7e12,
-    tensor=(
-        (frozenset({"e2m1"}), 4096),
-        (frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "i8"}), 2048),
-        (frozenset({"bf16", "f16"}), 1024),
-        (frozenset({"tf32"}), 512),
-    ),
-    fp32=_LANES,
-    shared=_BANKS,
-    launch=_LAUNCH,
-    issue_cycles=16,
-)
-
 _CONVERTS = frozenset({"e4m3", "e5m2", *_NARROW})
 
 _SM100 = Target(
@@ -391,9 +294,9 @@ _SM100 = Target(
     65536,
     255,
     _SM100_MMA,
-    sms=148,
+    sms=B200.sms,
     max_cluster=8,
-    rates=_B200,
+    rates=B200,
     devices=("B200", "GB200"),
     no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
     converts=_CONVERTS,
@@ -411,9 +314,9 @@ TARGETS: dict[str, Target] = {
             65536,
             255,
             _SM90_MMA,
-            sms=132,
+            sms=H200.sms,
             max_cluster=8,
-            rates=_H200,
+            rates=H200,
             devices=("H100", "H200", "GH200"),
             clusters={3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15},  # H200, 2026-11-22, cuOccupancyMaxActiveClusters
             no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
@@ -425,7 +328,7 @@ TARGETS: dict[str, Target] = {
             _SM100,
             name="sm_103a",
             capability=(10, 3),
-            rates=_B300,
+            rates=B300,
             devices=("B300", "GB300"),
             no_kernel=frozenset(),
         ),
@@ -437,9 +340,10 @@ TARGETS: dict[str, Target] = {
             65536,
             255,
             _SM120_MMA,
-            sms=188,
+            sms=RTX_PRO_6000.sms,
             max_cluster=1,
-            rates=_RTX_PRO_6000,
+            rates=RTX_PRO_6000,
+            others=(RTX_5090, RTX_5080),
             devices=("RTX PRO 6000", "RTX 5090", "RTX 5080"),
             no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
             converts=_CONVERTS,

@@ -110,6 +110,7 @@ def _prediction(p: Prediction) -> dict[str, Any]:
         "l2_bytes": p.l2_bytes,
         "predicted_us": round(p.seconds * 1e6, 3),
         "predicted_tflops": round(p.flop_per_second / 1e12, 1),
+        "sustained_us": None if p.sustained is None else round(p.sustained[1] * 1e6, 3),
         "fitted_us": None if p.fitted is None else round(p.fitted * 1e6, 3),
         "predicted_bound": p.bound,
         "predicted_us_by_resource": {name: round(t * 1e6, 3) for name, t in p.times.items()},
@@ -164,5 +165,8 @@ def print_reasons(one: Explanation, target: str) -> None:
         parts = ", ".join(f"{name} {t * 1e6:.1f}" for name, t in p.times.items())
         at = ", ".join(f"{name}={size}" for name, size in p.sizes.items() if not isinstance(one.dims.get(name), int))
         print(f"  {LABEL}{f', at {at}' if at else ''}: {p.seconds * 1e6:.1f} us, bound by {p.bound} (us: {parts})")
+        if p.sustained is not None:
+            clock, seconds = p.sustained
+            print(f"  predicted at {clock / 1e9:.2f} GHz, which power leaves large products: {seconds * 1e6:.1f} us")
         if p.fitted is not None:
             print(f"  predicted by a model fitted to measured launches: {p.fitted * 1e6:.1f} us")

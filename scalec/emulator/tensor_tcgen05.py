@@ -4,7 +4,7 @@
 
 The ISA fixes neither the order of the sum nor its precision. Here products, scales and the sum with D are exact and one
 rounding to the nearest (ties to even) makes the result: what any hardware approximates. NaNs come out as 0x7FFFFFFF
-(0x7FFF for a float16 accumulator). Integers are not modelled.
+(0x7FFF for a float16 accumulator). Sums of integers wrap, or stay within 32 bits where the descriptor says so.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _table(type_: str) -> np.ndarray:
 
 
 def decode(codes: np.ndarray, type_: str) -> np.ndarray:
-    """Codes as float64, exactly. tf32 is the upper 19 bits of a float32; the others are ignored (9.7.16.10)."""
+    """Codes of floats as float64. tf32 is the upper 19 bits of a float32; the others are ignored (9.7.16.10)."""
     if type_ in _NARROW:
         return _table(type_)[codes]
     if type_ == "tf32":
@@ -112,6 +112,8 @@ def multiply(
             f"scale-input-d of {scale_d} with .kind::{descriptor.kind}",
             expected="0 to 15, with .kind::f16 and .kind::tf32",
         )
+    if descriptor.d_type == "s32":
+        return _integers(descriptor, a, b, d)
     left, right = decode(a, descriptor.a_type), decode(b, descriptor.b_type)
     if descriptor.negate_a != descriptor.negate_b:
         left = -left
@@ -131,6 +133,20 @@ def multiply(
             )
         ]
     return _rounded(start, terms, descriptor.d_type)
+
+
+def _integers(descriptor: InstructionDescriptor, a: np.ndarray, b: np.ndarray, d: np.ndarray | None) -> np.ndarray:
+    """The same of .kind::i8."""
+    left, right = (
+        codes.view(np.int8 if type_ == "s8" else np.uint8).astype(np.float64)
+        for codes, type_ in ((a, descriptor.a_type), (b, descriptor.b_type))
+    )
+    total = _product(left, right).astype(np.int64)
+    if d is not None:
+        total += np.ascontiguousarray(d, np.uint32).view(np.int32)
+    if descriptor.saturate:
+        total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+    return (total & 0xFFFFFFFF).astype(np.uint32)
 
 
 def _accumulator(words: np.ndarray, type_: str) -> np.ndarray:

@@ -46,6 +46,8 @@ class Prediction:
         l2_bytes: from L2 to the SMs.
         times: seconds that each resource takes by itself.
         launch: seconds of the launch.
+        sustained: (clock in Hz, seconds) where power leaves the SMs no more (`Rates.sustained`); None where that is not
+            known.
         fitted: seconds by the model that was fitted to measured launches of this kind of kernel (scalec.tuning.cost);
             None where none was measured.
         bound: what the time is bound by: a key of `times`, or "wave quantisation".
@@ -60,6 +62,7 @@ class Prediction:
     l2_bytes: int
     times: dict[str, float]
     launch: float
+    sustained: tuple[float, float] | None
     fitted: float | None
     bound: str
 
@@ -106,6 +109,8 @@ class Prediction:
         moved = memory_bytes(problem, sizes)
         in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, longest).items()}
         times = {**in_sm, "L2": l2_bytes / rates.l2, rates.memory_kind: moved / rates.memory}
+        clock = rates.sustained_clock(*(_rated(problem, x) for x in (problem.lhs, problem.rhs)))
+        slower = max(*times.values(), *(t * rates.clock / (clock or rates.clock) for t in in_sm.values()))
         busy = tiles / (waves * sms)
         costs = cost.costs_of(problem, schedule.promote or 0)
         load = cost.Load.of(problem.transposed() if problem.swapped else problem, sizes)
@@ -121,6 +126,7 @@ class Prediction:
             l2_bytes=l2_bytes,
             times=times,
             launch=rates.launch,
+            sustained=None if clock is None else (clock, rates.launch + slower),
             fitted=None if costs is None else cost.seconds(problem, schedule, load, costs),
             bound="wave quantisation" if quantised else slowest,
         )
@@ -220,8 +226,10 @@ def rates_of(target: Target) -> dict[str, object]:
     """The rates behind a prediction, as plain data."""
     r = target.rates
     return {
+        "part": r.part,
         "source": r.source,
         "clock_ghz": r.clock / 1e9,
+        "sustained_clock_ghz": {", ".join(sorted(types)): round(clock / 1e9, 3) for types, clock in r.sustained},
         "memory": r.memory_kind,
         "memory_gbytes_per_s": r.memory / 1e9,
         "l2_gbytes_per_s": r.l2 / 1e9,

@@ -53,7 +53,7 @@ def test_no_time_stands_without_its_label(invoke):
     result = invoke("explain", FP8, "--dim", "n=7168,k=2048", "--m", "1,64,4096")
     assert result.exit_code == 0
     times = [line for line in result.stdout.splitlines() if " us" in line]
-    assert len(times) == 7  # the table's header, and for each m what the documents promise and what the model expects
+    assert len(times) == 10  # the table's header, and for each m what documents promise, power leaves, the model says
     assert all("predicted" in line for line in times)
     assert sum("by a model fitted to measured launches" in line for line in times) == 3
 

@@ -131,7 +131,7 @@ FAULTS = [
     Fault("lanes of tcgen05.ld that are no half", TENSOR, r"add\.s32 \t(%r\d+), (%r\d+), 1048576;",
           r"add.s32 \t\1, \2, 524288;", ("tensor-memory", "alignment")),
     Fault("the lanes of another warp", TENSOR, r"shl\.b32 \t(%r\d+), (%r\d+), 21;", r"shl.b32 \t\1, \2, 20;",
-          ("tensor-memory",)),
+          ("lane-field", "tensor-memory")),
     Fault("the consumers' stride of an accumulator halved", TENSOR,
           r"shl\.b32 \t(%r\d+), (%r\d+), 6;(?=\n\tadd\.s32 \t%r\d+, %r\d+, %r\d+;\n\tadd)", r"shl.b32 \t\1, \2, 5;",
           (WRONG, "tensor-memory", *EARLY)),

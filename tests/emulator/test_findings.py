@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ COPY_OUT = """st.shared.u32 [%r4], %r1; {} bar.sync 0; @!%p1 bra DONE;
     cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r3], 128; cp.async.bulk.commit_group; {} DONE: """
 
 
-def launch(body: str, **options: object) -> tuple[np.ndarray, np.ndarray]:
+def launch(body: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """The first array, of 64 words, and the 32 words of the second."""
     data, out = np.zeros(64, np.uint32), np.zeros(32, np.uint32)
     block = (64 if "ret" in body else 32, 1, 1)

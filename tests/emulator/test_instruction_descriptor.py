@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.findings import Finding
 from scalec.emulator.layouts.instruction_descriptor import InstructionDescriptor, decode
 
 
@@ -179,5 +179,16 @@ def test_transposes():
 def test_qualifiers_and_kinds():
     found("illegal", NVFP4, "mxf4nvf4", 1, "")
     found("illegal", MXFP8, "mxf8f6f4", 1, "scale_vec::4X")
-    with pytest.raises(NotModelled):
-        decode(plain(128, 64, dtype=2), "i8", 1)
+
+
+def test_integers():
+    word = plain(128, 64, dtype=2, atype=1, saturate=1)
+    found_ = decode(word, "i8", 1)
+    assert (found_.a_type, found_.b_type, found_.d_type, found_.k, found_.saturate) == ("s8", "u8", "s32", 32, True)
+    assert decode(plain(64, 24, dtype=2), "i8", 1).n == 24
+    assert decode(plain(256, 96, dtype=2), "i8", 2).m == 256
+    for wrong in (plain(128, 24, dtype=2), plain(64, 40, dtype=2), plain(128, 64, dtype=1)):
+        found("descriptor", wrong, "i8", 1)
+    found("descriptor", plain(256, 48, dtype=2), "i8", 2)
+    found("descriptor", plain(128, 64, dtype=2, negate_a=1), "i8", 1)
+    found("descriptor", plain(128, 64, dtype=1, saturate=1), "f16", 1)

@@ -86,4 +86,4 @@ def test_an_answer_that_nobody_looks_at_is_no_wait(wait: str, threads: int) -> N
     assert "" not in found
     assert set(found) <= {"race", "uninitialised"}
     # looked at, and to no effect: found where the answer may still have been no
-    assert any(kinds(store + looked + read, count, threads, range(16)))
+    assert any(kinds(store + looked + read, count, threads, range(24)))

@@ -94,3 +94,15 @@ def test_addresses_of_functions():
     with pytest.raises(Finding) as caught:
         run_ptx(module("mov.u64 %rd1, one; ld.b32 %r0, [%rd1];", "", head=head), [])
     assert caught.value.kind == "bounds"
+
+
+def test_registers_of_the_driver():
+    """%envreg holds what a cooperative launch or a graph leaves there, and a launch here is neither (10.37, 10.46)."""
+    out = Out(12)
+    body = """
+        .shared .align 4 .b8 room[64]; ld.param.u64 %rd0, [p0]; mov.u32 %r0, %envreg2; st.global.b32 [%rd0], %r0;
+        mov.u64 %rd1, %current_graph_exec; cvt.u32.u64 %r1, %rd1; st.global.b32 [%rd0+4], %r1;
+        mov.u32 %r2, %aggr_smem_size; st.global.b32 [%rd0+8], %r2; st.shared.b32 [room], %r2;
+    """
+    run_ptx(module(body, ".param .u64 p0"), [out])
+    assert out.view("u4").tolist() == [0, 0, 64 + 1024]

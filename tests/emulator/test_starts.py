@@ -3,6 +3,8 @@ mbarrier's initialisation, a tensor map that the kernel changes."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ HEAD = """.shared .align 1024 .b8 buf[4096]; .shared .align 8 .b64 bar;
 """
 
 
-def kinds(body: str, *, ctas: int = 1, threads: int = 64, head: str = HEAD, target: str = "sm_90a", **options: object):
+def kinds(body: str, *, ctas: int = 1, threads: int = 64, head: str = HEAD, target: str = "sm_90a", **options: Any):
     """The finding under each seed, or ""."""
     found = []
     for seed in SEEDS:

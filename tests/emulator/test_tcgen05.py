@@ -99,6 +99,41 @@ def test_f16_without_a_swizzle(seed):
     assert stats.bytes["shared -> tensor core"] == (128 + 64) * 32
 
 
+@pytest.mark.parametrize("saturate", [0, 1])
+@pytest.mark.parametrize(("a_type", "b_type"), [(np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)])
+def test_integers(a_type, b_type, saturate):
+    """Two steps along K from an accumulator near the end of 32 bits: sums wrap, or stop at the greatest number."""
+    a, b = (
+        RNG.integers(np.iinfo(t).min, np.iinfo(t).max, (rows, 64), t, endpoint=True)
+        for t, rows in ((a_type, 128), (b_type, 32))
+    )
+    data, (at_a, at_b) = image([swizzled_128(raw(np.pad(x, ((0, 0), (0, 64))))) for x in (a, b)])
+    word = (
+        (2 << 4) | saturate << 3 | (a_type == np.int8) << 7 | (b_type == np.int8) << 10 | 32 >> 3 << 17 | 128 >> 4 << 24
+    )
+    body = product("i8", 32, word, descriptor("%rd4", at_a, 16, 1024, 2),
+                   descriptor("%rd5", at_b, 16, 1024, 2), size=data.size, steps=2, advance=32)  # fmt: skip
+    old = 2**31 - 40000
+    filled = f"mov.b32 %r200, {old};" + "".join(
+        f"tcgen05.st.sync.aligned.32x32b.x1.b32 [%r9+{column}], {{%r200}};" for column in range(32)
+    )
+    filled += "tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0;"
+    body = body.replace("@%p3 bra ISSUED;", f"{filled} tcgen05.fence::after_thread_sync; @%p3 bra ISSUED;", 1)
+    body = body.replace("%r25, %p5;", "%r25, %p6;")
+    found, _ = run(body, data, 128 * 32 * 4)
+    total = np.full((128, 32), old, np.int64)
+    for step in (0, 32):
+        total += a[:, step : step + 32].astype(np.int64) @ b[:, step : step + 32].astype(np.int64).T
+        total = np.clip(total, -(2**31), 2**31 - 1) if saturate else (total + 2**31) % 2**32 - 2**31
+    np.testing.assert_array_equal(found.view(np.int32).reshape(128, 32), total)
+
+
+def test_integers_of_another_target():
+    line = "tcgen05.mma.cta_group::1.kind::i8 [%r8], %rd4, %rd5, %r25, %p5;"
+    with pytest.raises(Finding, match="sm_103a"):
+        run(prologue(2048, 32) + line, EMPTY, 4, target="sm_103a")
+
+
 def test_bf16_with_a_swizzle_and_steps_along_k():
     a, b = random((128, 64), ml_dtypes.bfloat16), random((32, 64), ml_dtypes.bfloat16)
     data, (at_a, at_b) = image([swizzled_128(raw(a)), swizzled_128(raw(b))])
@@ -340,7 +375,7 @@ def test_a_copy_that_decompresses():
     [
         "tcgen05.shift.down.cta_group::1 [%r8];",
         "tcgen05.mma.sp.cta_group::1.kind::f16 [%r8], %rd4, %rd5, [%r9], %r25, %p5;",
-        "tcgen05.mma.cta_group::1.kind::i8 [%r8], %rd4, %rd5, %r25, %p5;",
+        "tcgen05.mma.ws.cta_group::1.kind::f16 [%r8], [%r9], %rd5, %r25, %p5;",
     ],
 )
 def test_what_is_not_modelled(line):

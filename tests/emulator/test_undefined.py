@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ HEAD = """.shared .align 16 .b8 buf[1024]; .shared .align 8 .b64 bar; .local .al
 LAST = "st.global.u32 [%rd3], 7;"
 
 
-def launch(body: str, threads: int, **options: object) -> Finding | None:
+def launch(body: str, threads: int, **options: Any) -> Finding | None:
     """The finding; None if all lanes are done."""
     out = np.zeros(32, np.uint32)
     try:
@@ -27,7 +29,7 @@ def launch(body: str, threads: int, **options: object) -> Finding | None:
     return None
 
 
-def outcome(body: str, **options: object) -> str:
+def outcome(body: str, **options: Any) -> str:
     """The message of the finding, which is of one kind, or ""."""
     alone, together = (launch(body, threads, **options) for threads in (32, 64))
     assert (alone is None) == (together is None)

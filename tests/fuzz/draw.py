@@ -345,10 +345,10 @@ def _size(random: Random) -> int:
 
 def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> Case:
     """Sizes of one to three launches, and which of them the compiler knows."""
-    steps = _steps(case)
-    first = {d: _multiple(_size(random), steps[d]) for d in "mnk"}
+    steps = steps_of(case)
+    first = {d: multiple(_size(random), steps[d]) for d in "mnk"}
     if scaled and random.random() < 0.5:  # several blocks along K
-        first["k"] = _multiple(random.randint(129, 400), steps["k"])
+        first["k"] = multiple(random.randint(129, 400), steps["k"])
     known = tuple(d for d in "mnk" if random.random() < 0.4)
     if random.random() < 0.03:
         first[random.choice("mnk")] = 0
@@ -357,7 +357,7 @@ def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> 
     free = [d for d in "mnk" if d not in known]
     if free:
         for _ in range(random.choice((0, 1, 2))):
-            launches.append({**first, **{d: _multiple(_size(random), steps[d]) for d in free if random.random() < 0.7}})
+            launches.append({**first, **{d: multiple(_size(random), steps[d]) for d in free if random.random() < 0.7}})
     ranges = {}
     if free and random.random() < 0.15:
         d = random.choice(free)
@@ -367,11 +367,12 @@ def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> 
     return case.but(known=known, ranges=ranges, launches=tuple(launches))
 
 
-def _multiple(size: int, step: int) -> int:
+def multiple(size: int, step: int) -> int:
+    """A size as a multiple of a step, at least one; 0 stays 0."""
     return max(step, size // step * step) if size else 0
 
 
-def _steps(case: Case) -> dict[str, int]:
+def steps_of(case: Case) -> dict[str, int]:
     """What sizes are multiples of, as the documents have it: rows that copies pad, mostly."""
     steps = dict.fromkeys("mnk", 1)
     bits = [x.bits for x in case.operands]

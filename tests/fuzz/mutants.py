@@ -1,23 +1,45 @@
 """Faults put into our kernels' PTX: the emulator finds each, or its numbers are wrong, or it escapes and is counted.
 
-An escape need not be a miss: a fault in what is not executed, or that no order of these sizes shows, changes nothing.
-So there are several K blocks, more than stages, and several tiles for each CTA.
+A fault is drawn from what the kernel executed without one, and a number only where its result is read; a kernel whose
+results are nearly all the same number is drawn again. A seed runs each launch in lockstep or with every warp alone, one
+launch of several both ways; sizes have tails, there are more K blocks than stages, and more tiles than CTAs.
+
+An escape is a fault that two such sets of launches ran with, of other sizes, data, seeds and numbers of CTAs, without a
+finding and with right numbers throughout. The judge missed it, or the fault changed nothing: a barrier beside another
+one, bits that are always 0, a bound with slack. Who counts escapes says which.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from random import Random
 
-from tests.fuzz.draw import draw
-from tests.fuzz.running import Outcome, check
+import numpy as np
 
-MOST = 20_000
+from scalec.compiler import Compilation
+from scalec.emulator.parser import parse
+from scalec.frontend import build
+from scalec.ir import context
+from tests.fuzz import bounds, data
+from tests.fuzz.case import Case
+from tests.fuzz.draw import draw, multiple, steps_of
+from tests.fuzz.running import Launched, Outcome, check
+
+MOST = 100_000
 """Instructions of a warp, of which kernels of these sizes execute a tenth."""
 
+DRAWS = 40
+"""Of a case, of which some are refused or show nothing."""
 
-class _NothingToChange(Exception):
-    """The kernel has none of what the fault changes."""
+SAME = 0.75
+"""Of a result's elements may be one number, else it shows too little."""
+
+EDGES = (1, 31, 64, 65)
+"""Sizes of rows or columns that the compiler does not know, where the others are many."""
+
+LONG = (385, 513, 640)
+"""The others: more tiles of 128 than CTAs have accumulators."""
 
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -52,47 +74,163 @@ FAULTS: dict[str, tuple[str, str]] = {
 
 
 def check_mutant_seed(seed: int) -> Outcome:
-    """Puts a fault into a program's kernel, and says whether it was found."""
+    """Puts a fault into a program's kernel, and says whether it was found; a failure where one is found without it."""
     random = Random(f"mutant {seed}")
+    for _ in range(DRAWS):
+        case = _case(random)
+        if not _telling(case):
+            continue
+        kernel = Executed()
+        right = check(case, beside=kernel.note, runs=1)
+        if right.failed:
+            return right
+        if right.kind == "ok" and right.case is not None and (faults := kernel.faults()):
+            return _with_a_fault(right.case, kernel, faults, random)
+    return Outcome("refused", f"{DRAWS} draws, and none that runs and shows its numbers")
+
+
+def _with_a_fault(case: Case, kernel: Executed, faults: dict[str, list[re.Match[str]]], random: Random) -> Outcome:
+    what = random.choice(sorted(faults))
+    match = random.choice(faults[what])
+    new = changed(match, FAULTS[what][1], random)
+    text = kernel.text[: match.start()] + new + kernel.text[match.end() :]
+    place = f"{what} (line {kernel.line(match)}: {match[0].strip()} -> {new.strip() or 'nothing'})"
+    escape = Outcome("escape", place, case=case, refusals=[f"escape: {what}"])
+    for again, tried in enumerate((case, _again(case, random))):
+        found = check(tried, lambda _: text, MOST, made=kernel.made)
+        if found.kind in ("exception", "timeout", "crash"):
+            found.message = f"{place}: {found.message}"
+            return found
+        if found.kind not in ("ok", "refused"):
+            if again and (right := check(tried)).kind != "ok":
+                return right
+            return Outcome("found", f"{place}: {found.kind}", refusals=[f"found: {what}"], seconds=found.seconds)
+        escape.seconds = found.seconds
+    return escape
+
+
+# ------------------------------------------------------------------------------------------------------------- the case
+
+
+def _case(random: Random) -> Case:
+    """A drawn program with sizes of several tiles in rows and columns and of four K blocks; the compiler knows
+    the rows or the columns at most."""
     case = draw(random.randrange(2000))
-    tile, k = random.choice((("64x16x64", 320), ("64x32x128", 640), ("128x16x128", 640), ("32x32x64", 320)))
+    block = _block(case)
+    tile = random.choice(("64x16", "64x32", "128x16", "32x32"))
     case = case.but(
-        launches=({"m": 140, "n": 128, "k": k},),
         twists=(("integers", 3),),
         exact=True,
-        sms=2,
+        sms=random.choice((1, 2)),
+        known=case.known if not {"m", "n"} <= {*case.known} else tuple(d for d in case.known if d != "m"),
         ranges={},
-        schedule={**case.schedule, "tile": tile, "stages": "2", "cluster": random.choice(("1x1", "1x1", "2x1", "1x2"))},
+        seed=6 * random.randrange(1000),  # and then 77 more, where each warp goes alone
+        schedule={
+            **case.schedule,
+            "tile": f"{tile}x{block}",
+            "stages": "2",
+            "cluster": random.choice(("1x1", "1x1", "2x1", "1x2")),
+        },
     )
-    chosen: list[str] = []
-    places: list[str] = []
+    sizes = {"m": random.choice((128, 129, 140)), "n": random.choice((64, 72, 100)), "k": 4 * block - _tail(random)}
+    steps = steps_of(case)
+    first = {d: multiple(size, steps[d]) for d, size in sizes.items()}
+    return case.but(launches=(first, _other(case, first, random)))
 
-    def change(text: str) -> str:
-        able = {what: found for what, (old, _) in FAULTS.items() if (found := list(re.finditer(old, text)))}
-        if not able:
-            raise _NothingToChange
-        what = random.choice(sorted(able))
-        match = random.choice(able[what])
-        chosen.append(what)
-        places.append(f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}")
-        return text[: match.start()] + _changed(match, FAULTS[what][1], random) + text[match.end() :]
 
-    found = check(case, change, MOST)
-    if found.kind == "refused" or not chosen:
-        return Outcome("refused", found.message)
-    if found.kind in ("exception", "timeout", "crash"):
-        found.message = f"{chosen[0]}: {found.message}"
+def _block(case: Case) -> int:
+    """Elements of a K block: 128 bytes of a row."""
+    bits = max(x.bits for x in case.operands)
+    return 1024 // {6: 8}.get(bits, bits)
+
+
+def _tail(random: Random) -> int:
+    return random.choice((0, 0, 1, 8, 24))
+
+
+def _other(case: Case, first: dict[str, int], random: Random) -> dict[str, int]:
+    """Other sizes, where the compiler does not know them: many rows or many columns."""
+    long = random.choice([d for d in "mn" if d not in case.known])
+    steps = steps_of(case)
+    sizes = {
+        "m": random.choice(LONG if long == "m" else EDGES),
+        "n": random.choice(LONG if long == "n" else EDGES),
+        "k": random.randint(1, 3) * _block(case) - _tail(random),
+    }
+    return {d: first[d] if d in case.known else multiple(sizes[d], steps[d]) for d in first}
+
+
+def _again(case: Case, random: Random) -> Case:
+    """Other launches of the same kernel, on another number of CTAs, with other data and another order."""
+    return case.but(
+        launches=tuple(_other(case, case.launches[0], random) for _ in range(2)),
+        sms=3 - case.sms,
+        seed=6 * random.randrange(1000),
+        twists=(*case.twists, ("specials", random.randrange(9))),
+    )
+
+
+def _telling(case: Case) -> bool:
+    """Whether a result shows what it was made of: most of it is judged, and one number is not nearly all there is."""
+    sizes = case.launches[0]
+    with context.context():
+        values = data.make(case, build(case.text(), sizes), 0)
+    bounded = bounds.evaluate(case, sizes, values)
+    judged = bounded.value[np.isfinite(bounded.error)]
+    most = np.unique(judged, return_counts=True)[1].max(initial=0)
+    return judged.size > bounded.value.size / 2 and most < SAME * judged.size
+
+
+# ------------------------------------------------------------------------------------------------------------ the fault
+
+
+class Executed:
+    """A kernel, and what of it was executed.
+
+    Attributes:
+        made: the kernel, after the first launch.
+        lines: that some launch executed, 1-based.
+    """
+
+    def __init__(self) -> None:
+        self.made: Compilation | None = None
+        self.lines = set[int]()
+
+    @property
+    def text(self) -> str:
+        assert self.made is not None
+        return self.made.ptx
+
+    def note(self, launched: Launched) -> None:
+        """Adds what the last run executed."""
+        self.made = launched.made
+        function = parse(self.text).function(launched.spec.entry)
+        assert function is not None
+        self.lines |= {function.code[pc].line for pc, times in launched.stats.executed.items() if times}
+
+    def line(self, match: re.Match[str]) -> int:
+        return self.text.count("\n", 0, match.start()) + 1
+
+    def faults(self) -> dict[str, list[re.Match[str]]]:
+        """The places of each kind of fault, those kinds alone that have any."""
+        lines = self.text.split("\n")
+        read = Counter(name for line in self.lines for name in re.findall(r"%\w+", lines[line - 1]))
+        found: dict[str, list[re.Match[str]]] = {}
+        for what, (old, new) in FAULTS.items():
+            for match in re.finditer(old, self.text):
+                line = self.line(match)
+                result = re.match(r"[a-z][\w.:]* \t?(%\w+)", match[0]) if new else None
+                unread = result and read[result[1]] <= lines[line - 1].count(result[1])
+                if line in self.lines and not unread:
+                    found.setdefault(what, []).append(match)
         return found
-    kind = "escape" if found.kind == "ok" else "found"
-    message = f"{chosen[0]} ({places[0]}): {found.kind}"
-    return Outcome(kind, message, refusals=[f"{kind}: {chosen[0]}"], seconds=found.seconds)
 
 
-def _changed(match: re.Match[str], new: str, random: Random) -> str:
+def changed(match: re.Match[str], new: str, random: Random) -> str:
     if not new.startswith("number"):
         return match.expand(new)
     last = match.re.groups
     number, step = int(match[last]), 16 if new.endswith("16") else 1
-    other = random.choice((number + step, max(0, number - step), 2 * number + (number == 0)))
+    other = random.choice([n for n in (number + step, max(0, number - step), 2 * number) if n != number])
     start, end = match.start(last) - match.start(), match.end(last) - match.start()
     return match[0][:start] + str(other) + match[0][end:]

@@ -18,6 +18,7 @@ from scalec import compiler, reference
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.checking.guarded import written
 from scalec.emulator.findings import Finding
+from scalec.emulator.stats import Stats
 from scalec.errors import DeviceError, ScalecError, ScheduleError
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
@@ -98,6 +99,7 @@ class Launched:
         emulate: runs the launch in the emulator with a way in which tensor cores sum ("exact", "hopper").
         kept: what a device keeps for the kernel's other launches.
         found: where times are counted.
+        stats: what the emulator counted in the last run.
     """
 
     case: Case
@@ -109,6 +111,7 @@ class Launched:
     emulate: Callable[[str], dict[str, np.ndarray]]
     kept: dict[str, Any]
     found: Outcome
+    stats: Stats
 
     @property
     def spec(self) -> KernelSpec:
@@ -131,14 +134,17 @@ def check(
     most: int = MOST,
     beside: Callable[[Launched], None] | None = None,
     assembled: bool = False,
+    runs: int = 2,
+    made: compiler.Compilation | None = None,
 ) -> Outcome:
     """Compiles, launches and judges; whatever happens is an outcome. A field of the schedule that is refused is left
     out, and the rest tried again. `change` puts a fault into the PTX; `most` instructions end a warp; `beside` runs
-    each launch elsewhere too, and raises Failed; `assembled`: its kernel has machine code."""
+    each launch elsewhere too, and raises Failed; `assembled`: its kernel has machine code; the first launch `runs`
+    times, in another order each. `made`: the case's kernel, else it is compiled."""
     found = Outcome("ok", case=case)
     try:
         with nullcontext() if assembled else without_ptxas():
-            _check(case, found, change, most, beside)
+            _check(case, found, change, most, beside, runs, made)
     except Failed as error:
         found.kind, found.message = error.kind, error.message
     except ScalecError as error:
@@ -185,8 +191,10 @@ def _check(
     change: Callable[[str], str],
     most: int,
     beside: Callable[[Launched], None] | None,
+    runs: int,
+    made: compiler.Compilation | None,
 ) -> None:
-    made = compiled(case, found, case.launches[0])
+    made = made or compiled(case, found, case.launches[0])
     assert made.spec is not None
     device = emulated.EmulatedDevice(case.target)
     device.sms = case.sms
@@ -205,15 +213,16 @@ def _check(
             expected = reference.run(module, values, dims=sizes, exact=True)
         with found.timed("bounds"):
             bounded = bounds.evaluate(case, sizes, values)
-        runs = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else 2)]
+        results = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else runs)]
         compare = partial(_compare, case, made.spec, sizes, values, bounded, expected, found)
         with found.timed("compare"):
-            compare(runs[0])
+            compare(results[0])
         if beside is not None:
             emulate = partial(_run, kernel, device, case, values, sizes, found, 0)
-            beside(Launched(case, made, values, sizes, bounded, compare, emulate, kept, found))
-        for again in runs[1:]:
-            if any(again[name].tobytes() != runs[0][name].tobytes() for name in again):
+            assert device.stats is not None
+            beside(Launched(case, made, values, sizes, bounded, compare, emulate, kept, found, device.stats))
+        for again in results[1:]:
+            if any(again[name].tobytes() != results[0][name].tobytes() for name in again):
                 raise Failed("unequal", f"{sizes}: two runs differ")
     if "invariant" in (found.case or case).schedule:
         _rows(case, kernel, device, found)

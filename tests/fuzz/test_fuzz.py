@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds, minimise
+from tests.fuzz import bounds, minimise, mutants
 from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
@@ -111,3 +112,21 @@ def test_errors_are_0_where_steps_are_exact() -> None:
     made = bounds.INFIX["+"](x, bounds.Bounded(np.array([4.0, 1.0, 0.0])))
     assert made.error[0] == 0
     assert (made.error[1:] > 0).all()
+
+
+@pytest.mark.parametrize("number", [0, 1, 16])
+def test_a_fault_is_another_text(number: int) -> None:
+    for what, text in (("a shift", f"shl.b32 \t%r1, %r2, {number};"), ("an addend", f"add.s32 \t%r1, %r2, {number};")):
+        old, new = mutants.FAULTS[what]
+        match = re.match(old, text)
+        assert match
+        assert all(mutants.changed(match, new, Random(seed)) != text for seed in range(20))
+
+
+def test_faults_are_put_where_a_kernel_was() -> None:
+    kernel = mutants.Executed()
+    assert check(PLAIN, beside=kernel.note, runs=1).kind == "ok"
+    faulty = {kernel.line(match) for places in kernel.faults().values() for match in places}
+    kernel.lines -= {min(faulty)}
+    fewer = {kernel.line(match) for places in kernel.faults().values() for match in places}
+    assert fewer == faulty - {min(faulty)}

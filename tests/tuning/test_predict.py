@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scalec import frontend
-from scalec.errors import ScalecError, ScheduleError
+from scalec.errors import ScalecError, ScheduleError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
@@ -68,17 +68,24 @@ def test_rates_of_instructions_agree_with_the_datasheet():
 
 
 @pytest.mark.parametrize(
-    ("target", "element", "tflops"),
+    ("target", "part", "element", "tflops"),
     [
-        ("sm_90a", "e4m3", 1979),  # H200 datasheet, dense
-        ("sm_90a", "bf16", 989.5),
-        ("sm_120a", "e2m1", 2015),  # RTX PRO 6000 Blackwell datasheet: 4000 TOPS with sparsity
-        ("sm_120a", "e4m3", 1007.6),
-        ("sm_120a", "bf16", 503.8),
+        ("sm_90a", "H200", "e4m3", 1979),  # H200 datasheet, dense
+        ("sm_90a", "H200", "bf16", 989.5),
+        ("sm_100a", "B200", "e2m1", 8972),  # Blackwell datasheet, HGX B200: 18 PFLOP/s with sparsity
+        ("sm_100a", "B200", "e4m3", 4486),
+        ("sm_120a", "RTX PRO 6000", "e2m1", 2015),  # RTX PRO 6000 Blackwell datasheet: 4000 TOPS with sparsity
+        ("sm_120a", "RTX PRO 6000", "e4m3", 1007.6),
+        ("sm_120a", "RTX PRO 6000", "bf16", 503.8),
+        ("sm_120a", "RTX 5090", "e2m1", 1676),  # RTX Blackwell whitepaper, dense, FP32 sums
+        ("sm_120a", "RTX 5090", "bf16", 209.5),
+        ("sm_120a", "RTX 5090", "tf32", 104.8),
+        ("sm_120a", "RTX 5080", "e2m1", 900.4),
+        ("sm_120a", "RTX 5080", "bf16", 112.6),
     ],
 )
-def test_peaks_are_the_documents(target, element, tflops):
-    row = TARGETS[target]
+def test_peaks_are_the_documents(target, part, element, tflops):
+    row = TARGETS[target].of_part(part)
     assert row.sms * row.rates.clock * row.rates.flop_per_clock(element, element) == pytest.approx(
         tflops * 1e12, rel=1e-3
     )
@@ -86,11 +93,35 @@ def test_peaks_are_the_documents(target, element, tflops):
 
 def test_every_operand_type_has_a_rate():
     for target in TARGETS.values():
-        assert target.rates.source
-        for family in target.mma:
-            for element in family.operands:
-                assert target.rates.flop_per_clock(element, element) > 0
+        for part in (target.rates, *target.others):
+            assert part.source
+            for element in (e for family in target.mma for e in family.operands):
+                assert part.flop_per_clock(element, element) > 0
                 assert element in ELEMENT_TYPES
+
+
+def test_another_part_takes_its_own_time():
+    """The same schedule has fewer SMs, and more waves; a part that nobody has heard of is refused by name."""
+    target = TARGETS["sm_120a"]
+    assert target.of_part(target.rates.part) == target
+    problem = problem_of(FP8, n=8192, k=4096, target="sm_120a")
+    slower = replace(problem, target=target.of_part("RTX 5080"))
+    sizes, given = {"m": 4096, "n": 8192, "k": 4096}, plan("128x128x128", warpgroups="2", warps="2x4")
+    assert Prediction.of(slower, given, sizes).seconds > 2 * Prediction.of(problem, given, sizes).seconds
+    with pytest.raises(UnsupportedError, match="no rates of 'RTX 5O80' for sm_120a"):
+        target.of_part("RTX 5O80")
+
+
+def test_under_sustained_power_products_take_longer_and_copies_do_not():
+    sizes = {"m": 8192, "n": 8192, "k": 8192}
+    p = Prediction.of(problem_of(FP8, m=8192, n=8192, k=8192), plan("128x256x128"), sizes)
+    assert p.sustained is not None
+    clock, seconds = p.sustained
+    assert seconds - p.launch == pytest.approx(p.times["tensor issue"] * TARGETS["sm_90a"].rates.clock / clock)
+    few = {"m": 16, "n": 8192, "k": 8192}
+    p = Prediction.of(problem_of(FP8, m=16, n=8192, k=8192), plan("64x16x128", swap="1"), few)
+    assert p.bound in ("L2", "HBM")
+    assert p.sustained == (clock, p.seconds)
 
 
 def test_waves():

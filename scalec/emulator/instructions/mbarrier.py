@@ -14,7 +14,6 @@ from scalec.emulator.program import Instruction, Operand
 
 _SPACES = ("shared", "shared::cta", "shared::cluster")
 _SCOPES = ("cta", "cluster")
-_TOO_EARLY = 1 / 4  # of the first answers about a phase that has completed
 _PHASE_SHIFT = 20  # our opaque state: the pending count below, the phase above
 
 
@@ -176,8 +175,8 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
     when the warp has nothing else in hand and asks again, it is put aside until something changes.
 
     Neither waits for anything but by its answer. A phase that has completed without the warp's knowing of it may just
-    as well not have, so that now and then false is the first answer; and an answer that nothing looks at hands on
-    nothing.
+    as well not have, so that for some phases false is a warp's first answer; and an answer that nothing looks at hands
+    on nothing.
     """
     decoder.only(instruction, ("test_wait", "try_wait", "parity", "acquire", "relaxed"), _SPACES, _SCOPES)
     space = space_of(instruction)
@@ -198,8 +197,6 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             for _, address in lanes(warp, addresses):
                 mbarrier.find(warp.cta.cluster, space, address, warp)
             return None
-        random = warp.machine.random.random
-        too_early = not warp.machine.polling and random() < _TOO_EARLY
         # the first lane asks for all, where they ask the same
         alone = warp.full and 1 not in ((addresses != addresses[0]) | (wanted != wanted[0])).tobytes()
         for lane, address in ((0, int(addresses[0])),) if alone else lanes(warp, addresses):
@@ -213,7 +210,7 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             else:
                 phase = int(wanted[lane]) >> _PHASE_SHIFT
                 complete[lane], of_last = barrier.phase > phase, barrier.phase == phase + 1
-            if too_early and complete[lane] and not barrier.known(warp, phase):
+            if complete[lane] and barrier.hides(warp, phase):
                 complete[lane] = False
                 continue
             barrier.waited |= of_last
@@ -231,7 +228,7 @@ def wait(instruction: Instruction, decoder: Decoder) -> Step:
             again = polls.get(here) == warp.machine.changes
             polls[here] = warp.machine.changes
             # else false at once, which the ISA allows, and now and then needs: a thread may do something in between
-            patient = suspends and not warp.machine.polling and random() < 0.5
+            patient = suspends and not warp.machine.polling and warp.machine.random.random() < 0.5
             if not complete.any() and (patient or again):
                 text = f"for parity {int(wanted[np.argmax(warp.mask)])}" if by_parity else "for a phase"
                 return Blocked(late.condition, text, poll=True)

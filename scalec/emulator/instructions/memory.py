@@ -179,11 +179,11 @@ def ld(instruction: Instruction, decoder: Decoder) -> Step:
             _aligned(warp, addresses, size)
             raw = np.zeros((32, size), np.uint8)
             for first, end in runs:
-                part: list[access.Hole] = []
+                gaps: list[access.Hole] = []
                 raw[:, first * each : end * each] = access.load(
-                    warp, space, addresses + first * each, (end - first) * each, atomic=is_strong, holes=part
+                    warp, space, addresses + first * each, (end - first) * each, atomic=is_strong, holes=gaps
                 )
-                holes += [(lanes, np.pad(b, ((0, 0), (first * each, size - end * each))), t) for lanes, b, t in part]
+                holes += [(lanes, np.pad(b, ((0, 0), (first * each, size - end * each))), t) for lanes, b, t in gaps]
         if is_strong:
             strong.read(warp, space, addresses, each, scope, acquire=acquire)
         elif read_only:

@@ -42,7 +42,7 @@ from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Address, Instruction, Operand, Vector
 from scalec.emulator.tensor_tcgen05 import ROW_BYTES, elements, multiply
 
-_KINDS = tuple(f"kind::{k}" for k in ("f16", "tf32", "f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4"))
+_KINDS = tuple(f"kind::{k}" for k in ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"))
 _SCALE_SIZES = ("scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32")
 _COLLECTORS = tuple(
     f"collector::{buffer}::{use}"
@@ -87,7 +87,7 @@ def mma(instruction: Instruction, decoder: Decoder) -> Step:
     if instruction.has("sp"):
         raise NotModelled("sparse products of tcgen05.mma")
     if instruction.has("kind::i8"):
-        raise NotModelled("integer products of tcgen05.mma")
+        decoder.need_target("sm_100", "sm_101", "sm_110")
     decoder.only(instruction, "mma", "ws", "block_scale", GROUPS, _KINDS, _SCALE_SIZES, _COLLECTORS)
     kind = next(m for m in instruction.modifiers if m in _KINDS).removeprefix("kind::")
     qualifier = next((m for m in instruction.modifiers if m in _SCALE_SIZES), "")

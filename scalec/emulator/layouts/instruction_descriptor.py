@@ -6,24 +6,30 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.findings import Finding
 from scalec.emulator.layouts.scale_factors import SCALE_VECTORS, scale_vector
 
 T = TypeVar("T")
 
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4}
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4, "u8": 8, "s8": 8}
 
 _F8F6F4 = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 _ELEMENTS = {  # kind -> code of atype and btype -> type
     "f16": {0: "f16", 1: "bf16"},
     "tf32": {2: "tf32"},
     "f8f6f4": _F8F6F4,
+    "i8": {0: "u8", 1: "s8"},
     "mxf8f6f4": _F8F6F4,
     "mxf4": {1: "e2m1"},
     "mxf4nvf4": {1: "e2m1"},
 }
-_ACCUMULATORS = {"f16": {0: "f16", 1: "f32"}, "tf32": {1: "f32"}, "f8f6f4": {0: "f16", 1: "f32"}}  # code of dtype
-_K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}  # Table 39, dense
+_ACCUMULATORS = {  # code of dtype
+    "f16": {0: "f16", 1: "f32"},
+    "tf32": {1: "f32"},
+    "f8f6f4": {0: "f16", 1: "f32"},
+    "i8": {2: "s32"},
+}
+_K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}  # Table 39, dense
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,14 @@ class InstructionDescriptor:
         kind: e.g. "mxf8f6f4".
         m, n, k: of the whole operation, both CTAs of a pair together.
         a_type, b_type: e.g. "e4m3".
-        d_type: "f32" or "f16".
+        d_type: "f32", "f16" or "s32".
         negate_a, negate_b: the elements are negated.
         transpose_a, transpose_b: the operand is M-major or N-major in shared memory.
         factors: scale factors for a row of A (a column of B); 0 without block scaling.
         scale_type: "ue8m0" or "ue4m3"; "" without block scaling.
         scale_a_id, scale_b_id: the byte where the scale factors of a row begin.
         max_shift: of .ws, in columns.
+        saturate: integer sums stay within their 32 bits, instead of wrapping.
     """
 
     kind: str
@@ -59,6 +66,7 @@ class InstructionDescriptor:
     scale_a_id: int = 0
     scale_b_id: int = 0
     max_shift: int = 0
+    saturate: bool = False
 
 
 @cache
@@ -75,10 +83,7 @@ def decode(value: int, kind: str, cta_group: int, qualifier: str = "", ws: bool 
     Raises:
         Finding: descriptor, for reserved bits, and for values and shapes that the kind does not have; illegal, for
             qualifiers.
-        NotModelled: integers.
     """
-    if kind == "i8":
-        raise NotModelled(".kind::i8 of tcgen05.mma")
     if ws and (kind in SCALE_VECTORS or cta_group == 2):
         raise Finding("illegal", f"tcgen05.mma.ws with .kind::{kind}, .cta_group::{cta_group} (Table 39)")
     found = _block_scaled(value, kind, qualifier) if kind in SCALE_VECTORS else _plain(value, kind, ws)
@@ -89,8 +94,11 @@ def decode(value: int, kind: str, cta_group: int, qualifier: str = "", ws: bool 
 
 def _plain(value: int, kind: str, ws: bool) -> InstructionDescriptor:
     """Table 42."""
-    _zero(value, kind, (3, 1, "saturate, which is for integers"), (6, 1, "reserved"), (23, 1, "reserved"))
-    _zero(value, kind, (29, 1, "reserved"))
+    if kind == "i8":
+        _zero(value, kind, (13, 1, "negate A"), (14, 1, "negate B"))
+    else:
+        _zero(value, kind, (3, 1, "saturate, which is for integers"))
+    _zero(value, kind, (6, 1, "reserved"), (23, 1, "reserved"), (29, 1, "reserved"))
     _dense(value, kind, 0)
     if not ws:
         _zero(value, kind, (30, 2, "the maximum shift of .ws"))
@@ -107,6 +115,7 @@ def _plain(value: int, kind: str, ws: bool) -> InstructionDescriptor:
         transpose_a=bool(_field(value, 15, 1)),
         transpose_b=bool(_field(value, 16, 1)),
         max_shift=(0, 8, 16, 32)[_field(value, 30, 2)],
+        saturate=bool(_field(value, 3, 1)),
     )
 
 
@@ -209,8 +218,11 @@ def _check_shape(value: int, found: InstructionDescriptor, cta_group: int, ws: b
     else:
         scaled = found.kind in SCALE_VECTORS
         rows = (128, 256) if cta_group == 2 else (128,) if scaled else (64, 128)
-        step = 8 * cta_group
-        columns, wording = range(step, 257, step), f"a multiple of {step} up to 256"
+        whole = found.kind == "i8"  # 16 for each CTA, or 8 and 24 with 64 rows
+        step = (16 if whole else 8) * cta_group
+        columns, wording = {*range(step, 257, step)}, f"a multiple of {step} up to 256"
+        if whole and found.m == 64:
+            columns, wording = columns | {8, 24}, f"8, 24, or {wording}"
     if found.m not in rows:
         raise Finding(
             "descriptor",

@@ -146,8 +146,8 @@ class Cluster:
     def behind(self, warp: Warp) -> int:
         """How many phases of its barrier a warp knows to have completed."""
         came = warp.units.get("cluster")
-        waiting = came is not None and int(came.max()) >= 0
-        return int(came.max()) if waiting else self.barrier.generation
+        waits_for = -1 if came is None else int(came.max())
+        return waits_for if waits_for >= 0 else self.barrier.generation
 
     def missing_threads(self) -> int:
         """Those that have neither exited nor come to the cluster's barrier."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SIZE = 8
 MAX_COUNT = (1 << 20) - 1  # 9.7.13.15.2: counts of 1 to 2^20 - 1; 9.7.13.15.5.1: as much for the tx-count
+_HIDDEN = 8  # one phase in so many
 _MAGIC = 0x6D62_6172_0000_0000  # what stands in shared memory, so that an overwritten object is noticed
 
 
@@ -125,9 +126,19 @@ class MBarrier:
         self.cta.machine.changes += 1
         self.condition.notify()
 
-    def known(self, warp: Warp, phase: int) -> bool:
-        """Whether a warp knows that a phase has completed."""
-        return bool(warp.agent.seen[self.agent] > self.epochs_before + phase)
+    def hides(self, warp: Warp, phase: int) -> bool:
+        """Whether a warp that does not know of a phase's completion is told once that it has not completed, as may be.
+
+        The seed says of which phases that holds; warps that go together get one answer, and still do.
+        """
+        machine = warp.machine
+        if machine.polling or hash((machine.options.seed, self.offset, self.cta.number, phase)) % _HIDDEN:
+            return False
+        told, now = warp.units.setdefault("hidden phases", {}), self.epochs_before + phase
+        if told.get(self) == now or warp.agent.seen[self.agent] > now:
+            return False
+        told[self] = now
+        return True
 
     @property
     def epoch(self) -> int:

@@ -239,7 +239,7 @@ def _named(instruction: Instruction) -> set[int]:
 
 def _lanes(bits: np.ndarray) -> np.ndarray:
     """Which lanes have any: bool (32,)."""
-    return bits.reshape(32, -1).any(axis=1)
+    return np.any(bits.reshape(32, -1), axis=1)
 
 
 def _finding(warp: Warp, register: int, lanes: np.ndarray, verb: str) -> Finding:
