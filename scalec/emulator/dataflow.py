@@ -13,10 +13,11 @@ from scalec.emulator.program import Address, Function, Group, Instruction, Opera
 # whose first operand is no result, though it may be a register
 _NO_RESULT = {"bar", "barrier", "bra", "brx", "nanosleep", "pmevent", "setmaxnreg"}
 _NO_RESULT_OF = {"tcgen05": ("dealloc",)}
+_TWO_RESULTS = ("tcgen05.ld.red",)  # what was loaded, and the least or greatest of it
 
 
 def results(instruction: Instruction) -> tuple[Operand | None, ...]:
-    """The operands that an instruction writes registers of: the first one, if any."""
+    """The operands that an instruction writes registers of: the first one, if any, or two (tcgen05.ld.red)."""
     opcode, operands = instruction.opcode, instruction.operands
     if not operands or isinstance(operands[0], Address):
         return ()
@@ -26,7 +27,7 @@ def results(instruction: Instruction) -> tuple[Operand | None, ...]:
         return ()
     if instruction.modifiers[:1] and instruction.modifiers[0] in _NO_RESULT_OF.get(opcode, ()):
         return ()
-    return operands[:1]
+    return operands[: 2 if instruction.name.startswith(_TWO_RESULTS) else 1]
 
 
 def reads(instruction: Instruction) -> int:

@@ -27,6 +27,10 @@ def descriptor(target: str, offset: int, leading: int, stride: int, swizzle: int
     or.b64 {target}, {target}, {constant};"""
 
 
+# both CTAs of a pair have begun
+MEET = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
+
+
 def prologue(size: int, columns: int, group: int = 1) -> str:
     """Copies `size` bytes of p0 into buf, allocates, initialises bar (count 1).
 
@@ -62,6 +66,7 @@ COPY:
     fence.proxy.async.shared::cta;
     setp.ne.u32 %p2, %r2, 0;
     setp.ne.u32 %p3, %r1, 0;
+    {MEET if group == 2 else ""}
     @%p2 bra ALLOCATED;
     tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [%r5], {columns};
     tcgen05.relinquish_alloc_permit.cta_group::{group}.sync.aligned;

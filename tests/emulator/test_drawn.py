@@ -7,6 +7,7 @@ import pytest
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.layouts.tensor_memory import COLUMNS
+from scalec.emulator.machine.machine import Machine
 from tests.emulator.harness import Out, module, run_ptx
 from tests.emulator.tcgen05_kernels import epilogue, prologue
 
@@ -48,8 +49,8 @@ def test_pieces_that_get_smaller_always_find_room() -> None:
 
 
 def test_both_ctas_of_a_pair_get_the_same_columns() -> None:
-    met = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
-    body = met + prologue(2048, 64, group=2) + "mov.u32 %r50, %ctaid.x;" + PUT.format("%r8") + epilogue(64, group=2)
+
+    body = prologue(2048, 64, group=2) + "mov.u32 %r50, %ctaid.x;" + PUT.format("%r8") + epilogue(64, group=2)
     found = [numbers(body, seed, ctas=4, cluster=2, target="sm_100a", threads=128) for seed in SEEDS]
     assert all(a == b and c == d for a, b, c, d in found)
     assert len({a for a, *_ in found}) > 1
@@ -71,12 +72,21 @@ def test_where_shared_memory_begins(align: int) -> None:
     assert caught.value.kind == "bounds"
 
 
-def test_the_order_in_which_clusters_begin() -> None:
-    """Each CTA takes a number: of eight CTAs, four at once, the first four are those that begin first."""
-    body = """ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; mov.u32 %r0, %tid.x; setp.ne.u32 %p3, %r0, 0;
-        mov.u32 %r50, %ctaid.x; @!%p3 atom.global.add.u32 %r1, [%rd1], 1;""" + PUT.format("%r1")
-    found = [numbers(body, seed, ctas=8, cluster=2) for seed in SEEDS]
-    assert len({tuple(f) for f in found}) > len(SEEDS) // 2
-    assert any(f[0] > f[2] for f in found)
-    assert any(f[0] < f[2] for f in found)
-    assert all(sorted(f) == list(range(8)) for f in found)
+def test_the_order_in_which_clusters_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clusters at once: of each wave of two, either may begin first, and none before the wave before it."""
+    began: list[int] = []
+    start = Machine._start
+
+    def noted(self: Machine, number: int, positions: list[tuple[int, int, int]]) -> None:
+        began.append(number)
+        start(self, number, positions)
+
+    monkeypatch.setattr(Machine, "_start", noted)
+    body = "ld.param.u64 %rd2, [p1]; mov.u32 %r50, %ctaid.x; setp.ne.u32 %p3, %r50, %r50;" + PUT.format("%r50")
+    orders = set()
+    for seed in SEEDS:
+        began.clear()
+        assert numbers(body, seed, ctas=8, cluster=2) == list(range(8))
+        orders.add(tuple(began))
+        assert [sorted(began[:2]), sorted(began[2:])] == [[0, 1], [2, 3]]
+    assert len(orders) > 1

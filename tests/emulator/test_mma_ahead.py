@@ -98,14 +98,18 @@ def test_what_stands_behind_a_jump_is_not_what_comes_next(matrix: np.ndarray) ->
         np.testing.assert_array_equal(found, sums(times * matrix + 0.0))
 
 
+OPERANDS = ".reg .b32 %a<4>, %b<2>, %c<4>, %d<4>, %e<4>;" + "".join(
+    f"mov.b32 %{name}{i}, 0;" for name, count in (("a", 4), ("b", 2), ("c", 4)) for i in range(count)
+)
+
+
 def test_a_finding_is_that_of_the_product_that_it_belongs_to() -> None:
     opcode = "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0"
     first, second = (
         f"{opcode} {vector(d)}, {vector('a')}, {vector('b', 2)}, {vector('c')}, %r1, {{0, {thread}}}, %r1, {{0, 0}};"
         for d, thread in (("d", 0), ("e", 2))
     )
-    registers = ".reg .b32 %a<4>, %b<2>, %c<4>, %d<4>, %e<4>;"
-    text = module(f"{registers}\nmov.b32 %r1, 0;\n{first}\n{second}", ".param .u64 p0", "sm_120a")
+    text = module(f"{OPERANDS}\nmov.b32 %r1, 0;\n{first}\n{second}", ".param .u64 p0", "sm_120a")
     with pytest.raises(Finding, match="thread-id-a of 2") as caught:
         run_ptx(text, [np.zeros(1, np.uint8)])
     line = text.splitlines().index(second) + 1
@@ -144,8 +148,7 @@ def test_the_unit_of_scaled_elements_divides_them(kind: str, most: int) -> None:
 
 
 def test_all_lanes_take_part_in_each() -> None:
-    registers = ".reg .b32 %a<4>, %b<2>, %c<4>, %d<4>, %e<4>;"
     body = [product("d", "a", "b", "c"), "setp.lt.u32 %p1, %r0, 31;", f"@%p1 {product('e', 'a', 'b', 'c')}"]
     params = ", ".join(f".param .u64 p{i}" for i in range(6))
-    text = module("\n".join([registers, "mov.u32 %r0, %laneid;", *body]), params)
+    text = module("\n".join([OPERANDS, "mov.u32 %r0, %laneid;", *body]), params)
     assert refused(text, Finding, "lanes 0-30 only").kind == "divergence"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scalec.emulator.findings import Finding
+from tests.emulator import tcgen05_kernels
 from tests.emulator.harness import Out, module, run_ptx
 from tests.emulator.tcgen05_kernels import epilogue, prologue
 
@@ -55,8 +56,8 @@ def test_one_warp_has_met_the_other_ctas_and_tells_another() -> None:
 
 
 def test_a_pair_meets_before_it_allocates() -> None:
-    start = prologue(2048, 64, group=2)
-    early = start.replace("fence.proxy.async.shared::cta;", "fence.proxy.async.shared::cta;" + MEET.format(".relaxed"))
+    early = prologue(2048, 64, group=2)
+    start = early.replace(tcgen05_kernels.MEET, "")
     assert early != start
     options = {"ctas": 2, "threads": 128, "head": "", "target": "sm_100a"}
     assert kinds(early + epilogue(64, group=2), **options) == CLEAN

@@ -157,6 +157,8 @@ def test_both_ctas_allocate():
     mov.b32 %r5, slot;
     mov.u32 %r30, %cluster_ctarank;
     setp.ne.u32 %p7, %r30, 0;
+    barrier.cluster.arrive.relaxed.aligned;
+    barrier.cluster.wait.aligned;
     @%p7 bra END;
     tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r5], 32;
 END:
@@ -180,6 +182,8 @@ def test_allocations_of_a_pair(seed):
     add.u64 %rd2, %rd2, %rd3;
     mov.u32 %r1, %tid.x;
     setp.ge.u32 %p2, %r1, 32;
+    barrier.cluster.arrive.relaxed.aligned;
+    barrier.cluster.wait.aligned;
     @%p2 bra END;
     tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r5], 128;
     tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r5+4], 64;

@@ -6,7 +6,8 @@ launch of several both ways; sizes have tails, there are more K blocks than stag
 
 An escape is a fault that two such sets of launches ran with, of other sizes, data, seeds and numbers of CTAs, without a
 finding and with right numbers throughout. The judge missed it, or the fault changed nothing: a barrier beside another
-one, bits that are always 0, a bound with slack. Who counts escapes says which.
+one, bits that are always 0, a bound with slack. Who counts escapes says which; one is called idle where the changed
+instruction never gave another value than the right one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from tests.fuzz.running import Launched, Outcome, check
 MOST = 100_000
 """Instructions of a warp, of which kernels of these sizes execute a tenth."""
 
+_RESULT = re.compile(r"[a-z][\w.:]* \t?(%\w+)")
+"""Of an instruction that computes, its result."""
+
 DRAWS = 40
 """Of a case, of which some are refused or show nothing."""
 
@@ -40,6 +44,9 @@ EDGES = (1, 31, 64, 65)
 
 LONG = (385, 513, 640)
 """The others: more tiles of 128 than CTAs have accumulators."""
+
+LONGER = (1025, 1100)
+"""And more than tiles are grouped by."""
 
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -93,11 +100,11 @@ def _with_a_fault(case: Case, kernel: Executed, faults: dict[str, list[re.Match[
     what = random.choice(sorted(faults))
     match = random.choice(faults[what])
     new = changed(match, FAULTS[what][1], random)
-    text = kernel.text[: match.start()] + new + kernel.text[match.end() :]
+    tries = (case, _again(case, random))
     place = f"{what} (line {kernel.line(match)}: {match[0].strip()} -> {new.strip() or 'nothing'})"
     escape = Outcome("escape", place, case=case, refusals=[f"escape: {what}"])
-    for again, tried in enumerate((case, _again(case, random))):
-        found = check(tried, lambda _: text, MOST, made=kernel.made)
+    for again, tried in enumerate(tries):
+        found = check(tried, lambda text: _put(text, match, new), MOST, made=kernel.made)
         if found.kind in ("exception", "timeout", "crash"):
             found.message = f"{place}: {found.message}"
             return found
@@ -106,7 +113,30 @@ def _with_a_fault(case: Case, kernel: Executed, faults: dict[str, list[re.Match[
                 return right
             return Outcome("found", f"{place}: {found.kind}", refusals=[f"found: {what}"], seconds=found.seconds)
         escape.seconds = found.seconds
+    telling = trapping(match[0], new)
+    if telling and all(
+        check(tried, lambda text: _put(text, match, telling), MOST, made=kernel.made).kind == "ok" for tried in tries
+    ):
+        escape.message, escape.refusals = f"idle: {place}", [f"idle: {what}"]
     return escape
+
+
+def _put(text: str, match: re.Match[str], new: str) -> str:
+    return text[: match.start()] + new + text[match.end() :]
+
+
+def trapping(old: str, new: str) -> str:
+    """An instruction and its changed form, and a trap where their results differ; empty without a result."""
+    result = _RESULT.match(old)
+    if not result or result[1] not in new:
+        return ""
+    kind = {"%r": "b32", "%rd": "b64", "%rs": "b16", "%p": "pred"}[result[1].rstrip("0123456789")]
+    differ = "xor.pred" if kind == "pred" else f"setp.ne.{kind}"
+    right = old.replace(result[1], "rightly", 1)
+    return (
+        f"{{\n.reg .{kind} rightly;\n.reg .pred differs;\n{right}\n{new}\n"
+        f"{differ} differs, rightly, {result[1]};\n@differs trap;\n}}\n"
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- the case
@@ -132,7 +162,11 @@ def _case(random: Random) -> Case:
             "cluster": random.choice(("1x1", "1x1", "2x1", "1x2")),
         },
     )
-    sizes = {"m": random.choice((128, 129, 140)), "n": random.choice((64, 72, 100)), "k": 4 * block - _tail(random)}
+    sizes = {
+        "m": random.choice((128, 129, 140)),
+        "n": random.choice((64, 72, 100)),
+        "k": 4 * block - _tail(block, random),
+    }
     steps = steps_of(case)
     first = {d: multiple(size, steps[d]) for d, size in sizes.items()}
     return case.but(launches=(first, _other(case, first, random)))
@@ -144,18 +178,19 @@ def _block(case: Case) -> int:
     return 1024 // {6: 8}.get(bits, bits)
 
 
-def _tail(random: Random) -> int:
-    return random.choice((0, 0, 1, 8, 24))
+def _tail(block: int, random: Random) -> int:
+    """What the last K block lacks."""
+    return random.choice((0, 0, 1, 8, 24, block - 8))
 
 
-def _other(case: Case, first: dict[str, int], random: Random) -> dict[str, int]:
+def _other(case: Case, first: dict[str, int], random: Random, most: tuple[int, ...] = LONG) -> dict[str, int]:
     """Other sizes, where the compiler does not know them: many rows or many columns."""
     long = random.choice([d for d in "mn" if d not in case.known])
-    steps = steps_of(case)
+    steps, block = steps_of(case), _block(case)
     sizes = {
-        "m": random.choice(LONG if long == "m" else EDGES),
-        "n": random.choice(LONG if long == "n" else EDGES),
-        "k": random.randint(1, 3) * _block(case) - _tail(random),
+        "m": random.choice(most if long == "m" else EDGES),
+        "n": random.choice(most if long == "n" else EDGES),
+        "k": random.randint(1, 3) * block - _tail(block, random),
     }
     return {d: first[d] if d in case.known else multiple(sizes[d], steps[d]) for d in first}
 
@@ -163,10 +198,10 @@ def _other(case: Case, first: dict[str, int], random: Random) -> dict[str, int]:
 def _again(case: Case, random: Random) -> Case:
     """Other launches of the same kernel, on another number of CTAs, with other data and another order."""
     return case.but(
-        launches=tuple(_other(case, case.launches[0], random) for _ in range(2)),
+        launches=tuple(_other(case, case.launches[0], random, most) for most in (LONG, LONGER)),
         sms=3 - case.sms,
         seed=6 * random.randrange(1000),
-        twists=(*case.twists, ("specials", random.randrange(9))),
+        twists=(*case.twists, *(("specials", kind) for kind in range(3))),
     )
 
 
@@ -219,7 +254,7 @@ class Executed:
         for what, (old, new) in FAULTS.items():
             for match in re.finditer(old, self.text):
                 line = self.line(match)
-                result = re.match(r"[a-z][\w.:]* \t?(%\w+)", match[0]) if new else None
+                result = _RESULT.match(match[0]) if new else None
                 unread = result and read[result[1]] <= lines[line - 1].count(result[1])
                 if line in self.lines and not unread:
                     found.setdefault(what, []).append(match)

@@ -130,3 +130,16 @@ def test_faults_are_put_where_a_kernel_was() -> None:
     kernel.lines -= {min(faulty)}
     fewer = {kernel.line(match) for places in kernel.faults().values() for match in places}
     assert fewer == faulty - {min(faulty)}
+
+
+def test_a_trap_tells_whether_a_result_is_ever_another() -> None:
+    kernel = mutants.Executed()
+    check(PLAIN, beside=kernel.note, runs=1)
+    match = kernel.faults()["a shift"][0]
+    other = mutants.changed(match, "number", Random(0))
+    found = {
+        new: check(PLAIN, lambda text: text.replace(match[0], mutants.trapping(match[0], new), 1), runs=1)  # noqa: B023
+        for new in (match[0], other)
+    }
+    assert found[match[0]].kind == "ok"
+    assert "trap" in found[other].message

@@ -62,8 +62,8 @@ class Kernel:
         steps: for each instruction, a function of the warp that executes it; plain: the same, but that nobody judges
             how it uses the registers of asynchronous tensor instructions, `shared_registers`.
         code: the instructions, for messages; ends: for each the first one from there on that is no part of a run.
-        registers: per instruction, the indices of the registers that it names: `writes`, if it has a result, of its
-            first operand, and `reads`, of its guard and the others.
+        registers: per instruction, the indices of the registers that it names: `writes`, if it has results, of
+            those, and `reads`, of its guard and the others.
         joins: per instruction, where paths that part there meet; leaving: whether only the thread's end is ahead.
         shared_layout: (variable, offset behind the system's bytes) of every shared variable.
         shared_bytes: static and dynamic; dynamic_bytes: the part that the launch gives.
@@ -98,8 +98,9 @@ class Kernel:
         self._lay_out(module, function, shared_bytes)
         self.symbols = symbols
         self.initial_registers = [_garbage(kind) for _, kind in function.registers]
-        self.reads = [frozenset(named((i.guard, *i.operands[1:]))) for i in function.code]
-        self.writes = [frozenset(named(i.operands[:1])) for i in function.code]  # results come first in instructions
+        results = [max(1, len(dataflow.results(i))) for i in function.code]  # they come first in instructions
+        self.reads = [frozenset(named((i.guard, *i.operands[n:]))) for n, i in zip(results, function.code, strict=True)]
+        self.writes = [frozenset(named(i.operands[:n])) for n, i in zip(results, function.code, strict=True)]
         self.registers = [a | b for a, b in zip(self.reads, self.writes, strict=True)]
         shared = frozenset[int]().union(*(r for i, r in zip(function.code, self.registers, strict=True) if _tensor(i)))
         decoder = Decoder(self)

@@ -26,6 +26,7 @@ _PATIENCE = 50_000  # instructions until the latest events happen although warps
 # each other, and what only overtaking brings about, such as wrong numbers between clusters, is found when all go alone.
 _ALONE = (1 / 16, 1 / 16, 1 / 16, 1 / 16, 1 / 16, 1.0)
 _STARTS = 4  # places where shared memory may begin
+_HOPELESS = 4  # times that all spin and nothing happens until lanes that wait for others of their warp go on
 _SLICE = 400  # instructions that a warp executes at most before another has its turn
 _REPORTED = 64  # turns between two reports of progress: some ten a second
 
@@ -117,6 +118,7 @@ class Machine:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._late: list[tuple[int, int, Callable[[], None]]] = []
         self._idle = 0  # turns in a row in which a warp did nothing, or let others run as it may be spinning
+        self._hopeless = 0  # how often in a row that went on although nothing was left to happen
         self.polling = False
         self._ends = list(kernel.ends)
         self._alone = _ALONE[options.seed % len(_ALONE)]
@@ -249,6 +251,11 @@ class Machine:
             if self._events or self._late:
                 self._event(self._events or self._late)
                 return
+            self._hopeless += 1
+            if self._hopeless > _HOPELESS:
+                self._hopeless = 0
+                for warp in self.runnable:
+                    warp.go_ahead()
             self._try_polls()
             if not self.runnable:
                 return
@@ -270,6 +277,7 @@ class Machine:
     def _put_back(self, warp: Warp, signal: Signal | None, *, moved: bool) -> None:
         """A warp's turn is over: it exits, is put aside, or waits for its next turn."""
         self._idle = 0 if moved and signal is not YIELD else self._idle + 1
+        self._hopeless = self._hopeless if self._idle else 0
         if warp.done:
             self.changes += 1
             self._exited(warp)
@@ -279,8 +287,7 @@ class Machine:
         else:
             if signal is YIELD and self._idle > len(self.runnable):  # perhaps for other lanes of the warp
                 warp.blocked.clear()
-                if not warp.rotate() and warp.go_ahead():
-                    warp.rotate()
+                warp.rotate()
             self.runnable.append(warp)
 
     def _event(self, heap: list[tuple[int, int, Callable[[], None]]]) -> None:

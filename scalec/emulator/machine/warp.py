@@ -204,7 +204,7 @@ class Warp:
     def go_ahead(self) -> bool:
         """Lets lanes that wait where paths join go on, as the others may spin until these have done something: no lane
         has to wait for another where nothing synchronises them. They meet again at the next instruction that all
-        execute together. Whether there are such lanes."""
+        execute together, of those that all paths come to. Whether there are such lanes."""
         for depth in reversed(range(len(self.splits))):
             split = self.splits[depth]
             if split.join == END or self.kernel.together(split.join) or not split.arrived.any():
