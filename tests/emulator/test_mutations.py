@@ -216,7 +216,6 @@ NAMES = [
     "thread",
     "bf16",
     "turns",
-    "partials",
     "short turns",
     "goes",
     "loaded",
