@@ -326,9 +326,9 @@ def _spread(kernel: Kernel, instruction: Instruction) -> _Spread:
         return moved
     logical = [o for o in operands[1:4] if isinstance(o, Reg | Imm)]
     last = operands[-1]
-    table = last.value if opcode == "lop3" and isinstance(last, Imm) else _LOGIC.get(opcode)
+    table = last.value if opcode == "lop3" and isinstance(last, Imm) else _LOGIC.get(opcode, -1)
     plain = len(logical) == len(operands[1:4]) and len(operands) - (opcode == "lop3") == 1 + len(logical)
-    return combined if table is not None and same and plain else everywhere
+    return combined if table >= 0 and same and plain else everywhere
 
 
 def _without_constants(operand: Operand | None) -> Operand | None:
