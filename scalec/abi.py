@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from scalec import schema
 from scalec.errors import FormatError
@@ -49,9 +49,6 @@ PARAMETERS: dict[str, int] = {
     "scalar": 4,
     "parts": 8,
     "counters": 8,
-    "whole": 4,
-    "share": 4,
-    "longer": 4,
 }
 """Kinds of parameters (see Argument), and bytes of each."""
 
@@ -129,7 +126,7 @@ class Argument:
         kind: "tensor_map" (a 128-byte CUtensorMap by value, over `tensor`), "pointer" (address of `tensor`), "dim"
             (i32 size of dimension `dim`), "stride" (i64: elements between consecutive indices `axis` of `tensor`),
             "scalar" (f32 value of scalar `tensor`), "parts" and "counters" (addresses of the two areas of the
-            launch's workspace, see Launch), "whole", "share" and "longer" (i32: see Shares).
+            launch's workspace, see Launch).
         tensor: name of the tensor or scalar.
         dim: name of the dimension.
         axis: the tensor's axis that a stride speaks of.
@@ -160,37 +157,17 @@ class Argument:
     permuted: Count = 0
 
 
-class Shares(NamedTuple):
-    """How a launch deals out tiles, counted in clusters' worth of them, where some are cut (stream-K).
-
-    Attributes:
-        whole: tiles that are not cut, the same number for each cluster of the grid.
-        cut: the others.
-        share: units of K of theirs that each cluster has at the least.
-        longer: clusters that have one more, the first of them.
-    """
-
-    whole: int
-    cut: int
-    share: int
-    longer: int
-
-
 @dataclass(frozen=True)
 class Launch:
     """How to launch the entry function.
 
     The grid is one-dimensional: min(units, clusters that run at once) * cluster CTAs, or where the kernel deals out its
     tiles dynamically units * cluster, where units = split * product over `tiles` of ceil(ceil(dim / tile) / cluster
-    CTAs along it), and `shares` times that where tiles are cut.
+    CTAs along it).
 
     Where K is split, the parts of a tile meet in a workspace: `part_bytes` of sums for each part of each tile, which
     need not hold anything, and a counter of 4 bytes for each tile, 0 before the first launch and after each. Two
     launches that may run at the same time need workspaces of their own.
-
-    Where tiles are cut into shares (stream-K), there is a counter for each of those that are: none where the clusters
-    of the grid take equally many tiles, those of the last, partly filled wave and of the wave before it otherwise. Each
-    share may have sums of each tile that it has K blocks of, which are as many as all shares and tiles together.
 
     Attributes:
         threads: threads of a CTA.
@@ -198,8 +175,6 @@ class Launch:
         cluster: CTAs of a cluster, in all.
         tiles: (dim, tile extent, cluster CTAs along it) for each tiled dimension.
         split: parts of K of one tile, each the work of a CTA of its own.
-        k_units: units of K of a tile, between which it may be cut; 0 where tiles are not.
-        shares: the most shares that a tile is cut into, where there are fewer tiles than clusters run at once.
         part_bytes: of the workspace, for each part of each tile; 0 where no sums meet there.
         dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still
             runs, for whose end the kernel then waits itself; 0 where it does not.
@@ -214,8 +189,6 @@ class Launch:
     part_bytes: Count = 0
     dynamic: bool = False
     dependent: Bytes = 0
-    k_units: Count = 0
-    shares: Positive = 1
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
@@ -225,32 +198,16 @@ class Launch:
         """CTAs that would have a tile, or a part of one, each; MOST_CTAS is what a kernel counts up to."""
         return self.units(dims) * self.cluster
 
-    def workspace(self, dims: Mapping[str, int], clusters: int) -> tuple[int, int]:
-        """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions and how many clusters
-        run at once; (0, 0) for none."""
+    def workspace(self, dims: Mapping[str, int]) -> tuple[int, int]:
+        """Bytes of the workspace's parts and of its counters, given the sizes of the dimensions; (0, 0) for none."""
         if not self.part_bytes:
             return 0, 0
-        parts = counters = self.units(dims)
-        if self.k_units:
-            counters = self.dealt(dims, clusters).cut
-            # a kernel whose tiles are all whole is given addresses too
-            parts, counters = counters + self.grid(dims, clusters) // self.cluster if counters else 1, counters or 1
-        return parts * self.cluster * self.part_bytes, counters // self.split * self.cluster * COUNTER_BYTES
-
-    def dealt(self, dims: Mapping[str, int], clusters: int) -> Shares:
-        """How tiles are dealt out where they may be cut.
-
-        Those of the last wave, where the clusters of the grid do not fill it, and of the wave before it are cut: so
-        each share has the K of a tile or more, and a tile no more than two.
-        """
-        at_once = self.grid(dims, clusters) // self.cluster
-        waves, rest = divmod(self.units(dims), at_once)
-        cut = (rest + at_once if waves else rest) if rest else 0
-        return Shares(self.units(dims) - cut, cut, *divmod(cut * self.k_units, at_once))
+        parts = self.ctas(dims)
+        return parts * self.part_bytes, parts // self.split * COUNTER_BYTES
 
     def grid(self, dims: Mapping[str, int], clusters: int) -> int:
         """CTAs to launch where `clusters` clusters run at once."""
-        units = self.units(dims) * self.shares
+        units = self.units(dims)
         return (units if self.dynamic else min(units, clusters)) * self.cluster
 
 
@@ -355,4 +312,4 @@ def _check(spec: KernelSpec) -> None:
                 raise FormatError(f"axis {a.axis} of {a.tensor}, which has {len(t.shape)}")
 
 
-VERSION = 4
+VERSION = 5

@@ -211,7 +211,7 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
 @options.TARGET
 @click.option("--only", default="", metavar="TEXT", help="Programs with this in their names, e.g. nvfp4.")
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(1, 256), help="Kernels at the same time.  [default: all cores]"
+    "--jobs", metavar="N", type=click.IntRange(1, 256), help="Kernels at once.  [default: all cores, on a GPU up to 16]"
 )
 @click.option("--timeout", metavar="SECONDS", type=options.SECONDS, help="Of one kernel, after which it hangs.")
 @options.OUTPUT

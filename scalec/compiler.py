@@ -22,7 +22,6 @@ from scalec.passes.base import problem_of
 from scalec.passes.choose_mma_n import LEAST, narrower
 from scalec.passes.choose_stages import in_a_loop
 from scalec.passes.choose_tiling import SEARCHES, ChooseTiling
-from scalec.passes.parts import k_units, most_shares
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
@@ -246,7 +245,6 @@ def _fewer_registers(made: Compilation) -> list[str]:
     return [
         *(f"mma_n={n}" for n in made.narrower[:1]),
         *(["unroll=1"] if (schedule.unroll or 1) > 1 else []),
-        *(["partials=1"] if (schedule.partials or 1) > 1 else []),
         *(["adds=memory"] if schedule.adds == "loaded" else []),
         *(["permute_n=0"] if schedule.permute_n else []),
         *(["epilogue=direct"] if schedule.epilogue == "turned" else []),
@@ -291,10 +289,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-    cut = (k_units(problem, made.schedule), most_shares(problem, made.schedule)) if made.schedule.stream_k else (0, 1)
-    made.spec = signature.spec(
-        kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within, cut
-    )
+    made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within)
     return kernel
 
 

@@ -64,9 +64,8 @@ SCHEDULES: dict[str, dict[str, list[str]]] = {
             "scale_path=thread", "unroll=1", "unroll=3", "early_wait=0",
             "warpgroups=1", "warpgroups=3, tile=192x64x128", "tile=64x8x128", "tile=128x96x128",
             "tile=64x48x128, cluster=1x1", "swap=1, tile=64x16x128, cluster=2x1",
-            "swap=1, tile=64x8x128, epilogue=turned", "consumers=pingpong", "partials=2",
+            "swap=1, tile=64x8x128, epilogue=turned", "consumers=pingpong",
             "consumers=pingpong, tile=64x128x128, cluster=1x1, stages=3",
-            "partials=2, consumers=pingpong, tile=64x96x128",
             "tile=128x80x128, mma_n=40, warpgroups=1, scale_path=thread", "dependent=8",
         ],
         "bf16": [

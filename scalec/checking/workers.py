@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing as mp
-import resource
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,6 +33,8 @@ class Ended:
 
 def _work(function: Callable[[Any], Any], memory: int | None, link: Any) -> None:
     if memory is not None:
+        import resource  # which Windows has not
+
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     link.send(None)  # ready: what it took to import does not count
     while True:

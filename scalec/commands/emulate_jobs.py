@@ -2,12 +2,14 @@
 
 A process runs every N-th cluster on memory of its own and says which bytes its clusters read and wrote. If what one
 wrote is nothing that another touched, the parts together are the launch. If they do share bytes, or if a part fails
-(perhaps since it lacked what another wrote), one process runs it all again, and what that one says holds.
+(perhaps since it lacked what another wrote), one process runs it all again, and what that one says holds. So it does
+where a process dies, as of too little memory for so many.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 
@@ -38,6 +40,14 @@ def run(request: Launch, text: str, seeds: range) -> Done | None:
         ScalecError: a finding, of the first seed that has one.
         OSError: a file.
     """
+    try:
+        return _shared(request, text, seeds)
+    except BrokenProcessPool:
+        note("a process has died: one process does it all, from the start")
+        return None
+
+
+def _shared(request: Launch, text: str, seeds: range) -> Done | None:
     if len(seeds) > 1:
         with ProcessPoolExecutor(min(request.jobs, len(seeds)) - 1) as pool:
             others = pool.map(partial(_fault, request, text), seeds[:-1])

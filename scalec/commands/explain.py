@@ -103,7 +103,7 @@ def _prediction(p: Prediction) -> dict[str, Any]:
     return {
         "sizes": p.sizes,
         "tiles": p.tiles,
-        "waves": round(p.waves, 4),
+        "waves": p.waves,
         "busy": round(p.busy, 4),
         "flop": p.flop,
         "bytes": p.bytes,
@@ -128,7 +128,7 @@ def table(found: Sequence[Explanation]) -> Table:
                 *(_shown(one, name, size) for name, size in p.sizes.items()),
                 "x".join(map(str, one.schedule.tile or ())),
                 str(one.schedule.stages),
-                f"{round(p.waves, 2):g}",
+                str(p.waves),
                 f"{p.busy:.0%}",
                 f"{p.bytes / 1e6:.1f}",
                 f"{p.flop / 1e9:.1f}",

@@ -72,8 +72,10 @@ class Arguments:
         """A buffer that is no argument by itself: `text` says what it holds.
 
         Raises:
-            ScalecError: it says nothing of the kind.
+            ScalecError: it says nothing of the kind, or the name is an argument's number.
         """
+        if name.isdigit():
+            raise ScalecError(f"buffer {name:.80}: a number names an argument", expected="a word, as in --buffer A=...")
         if name in self.buffers or not (made := self._buffer(text, name)):
             twice = f"; there is a buffer {name} already" if name in self.buffers else ""
             raise ScalecError(f"buffer {name}={text!r:.80}{twice}", expected="in:FILE.npy or random:TYPE[SHAPE], ...")

@@ -25,7 +25,8 @@ EMULATED_TIMEOUT = 300.0
 HANGS = 3
 """Kernels that may hang; after so many nothing is learnt from the rest."""
 
-COLUMNS = ("program", "schedule", "result", "max error", "us", "predicted us", "")
+ON_A_GPU = 16
+"""Processes that share a GPU unless more are asked for: each has a context in its memory, of some hundred megabytes."""
 
 
 def selftest(target: str | None, only: str, jobs: int | None, timeout: float | None, output: str | None) -> None:
@@ -34,7 +35,7 @@ def selftest(target: str | None, only: str, jobs: int | None, timeout: float | N
     Args:
         target: a row of scalec.targets; that of the device if None.
         only: a part of the names of the programs to run.
-        jobs: processes that check at the same time; kernels are timed one by one. As many as there are cores if None.
+        jobs: processes that check at the same time; kernels are timed one by one. See `processes` for None.
         timeout: seconds of a kernel.
         output: a file, or - for stdout.
 
@@ -55,13 +56,13 @@ def selftest(target: str | None, only: str, jobs: int | None, timeout: float | N
     note(f"{len(listed)} kernels for {name} on {device.name}")
     started, left = time.monotonic(), timeout or (EMULATED_TIMEOUT if emulated else TIMEOUT)
     checked = [item for item in listed if not item.timed]
-    found = _run(checked, jobs or os.cpu_count() or 1, left)
+    found = _run(checked, jobs or processes(emulated=emulated), left)
     if not any(r.kind == "timeout" for _, r in found):
         found += _run([item for item in listed if item.timed], 1, left)
     done = {id(item) for item, _ in found}
     skipped = [item for item in listed if id(item) not in done]
     seconds = time.monotonic() - started
-    table = plain_table(*COLUMNS, right=("max error", "us", "predicted us"))
+    table = plain_table(*report.COLUMNS, right=("max error", "us", "predicted us"))
     for row in report.rows(found):
         table.add_row(*row)
     if output != "-":
@@ -76,6 +77,12 @@ def selftest(target: str | None, only: str, jobs: int | None, timeout: float | N
             f"{failed} of {len(listed)} kernels failed" + f", {len(skipped)} were not run" * bool(skipped),
             fix="" if output else "-o selftest.json writes what to attach to a report",
         )
+
+
+def processes(*, emulated: bool) -> int:
+    """As many as there are cores, on a GPU at most ON_A_GPU."""
+    cores = os.cpu_count() or 1
+    return cores if emulated else min(cores, ON_A_GPU)
 
 
 def _run(listed: list[Item], jobs: int, timeout: float) -> list[tuple[Item, Result]]:

@@ -111,10 +111,6 @@ class Schedule:
         parts: where the sums of parts of K meet: in "memory", where each part is the work of a cluster of its own and
             the last to come adds them; or in the shared memory of the first of as many CTAs of one "cluster". Without
             parts, "memory".
-        stream_k: 1 deals the tiles of the last, partly filled wave, and of the wave before it, out in equal shares of
-            consecutive K blocks, one for each cluster that runs (stream-K); where tiles fill no wave, all of them. A
-            share may hold the end of one tile and the beginning of the next; the sums of a tile that is cut meet in
-            memory. Needs K known. 0: every tile is one cluster's.
         stages: depth of the shared-memory ring, in K blocks.
         swizzle_a, swizzle_b, swizzle_c: bytes of the shared-memory swizzle of each tile, 0 for none. A tile whose rows
             are longer, along M or N, lies in panels that wide. Of the result 0 where nothing is staged, or where rows
@@ -136,8 +132,6 @@ class Schedule:
             adjacent ones, or eight, which it stores at once: 16 (results of 8 bits) or 32 (of 4), where copies bring
             B's rows in that order; 0: not at all.
         promote: K elements accumulated in the tensor core before they are added into FP32 registers; 0: never.
-        partials: partial accumulators that K blocks' products are summed in before promotion: with 2 one is promoted
-            while the next product is summed in the other; needs K known. 1: it is promoted before that is issued.
         mma_n: columns of one tensor-core instruction, a divisor of the tile's, where a wave's columns are multiplied
             and promoted in several goes: the partial sums of one take fewer registers than those of all. 0: as wide as
             the tile.
@@ -171,7 +165,6 @@ class Schedule:
     cta_group: int | None = _decided("1", _int(1, 2))
     split: int | None = _decided("1", _int(1, MAX_SPLIT))
     parts: str | None = _decided("cluster", _choice("memory", "cluster"))
-    stream_k: int | None = _decided("0", _int(0, 1))
     stages: int | None = _decided("4", _int(2, 32))
     swizzle_a: int | None = _decided("128", _swizzle)
     swizzle_b: int | None = _decided("128", _swizzle)
@@ -184,7 +177,6 @@ class Schedule:
     scale_copier: int | None = _decided("1", _int(0, 1))
     permute_n: int | None = _decided("16", _permuted)
     promote: int | None = _decided("128", _int(0, 1 << 20))
-    partials: int | None = _decided("2", _int(1, 2))
     mma_n: int | None = _decided("88", _int(0, 256))
     early_wait: int | None = _decided("1", _int(0, 1))
     unroll: int | None = _decided("1", _int(1, 16))

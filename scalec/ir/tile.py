@@ -70,7 +70,7 @@ from scalec.ir.tile_copies import (
     WindowOp,
 )
 from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
-from scalec.ir.tile_parts import AddPartsOp, LastPartOp, StorePartOp, SumInClusterOp, SumPartsOp, SumSharesOp
+from scalec.ir.tile_parts import AddPartsOp, LastPartOp, StorePartOp, SumInClusterOp, SumPartsOp
 from scalec.ir.tile_quantize import QuantizeOp
 from scalec.ir.tile_registers import (
     STEP_BYTES,
@@ -239,7 +239,6 @@ __all__ = [
     "StoreTurnedOp",
     "SumInClusterOp",
     "SumPartsOp",
-    "SumSharesOp",
     "SumsOp",
     "SumsType",
     "SyncOp",

@@ -56,7 +56,7 @@ class KernelOp(Tile.Operation, name="kernel", traits=[ir.NoTerminatorTrait]):
             return False
         together = parts_of(op)
         walks = [w for o in blocks[0].operations if o.operation.name == "tile.role" for w in _walks(o)]
-        if together > 1 and any(w.name == "tile.stream" or int_of(w.opview.split) != together for w in walks):
+        if together > 1 and any(int_of(w.opview.split) != together for w in walks):
             return fail(op, f"parts is {together}, and a role walks tiles of another number of parts")
         end = max((_end(o) for o in blocks[0].operations), default=0)
         if end > int_of(op.shared_bytes):
@@ -104,7 +104,7 @@ def _walks(op: Any) -> Iterator[Any]:
     """The loops over tiles within an op."""
     for region in op.operation.regions:
         for inner in (o.operation for block in region.blocks for o in block.operations):
-            if inner.name in ("tile.tiles", "tile.stream"):
+            if inner.name == "tile.tiles":
                 yield inner
             elif inner.name == "tile.warp":
                 yield from _walks(inner)
@@ -238,37 +238,6 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         return takes(op, [i32] * (4 if int_of(op.split) > 1 else 2))
 
 
-class StreamOp(Tile.Operation, name="stream", traits=[ir.NoTerminatorTrait]):
-    """Walks output tiles of this CTA as `tiles` does, then its share of those that are cut (stream-K):
-    body(m0, n0, first, count) with the units of K to work on, of the `units` that a tile has.
-
-    The first `whole` tiles, counted in those of a cluster, are not cut: each cluster takes every so many-th. The others
-    are a line of units, one tile after the other, of which each cluster has the next `share` in the order of their
-    numbers, the first `longer` of them one more; the launch sees to it that this is all of the line (abi.Shares).
-    `sum_shares` brings together what clusters have of a tile.
-    """
-
-    m: ext.Operand[I32]
-    n: ext.Operand[I32]
-    whole: ext.Operand[I32]
-    share: ext.Operand[I32]
-    longer: ext.Operand[I32]
-    tile: Any
-    cluster: Any
-    order: ir.StringAttr
-    group: ir.IntegerAttr
-    units: ir.IntegerAttr
-    body: ext.Region
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        if str_of(op.order) not in ("n", "m"):
-            return fail(op, f"order is {op.order}, expected n or m")
-        if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "units")):
-            return False
-        return takes(op, [ir.IntegerType.get_signless(32)] * 4)
-
-
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     """Walks K from element `start` in steps of `step`: body(k0). `unroll` bodies stand in one iteration.
 
@@ -276,8 +245,7 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     steps before and behind are walked one by one: so each of its bodies has known stages. Where the first is at stage
     0, so are the others, of depths that divide that of the first, as that divides `unroll`.
 
-    `whole`, an optional unit attribute: there are one or more such iterations and no step besides. `once`, likewise:
-    there is one, of a K that is known, and no loop.
+    `once`, an optional unit attribute: there is one such iteration, of a K that is known, and no loop.
     """
 
     k: ext.Operand[I32]
@@ -290,13 +258,7 @@ class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         fits = at_least(op, 0, "start") and at_least(op, 1, "step", "unroll")
-        attributes = op.operation.attributes
-        if fits and "whole" in attributes:
-            if not isinstance(attributes["whole"], ir.UnitAttr):
-                return fail(op, f"whole is {attributes['whole']}, expected a unit attribute")
-            if int_of(op.start) or list(op.cursors):
-                return fail(op, f"whole iterations begin at {int_of(op.start)}, expected at 0 and without cursors")
-        if fits and "once" in attributes and not _once(op):
+        if fits and "once" in op.operation.attributes and not _once(op):
             return False
         return fits and takes(op, [ir.IntegerType.get_signless(32)]) and in_rounds(op, op.cursors, int_of(op.unroll))
 

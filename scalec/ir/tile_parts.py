@@ -1,4 +1,4 @@
-"""Ops of `tile` that bring the sums of parts of K together, or of shares of several tiles."""
+"""Ops of `tile` that bring the sums of parts of K together."""
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
@@ -75,29 +75,6 @@ class SumInClusterOp(Tile.Operation, name="sum_in_cluster"):
         if not isinstance(element, ir.F32Type) or rooms % others:
             return fail(op, f"sums are [{rooms}, {room}] of {element}, expected f32 of units of {others} parts")
         return True
-
-
-class SumSharesOp(Tile.Operation, name="sum_shares"):
-    """accumulator = the sum of those of all shares of the tile that `tile.stream`, in whose body this stands, is at.
-
-    Where the tile is whole, nothing happens, and the result is 1. Else the shares meet in memory. Each CTA takes a
-    number at the tile's counter. All but the last store their sums in `parts` and count that in the counter; the last
-    waits for them, who wait for nobody, and leaves the counter at 0. Of two shares it adds the other to its own, which
-    is the same sum whichever comes last; of more it stores its own too and adds all in the order of K. There the
-    result is 1, elsewhere 0, and the accumulator stays.
-    """
-
-    accumulator: ext.Operand[FragmentType]
-    parts: ext.Operand[Any]
-    counters: ext.Operand[Any]
-    result: ext.Result[I1]
-
-    @verifier
-    def verify_invariants(op: ir.OpView) -> bool:
-        parent = op.operation.parent
-        if parent is None or parent.name != "tile.stream":
-            return fail(op, "is not in the body of a tile.stream")
-        return _workspace(op, "parts", "f32") and _workspace(op, "counters", "i32")
 
 
 class StorePartOp(Tile.Operation, name="store_part"):

@@ -110,10 +110,9 @@ def spec(
     source: str,
     target: str,
     ranges: dict[str, tuple[int, int]],
-    cut: tuple[int, int] = (0, 1),
 ) -> abi.KernelSpec:
     """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions, `schedule` a full Schedule,
-    `ranges` those of its dynamic dimensions, `cut` the units of K and the shares of a tile (abi.Launch)."""
+    `ranges` those of its dynamic dimensions."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -154,11 +153,9 @@ def spec(
             cluster=cm * cn * parts_of(kernel),
             tiles=((m, bm, cm), (n, bn, cn)),
             split=split // parts_of(kernel),
-            part_bytes=bm * bn * 4 if split > parts_of(kernel) or cut[0] else 0,  # f32
+            part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
             dynamic=schedule.scheduler == "dynamic",
             dependent=schedule.dependent << 30,
-            k_units=cut[0],
-            shares=cut[1],
         ),
         schedule=str(schedule),
         flops=(m, n, k),

@@ -15,9 +15,8 @@ from scalec.passes.base import decide
 from scalec.passes.choose_consumers import no_pingpong
 from scalec.passes.choose_mma_n import no_mma_n, widths
 from scalec.passes.choose_scheduler import no_dynamic
-from scalec.passes.choose_stages import no_overlap
 from scalec.passes.choose_swizzle import no_panels
-from scalec.passes.parts import k_blocks, no_meeting, no_stream_k, no_unroll_of_parts
+from scalec.passes.parts import k_blocks, no_meeting, no_unroll_of_parts
 from scalec.passes.problem import PROMOTION_BLOCK, Operand, Problem
 from scalec.passes.resources import (
     Registers,
@@ -301,12 +300,6 @@ def _parts(problem: Problem, schedule: Any) -> None:
         raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
 
 
-def _stream_k(problem: Problem, schedule: Any) -> None:
-    reason = no_stream_k(problem, schedule)
-    if schedule.stream_k and reason:
-        raise ScheduleError("stream_k=1 is not possible", got=reason, fix="stream_k=0")
-
-
 def _scheduler(problem: Problem, schedule: Any) -> None:
     reason = no_dynamic(problem)
     if schedule.scheduler == "dynamic" and reason:
@@ -346,7 +339,7 @@ def _registers(problem: Problem, schedule: Any) -> None:
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
-    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.partials, schedule.mma_n)
+    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.mma_n)
     if need.total > schedule.registers[1]:
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
@@ -354,7 +347,6 @@ def _registers(problem: Problem, schedule: Any) -> None:
             got=f"registers={schedule.registers[0]}x{schedule.registers[1]}",
             fix="a smaller tile, "
             + ("a smaller mma_n, " if schedule.mma_n else "")
-            + ("partials=1, " if schedule.partials > 1 else "")
             + ("consumers=cooperative, " if schedule.consumers == "pingpong" else "more warpgroups, ")
             + "or promote=0 where no scale varies along K",
         )
@@ -371,15 +363,9 @@ def _unroll(problem: Problem, schedule: Any) -> None:
     if reason:
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {reason}",
-            expected="a multiple of it" if schedule.stream_k else "parts of one length, a multiple of it",
-            fix=f"unroll=1, or {'stream_k=0' if schedule.stream_k else 'split=1'}",
+            expected="parts of one length, a multiple of it",
+            fix="unroll=1, or split=1",
         )
-
-
-def _partials(problem: Problem, schedule: Any) -> None:
-    reason = no_overlap(problem, schedule)
-    if schedule.partials > 1 and reason:
-        raise ScheduleError(f"partials = {schedule.partials} is not possible", got=reason, fix="partials=1")
 
 
 def _mma_n(problem: Problem, schedule: Any) -> None:
@@ -462,7 +448,6 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     _split,
     _tiles,
     _parts,
-    _stream_k,
     _scheduler,
     _promotion,
     check_results.result_blocks,
@@ -473,7 +458,6 @@ CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
     check_results.adds,
     check_results.permuted_columns,
     _unroll,
-    _partials,
     _early_wait,
     _scale_path,
     _shared_memory,

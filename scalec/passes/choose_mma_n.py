@@ -43,8 +43,6 @@ def no_mma_n(problem: Problem, schedule: Schedule) -> str:
         return f"an instruction on {target} has {problem.family.n[0]} columns, whatever the tile has"
     if not schedule.promote:
         return "promote = 0: there are no partial sums beside those of the tile"
-    if (schedule.partials or 1) > 1:
-        return f"partials = {schedule.partials}: the products that follow each other are those of waves"
     return ""
 
 
@@ -87,6 +85,5 @@ def fits(problem: Problem, schedule: Schedule, mma_n: int) -> bool:
     assert schedule.tile is not None
     assert schedule.warps is not None
     assert schedule.registers is not None
-    promote, partials = schedule.promote or 0, schedule.partials or 1
-    need = Registers.of(problem, schedule.tile, schedule.warps, promote, partials, mma_n)
+    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote or 0, mma_n)
     return need.total <= schedule.registers[1]

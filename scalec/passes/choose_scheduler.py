@@ -34,7 +34,7 @@ class ChooseScheduler:
             module,
             target,
             lambda problem, schedule: schedule.with_fields(scheduler=choice(problem, schedule)[0]),
-            needs=("tile", "cluster", "split", "stream_k"),
+            needs=("tile", "cluster", "split"),
         )
 
 
@@ -46,8 +46,6 @@ def choice(problem: Problem, schedule: Schedule) -> tuple[str, str]:
     reason = no_dynamic(problem)
     if reason:
         return "static", reason
-    if schedule.stream_k:
-        return "static", "the shares of the last waves are equal, and belong to the clusters of their numbers"
     unknown = [d.name for d in (problem.m, problem.n) if d.size is None]
     if unknown:
         return "static", f"{' and '.join(unknown)} not known: how many tiles there are shows at the launch"

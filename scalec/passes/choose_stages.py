@@ -9,9 +9,9 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.column_factors import factor_registers
-from scalec.passes.parts import k_blocks, no_stream_k, no_unroll_of_parts, part_blocks
+from scalec.passes.parts import k_blocks, no_unroll_of_parts, part_blocks
 from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.resources import SharedPlan, free_registers, path_of_scales, stages_that_fit, units
+from scalec.passes.resources import SharedPlan, free_registers, path_of_scales, stages_that_fit
 from scalec.passes.tensor_columns import scale_slots, sums_slots
 from scalec.passes.warp_specialize import REGISTERS, UNROLL
 from scalec.targets import Target
@@ -29,16 +29,15 @@ are chosen, 0.98 to 1.05 at others; with none 1.07 at K = 512."""
 
 class ChooseStages:
     """Decides `stages` (as many as fit, up to eight, and are whole rounds of what is in tensor memory), `scale_path`,
-    `partials`, `early_wait` and `unroll`.
+    `early_wait` and `unroll`.
 
     Testing the next stage's barrier before the promotion: +2 to +4 % with two consumer warpgroups. Scales by bulk copy:
     8 to 12 % faster than plain loads at K >= 7168. Both: H200, 2026-11-21, FP8 1x128 by 128x128. Several K blocks in
     one iteration (UNROLL) where K is known, as the remainder would be a second loop, and where the registers suffice.
-    One partial accumulator: nobody has measured where two are faster.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>, warpgroups = 2, promote = 128, epilogue = "bulk", ...}>
     -->
-        #scale.schedule<{..., stages = 3, scale_path = "bulk", partials = 1, early_wait = 1, unroll = 2}>
+        #scale.schedule<{..., stages = 3, scale_path = "bulk", early_wait = 1, unroll = 2}>
     """
 
     name = "choose-stages"
@@ -50,9 +49,6 @@ class ChooseStages:
     def _choose(problem: Problem, schedule: Schedule) -> Schedule:
         if schedule.scale_path is None:
             schedule = schedule.with_fields(scale_path=path_of_scales(problem, schedule))
-        shares = schedule.stream_k and not no_stream_k(problem, schedule)  # check-schedule refuses others
-        if shares and schedule.unroll is None:  # windows of shares are at least one iteration long
-            schedule = schedule.with_fields(unroll=unroll_of(problem, schedule))
         stages = schedule.stages or in_whole_rounds(
             problem, schedule, min(MAX_STAGES, stages_that_fit(problem, schedule))
         )
@@ -66,7 +62,6 @@ class ChooseStages:
         return schedule.with_fields(
             stages=stages,
             scale_path=schedule.scale_path,
-            partials=1,
             early_wait=int(problem.family.kernel == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)),
             unroll=schedule.unroll or unroll_of(problem, schedule.with_fields(stages=stages)),
         )
@@ -134,8 +129,8 @@ def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:
     """Whether each product of a whole tile is promoted behind it, with one factor for each sum: where walking its K
     blocks without a loop gains (WHOLE). Where nothing is promoted ptxas 13.0 injects a warpgroup.arrive (C7519)."""
     two = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
-    alone = (schedule.partials or 1) == (schedule.split or 1) == 1 and not schedule.stream_k
-    return problem.family.kernel == "shared" and bool(schedule.promote) and alone and not two
+    whole = (schedule.split or 1) == 1
+    return problem.family.kernel == "shared" and bool(schedule.promote) and whole and not two
 
 
 def without_loop(problem: Problem, schedule: Schedule) -> bool:
@@ -150,24 +145,3 @@ def in_a_loop(problem: Problem, schedule: Schedule) -> int:
         return 0
     whole, usual = part_blocks(problem, schedule)[0], UNROLL[schedule.warpgroups or 1]
     return usual if usual < whole else whole // 2
-
-
-def no_overlap(problem: Problem, schedule: Schedule) -> str:
-    """Why a product cannot be summed in one partial accumulator while another is promoted, "" where it can; the tile is
-    decided."""
-    assert schedule.tile is not None
-    if problem.family.sums_in == "tensor":
-        return f"on {problem.target.name} products are summed in tensor memory, where several have accumulators anyway"
-    if problem.family.operands_in != "shared":
-        return f"on {problem.target.name} a warp promotes all its sums at once, and its registers hold them once"
-    if not schedule.promote:
-        return "promote = 0: sums stay in the tensor core, and there is no promotion to overlap"
-    if problem.k.size is None:
-        return f"{problem.k.name} is not known: which accumulator the last product is in would be decided by a branch"
-    fewest, most = part_blocks(problem, schedule)
-    if fewest != most:
-        return f"parts of {problem.k.name} have {fewest} or {most} K blocks: likewise"
-    products = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0]) * (schedule.unroll or 2)
-    if (schedule.unroll or 1) > 1 and products % 2:
-        return f"unroll = {schedule.unroll}, {products} products of a warpgroup that two accumulators take by turns"
-    return ""

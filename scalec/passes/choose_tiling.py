@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes import every_tile
 from scalec.passes.base import decide
-from scalec.passes.parts import cluster_ctas, no_meeting, no_stream_k
+from scalec.passes.parts import cluster_ctas, no_meeting
 from scalec.passes.problem import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.passes.read_epilogue import RESULT_BLOCK
 from scalec.passes.resources import stages_that_fit
@@ -370,7 +370,7 @@ def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: 
             place=problem.place,
         )
     if not got and schedule.parts == "cluster":
-        got = f"parts=cluster: {no_meeting(problem, schedule) or no_stream_k(problem, schedule)}"
+        got = f"parts=cluster: {no_meeting(problem, schedule)}"
     return ScheduleError(
         f"{what} with {schedule}",
         got=got,

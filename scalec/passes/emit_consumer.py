@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
 from scalec.formats import ALL, WHOLE
@@ -10,8 +11,15 @@ from scalec.passes.choose_stages import without_loop
 from scalec.passes.column_factors import by_block, fetched, step_of
 from scalec.passes.emit_epilogue import Epilogue
 from scalec.passes.emit_frame import Handles, Side, Work
-from scalec.passes.emit_overlap import Overlap, Positions
 from scalec.passes.emit_turns import Turns
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where a consumer is: in the ring of stages and, if there is one, in the ring of windows."""
+
+    cursor: ir.Value
+    window: ir.Value | None
 
 
 class Consumer(Epilogue):
@@ -23,11 +31,9 @@ class Consumer(Epilogue):
         turns = Turns(self, h)
         cursor = turns.cursor()
         accumulator = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1])]).result
-        partials = []
+        partial = None
         if s.promote:
-            made = e.accumulator(self.wave, s.mma_n or s.tile[1])
-            partials = [e.op("tile.fragment", [made]).result for _ in range(s.partials)]
-        behind = turns.cursor() if len(partials) > 1 else cursor
+            partial = e.op("tile.fragment", [e.accumulator(self.wave, s.mma_n or s.tile[1])]).result
         window = turns.window()
         h.result_cursor = self.result_cursor()
         if h.parts_ring is not None:
@@ -35,12 +41,10 @@ class Consumer(Epilogue):
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
             e.op("tile.clear", operands=[accumulator])
-            if not partials:
+            if partial is None:
                 self.accumulate(h, w, cursor, accumulator)
-            elif len(partials) == 1:
-                self.promoted(h, w, Positions(cursor, window), accumulator, partials[0])
             else:
-                Overlap(self, h, w, cursor, Positions(behind, window), accumulator, partials).emit()
+                self.promoted(h, w, Positions(cursor, window), accumulator, partial)
             self.finish(h, w, accumulator)
             turns.pass_on()
         turns.end()

@@ -24,9 +24,9 @@ class Epilogue(Body):
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
         """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, or by
-        units of a cluster's first ones; where tiles are cut into shares, by the last."""
+        units of a cluster's first ones."""
         e, s = self.e, self.schedule
-        if s.split == 1 and not s.stream_k:
+        if s.split == 1:
             self.epilogue(h, accumulator, w.m0, w.n0)
             return
         result = ir.IntegerType.get_signless(1)
@@ -34,8 +34,6 @@ class Epilogue(Body):
             operands = [accumulator, h.parts, h.parts_ring, h.parts_cursor, w.part]
             owners = part_owners(self.problem, s)
             last = e.op("tile.sum_in_cluster", [result], operands, split=s.split, owners=owners).result
-        elif s.stream_k:
-            last = e.op("tile.sum_shares", [result], [accumulator, *self.workspace()]).result
         else:
             operands = [accumulator, *self.workspace(), w.part, w.number]
             last = e.op("tile.sum_parts", [result], operands, split=s.split).result
@@ -43,7 +41,7 @@ class Epilogue(Body):
             self.epilogue(h, accumulator, w.m0, w.n0)
 
     def workspace(self) -> tuple[ir.Value, ir.Value]:
-        """Where the parts or shares of K meet: their sums, and the counters of tiles."""
+        """Where the parts of K meet: their sums, and the counters of tiles."""
         parts, counters = (
             self.e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
             for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))

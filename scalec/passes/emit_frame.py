@@ -13,7 +13,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit import Emitter, Source
-from scalec.passes.parts import k_blocks, k_units, part_blocks
+from scalec.passes.parts import k_blocks, part_blocks
 from scalec.passes.problem import Operand, Problem, Scale
 from scalec.passes.resources import (
     RESPONSES,
@@ -110,7 +110,7 @@ class Handles:
 
 @dataclass(frozen=True)
 class Work:
-    """What a CTA works on at a time: a tile, or a part or share of its K.
+    """What a CTA works on at a time: a tile, or a part of its K.
 
     Attributes:
         m0, n0: the tile's first row and column.
@@ -323,22 +323,12 @@ class Frame:
 
     @contextmanager
     def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
-        """The persistent loop over output tiles, or over the parts of K of each, or over tiles and a share of others;
-        with `turns`, over a warpgroup's own.
+        """The persistent loop over output tiles, or over the parts of K of each; with `turns`, over a warpgroup's own.
 
         Where tiles are dealt out dynamically, the thread that `asks` does so at the start of each tile, for the next
         one: no earlier, or the first clusters to ask would take tiles that others could begin sooner.
         """
         e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
-        walk = {"tile": s.tile[:2], "cluster": s.cluster, "order": s.order, "group": s.group}
-        if s.stream_k:
-            dealt = (e.parameter(self.body, i32, Source(kind)) for kind in ("whole", "share", "longer"))
-            units = k_units(self.problem, s)
-            with e.region("tile.stream", [h.m, h.n, *dealt], (i32,) * 4, **walk, units=units) as block:
-                m0, n0, *place = block.arguments
-                k0, k = (e.arith("arith.muli", v, e.i32(s.unroll * s.tile[2])) for v in place)
-                yield Work(m0, n0, k, k0)
-            return
         response: list[ir.Value] = []
         if h.response_ring is not None:
             response = [h.response_ring, e.op("tile.cursor", [e.type("position")], depth=RESPONSES).result]
@@ -346,7 +336,10 @@ class Frame:
             "tile.tiles",
             [h.m, h.n],
             (i32,) * (4 if s.split > 1 else 2),
-            **walk,
+            tile=s.tile[:2],
+            cluster=s.cluster,
+            order=s.order,
+            group=s.group,
             split=s.split,
             turns=turns,
         ) as block:
@@ -397,19 +390,16 @@ class Frame:
         unroll: int = 1,
         step: int = 0,
         start: int = 0,
-        end: int = 0,
         cursors: Sequence[ir.Value] = (),
         once: bool = False,
     ) -> Iterator[ir.Value]:
-        """The loop over the K of a tile or part from its element `start` on, up to `end` if that is given, in steps of
-        one K block unless `step` says otherwise; yields the K element counted from that of the work, which `at_k` makes
-        one of the tensors. Its iterations begin where `cursors` are at stage 0, if any. `once`: one is all."""
+        """The loop over the K of a tile or part from its element `start` on, in steps of one K block unless `step`
+        says otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
+        iterations begin where `cursors` are at stage 0, if any. `once`: one is all."""
         i32 = ir.IntegerType.get_signless(32)
         step = step or self.schedule.tile[2]
-        operands, segments = [self.e.i32(end) if end else w.k, *cursors], (1, len(cursors))
+        operands, segments = [w.k, *cursors], (1, len(cursors))
         attributes: dict[str, Any] = {"start": start, "step": step, "unroll": unroll}
-        if self.schedule.stream_k and unroll > 1 and not start:  # shares are cut between iterations
-            attributes["whole"] = ir.UnitAttr.get()
         if once:
             attributes["once"] = ir.UnitAttr.get()
         with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:

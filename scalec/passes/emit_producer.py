@@ -156,8 +156,6 @@ class Producer(Results):
         whole = k is not None and k % (group * step) == 0
         if self.schedule.split > 1:
             whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
-        elif self.schedule.stream_k:
-            whole = self.schedule.unroll % group == 0
         with self.over_all_tiles(h) as w:
             row0 = w.row0
             for side in sides:

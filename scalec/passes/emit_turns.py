@@ -15,8 +15,6 @@ class Turns:
 
     def __init__(self, frame: Frame, h: Handles) -> None:
         self.frame, self.h, self.ring = frame, h, h.ring
-        self.cursors: list[ir.Value] = []
-        self.windows: list[ir.Value] = []
         if frame.turns == 1:
             return
         e, depth = frame.e, frame.schedule.tile[2]
@@ -30,20 +28,18 @@ class Turns:
     def cursor(self) -> ir.Value:
         """A position in the ring of stages, at the first of this warpgroup's first tile."""
         e, frame = self.frame.e, self.frame
-        cursor = e.op("tile.cursor", [e.type("position")], depth=frame.schedule.stages).result
+        self.stage = e.op("tile.cursor", [e.type("position")], depth=frame.schedule.stages).result
         if frame.turns > 1:
-            self.cursors.append(cursor)
-            e.op("tile.skip", operands=[cursor, e.arith("arith.muli", self.mine, self.blocks)])
-        return cursor
+            e.op("tile.skip", operands=[self.stage, e.arith("arith.muli", self.mine, self.blocks)])
+        return self.stage
 
     def window(self) -> ir.Value | None:
         """Likewise in the ring of windows, if there is one."""
-        window = self.frame.window()
-        if window is not None and self.frame.turns > 1:
-            self.windows.append(window)
+        self.place = self.frame.window()
+        if self.place is not None and self.frame.turns > 1:
             count = self.frame.e.arith("arith.muli", self.mine, self.windows_of_tile())
-            self.frame.e.op("tile.skip_windows", operands=[window, count])
-        return window
+            self.frame.e.op("tile.skip_windows", operands=[self.place, count])
+        return self.place
 
     def windows_of_tile(self) -> ir.Value:
         """Windows that a tile's K blocks are in."""
@@ -56,11 +52,10 @@ class Turns:
         if not others:
             return
         stages = e.arith("arith.muli", self.blocks, e.i32(others))
-        for cursor in self.cursors:
-            e.op("tile.skip", operands=[cursor, stages])
-        for window in self.windows:
+        e.op("tile.skip", operands=[self.stage, stages])
+        if self.place is not None:
             windows = e.arith("arith.muli", self.windows_of_tile(), e.i32(others))
-            e.op("tile.skip_windows", operands=[window, windows])
+            e.op("tile.skip_windows", operands=[self.place, windows])
 
     def end(self) -> None:
         """The ring is that of all roles again."""

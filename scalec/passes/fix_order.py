@@ -7,11 +7,10 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.targets import Target
 
-ORDER = {"swap": 0, "cta_group": 1, "split": 1, "stream_k": 0}
+ORDER = {"swap": 0, "cta_group": 1, "split": 1}
 """Fields that other passes choose by M, and that a row's sums depend on, with what each is for every M. `split` says
-where a sum is cut, `stream_k` that it is where its tile lies on the line. `swap` and `cta_group` say which instruction
-adds: no document says in which order one does, so no two kinds are taken to agree. Beside these a row's sums depend on
-`promote` and on the K of `tile`: see `order_of`."""
+where a sum is cut, `swap` and `cta_group` which instruction adds: no document says in which order one does, so no two
+kinds are taken to agree. Beside these a row's sums depend on `promote` and on the K of `tile`: see `order_of`."""
 
 
 class FixOrder:
@@ -23,7 +22,7 @@ class FixOrder:
 
         #scale.schedule<{invariant = 1 : i64}>
     -->
-        #scale.schedule<{swap = 0 : i64, cta_group = 1 : i64, split = 1 : i64, stream_k = 0 : i64, invariant = 1 : i64}>
+        #scale.schedule<{swap = 0 : i64, cta_group = 1 : i64, split = 1 : i64, invariant = 1 : i64}>
     """
 
     name = "fix-order"

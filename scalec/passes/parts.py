@@ -1,4 +1,4 @@
-"""How the K blocks of a tile are dealt out to its parts, where K is split, or to shares of several tiles (stream-K)."""
+"""How the K blocks of a tile are dealt out to its parts, where K is split."""
 
 from __future__ import annotations
 
@@ -30,11 +30,8 @@ def part_blocks(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 def no_unroll_of_parts(problem: Problem, schedule: Schedule, unroll: int) -> str:
     """Why the loop over a part of K cannot be unrolled so, "" where it can, or where all tiles are whole.
 
-    A remainder's loop might not run; and the blocks of an iteration lie in one half of a window of scales. Shares of
-    several tiles are cut between iterations.
+    A remainder's loop might not run; and the blocks of an iteration lie in one half of a window of scales.
     """
-    if schedule.stream_k and k_blocks(problem, schedule) % unroll:
-        return f"{problem.k.name}, which is cut between iterations, has {k_blocks(problem, schedule)} K blocks"
     lengths = sorted({len(p) for p in parts(problem, schedule)})
     if unroll == 1 or (schedule.split or 1) == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
         return ""
@@ -76,48 +73,11 @@ FEWEST_BLOCKS = 4
 """K blocks of a part, at the least: fewer do not fill the ring of stages before the sums are exchanged."""
 
 
-def k_units(problem: Problem, schedule: Schedule) -> int:
-    """Iterations over the K of a tile, between which it may be cut into shares."""
-    return k_blocks(problem, schedule) // (schedule.unroll or 1)
-
-
-def most_shares(problem: Problem, schedule: Schedule) -> int:
-    """The most shares of one tile, where tiles are too few for each cluster to have one: FEWEST_BLOCKS K blocks or more
-    each, in whole iterations. tile and unroll are decided."""
-    unroll = schedule.unroll or 1
-    return max(1, k_units(problem, schedule) // -(-FEWEST_BLOCKS // unroll))
-
-
-def no_stream_k(problem: Problem, schedule: Schedule) -> str:
-    """Why K blocks of several tiles cannot be dealt out in equal shares, "" where they can."""
-    if problem.k.size is None:
-        return f"{problem.k.name} is not known: where a tile ends on the line of K blocks shows at the launch"
-    if (schedule.split or 1) > 1:
-        return f"split = {schedule.split} cuts every tile already"
-    if schedule.scheduler == "dynamic":
-        return "scheduler=dynamic takes over whole tiles, and a share belongs to the cluster of its number"
-    if schedule.consumers == "pingpong":
-        return "consumers=pingpong: the shares of a tile meet by a barrier of all consumers"
-    if schedule.partials == 2:
-        return "partials=2 needs to know how many K blocks there are, and a share has any number"
-    if schedule.invariant:
-        return "where a tile is cut depends on how many there are, and invariant adds every row in one order"
-    if problem.family.sums_in == "tensor":
-        return f"{problem.target.name} sums in tensor memory, from where shares do not meet yet"
-    if k_blocks(problem, schedule) > MOST_BLOCKS:
-        return f"{problem.k.name} has {k_blocks(problem, schedule)} K blocks, of at most {MOST_BLOCKS}"
-    return ""
-
-
-MOST_BLOCKS = 1 << 20
-"""K blocks of a tile that is cut: those of 2^12 tiles, more than two for each SM, are counted in 32 bits."""
-
-
 def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
     assert schedule.tile is not None
     assert schedule.cluster is not None
-    if problem.k.size is None or schedule.stream_k or schedule.consumers == "pingpong":
+    if problem.k.size is None or schedule.consumers == "pingpong":
         return 1
     (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
     clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)

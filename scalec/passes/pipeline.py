@@ -17,7 +17,6 @@ from scalec.passes.choose_parts import ChooseParts
 from scalec.passes.choose_scheduler import ChooseScheduler
 from scalec.passes.choose_split import ChooseSplit
 from scalec.passes.choose_stages import ChooseStages
-from scalec.passes.choose_stream_k import ChooseStreamK
 from scalec.passes.choose_swizzle import ChooseSwizzle
 from scalec.passes.choose_tiling import ChooseTiling
 from scalec.passes.copy_scales import CopyScales
@@ -39,7 +38,6 @@ PIPELINE: list[Pass] = [
     FixOrder(),
     ChooseTiling(),
     ChooseSplit(),
-    ChooseStreamK(),
     ChooseScheduler(),
     ChooseDependent(),
     ChooseConsumers(),

@@ -301,8 +301,7 @@ class Registers:
 
     Attributes:
         accumulators: FP32 sums of its part of the tile.
-        partials: FP32 sums of the wave that is being promoted, and of the next where it is summed meanwhile; 0 without
-            promotion.
+        partials: FP32 sums of the wave that is being promoted; 0 without promotion.
         slices: operands, where the tensor core takes them from registers.
         beside: what a thread needs beside these.
     """
@@ -323,13 +322,12 @@ class Registers:
         tile: tuple[int, ...],
         warps: tuple[int, int],
         promote: int,
-        partials: int = 1,
         mma_n: int = 0,
     ) -> Registers:
         """For a tile of (M, N, K) that so many `warps` share along M and N.
 
-        A warpgroup promotes wave by wave, from `partials` accumulators by turns, of `mma_n` columns or all of them; a
-        warp all its sums, and it holds two slices of A and of B.
+        A warpgroup promotes wave by wave, `mma_n` columns at a time or all of them; a warp all its sums, and it holds
+        two slices of A and of B.
         """
         family = problem.family
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
@@ -339,7 +337,7 @@ class Registers:
             return Registers(own, taken) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             beside = NARROW_OVERHEAD if mma_n else OVERHEAD_REGISTERS
-            promoted = partials * (mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
+            promoted = (mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
             return Registers(sums, promoted, beside=beside)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
         return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
@@ -357,9 +355,7 @@ def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
     assert schedule.registers is not None
     sharing = schedule.warpgroups // turns_of(schedule, schedule.warpgroups)
     warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
-    need = Registers.of(
-        problem, schedule.tile, warps, schedule.promote or 0, schedule.partials or 1, schedule.mma_n or 0
-    )
+    need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0, schedule.mma_n or 0)
     parted = SPLIT_REGISTERS if (schedule.split or 1) > 1 and problem.family.kernel == "shared" else 0
     own = READ_REGISTERS * reads_of_own(problem) if problem.family.kernel == "shared" else 0
     beside = parted + own

@@ -31,9 +31,8 @@ def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
         return f"the last step of the program does not add f32 sums to {result}"
     if schedule.epilogue != "bulk":
         return f"no copy stores {result} (epilogue={schedule.epilogue})"
-    if (schedule.split or 1) > 1 or schedule.stream_k:
-        field = "stream_k = 1" if schedule.stream_k else f"split = {schedule.split}"
-        return f"{field}: which CTA adds a tile's sums to {result} shows when its products are done"
+    if (schedule.split or 1) > 1:
+        return f"split = {schedule.split}: which CTA adds a tile's sums to {result} shows when its products are done"
     if turns(problem, schedule) > 1:
         return f"consumers=pingpong: one warp loads and stores the tiles of {result} one after the other"
     if problem.family.sums_in == "tensor" and not schedule.promote:

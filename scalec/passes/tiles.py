@@ -174,4 +174,4 @@ def _need(problem: Problem, plan: Schedule) -> Registers:
     """Registers that a consumer thread needs, estimated."""
     assert plan.tile is not None
     assert plan.warps is not None
-    return Registers.of(problem, plan.tile, plan.warps, plan.promote or 0, plan.partials or 1, plan.mma_n or 0)
+    return Registers.of(problem, plan.tile, plan.warps, plan.promote or 0, plan.mma_n or 0)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.parts import k_blocks, no_unroll_of_parts, parts
+from scalec.passes.parts import parts
 from scalec.passes.problem import Problem
-from scalec.passes.warp_specialize import UNROLL, given_warpgroups, warpgroups_for
 
 WINDOW = 8
 """K blocks whose row-major scales one bulk copy brings: 32 bytes of each row, one sector of memory."""
@@ -18,8 +16,7 @@ def window_slots(problem: Problem, schedule: Schedule, stages: int) -> int:
     """Slots that windows need so that none is overwritten while its last K block is still being read.
 
     A window is copied when its first K block's stage is empty, so `stages` K blocks before it are done with. The
-    windows between two that share a slot must make up for the rest; the last of a tile, or of a part, may be short, and
-    the first of a share.
+    windows between two that share a slot must make up for the rest; the last of a tile, or of a part, may be short.
     """
     slots = 2
     while stages > _between(problem, schedule, slots - 1) + 1:
@@ -30,32 +27,14 @@ def window_slots(problem: Problem, schedule: Schedule, stages: int) -> int:
 def _between(problem: Problem, schedule: Schedule, count: int) -> int:
     """The fewest K blocks that `count` windows hold that follow one another and are followed by another."""
     enough = WINDOW * (count + 3)  # more whole windows than meet any one run of `count`
-    if not schedule.stream_k:
-        windows = {_windows(_shortened(part, WINDOW, enough)) for part in parts(problem, schedule) if part}
-        return _fewest(windows, count)
-    # the end of one tile, if any, is between whole ones; behind the beginning of a tile, which may be short too, there
-    # is nothing
-    unroll = _iteration(problem, schedule)
-    step = math.lcm(WINDOW, unroll)
-    blocks = len(_shortened(range(k_blocks(problem, schedule)), step, enough + step))
-    whole = _windows(range(blocks))
-    whole *= -(-count // len(whole))
-    works = [(*whole, *_windows(range(first, blocks)), *whole) for first in range(0, blocks, unroll)]
-    return min(sum(w[at : at + count]) for w in works for at in range(len(w) - count))
+    windows = {_windows(_shortened(part, enough)) for part in parts(problem, schedule) if part}
+    return _fewest(windows, count)
 
 
-def _shortened(part: range, step: int, enough: int) -> range:
-    """`part` without as many multiples of `step` K blocks of its middle, where all windows are whole, as leave it
-    `enough`: runs of windows in the rest are those in all of it."""
-    return range(part.start, part.stop - max(0, len(part) - enough) // step * step)
-
-
-def _iteration(problem: Problem, schedule: Schedule) -> int:
-    """K blocks of an iteration, between which shares are cut: where that is not decided yet, what it mostly becomes."""
-    assert schedule.tile is not None
-    warpgroups = given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile)
-    unroll = schedule.unroll or UNROLL[warpgroups]
-    return 1 if no_unroll_of_parts(problem, schedule, unroll) else unroll
+def _shortened(part: range, enough: int) -> range:
+    """`part` without as many windows of its middle, where all are whole, as leave it `enough` K blocks: runs of windows
+    in the rest are those in all of it."""
+    return range(part.start, part.stop - max(0, len(part) - enough) // WINDOW * WINDOW)
 
 
 def _windows(part: range) -> tuple[int, ...]:

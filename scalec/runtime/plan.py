@@ -24,7 +24,6 @@ from scalec.abi import (
     TILES,
     Argument,
     KernelSpec,
-    Shares,
     TensorSpec,
     permuted_rows,
 )
@@ -180,7 +179,6 @@ class Plan:
         dims: the size of every dimension.
         grid: CTAs to launch; 0 where the results have no elements and nothing is to be done.
         workspace: bytes of the workspace's parts and of its counters; (0, 0) where the kernel needs none.
-        shares: how tiles are dealt out where some are cut; None where none is.
         operands: forms of the tensor operands.
         results: forms of the results: those given, or those to allocate.
         workspaces: where that comes from.
@@ -200,7 +198,6 @@ class Plan:
     results: tuple[Form, ...]
     workspaces: Workspaces | None = None
     workspace: tuple[int, int] = (0, 0)
-    shares: Shares | None = None
     launchers: dict[tuple[Any, ...], Launcher] = field(default_factory=dict)
     maps: dict[tuple[int, int], ctypes.Array] = field(default_factory=dict)
     template: list[bytes] | None = None
@@ -274,9 +271,7 @@ class Plan:
                     expected="at least one element to sum over",
                 )
         plan.grid = spec.launch.grid(dims, clusters)
-        plan.workspace = spec.launch.workspace(dims, clusters)
-        if spec.launch.k_units:
-            plan.shares = spec.launch.dealt(dims, clusters)
+        plan.workspace = spec.launch.workspace(dims)
         return plan
 
     def launch(self, key: tuple[Any, ...], scalars: tuple[float, ...]) -> None:

@@ -98,12 +98,6 @@ def _workspace(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter
     return ctypes.c_uint64(given.workspace.parts if a.kind == "parts" else given.workspace.counters)
 
 
-def _share(plan: Plan, _index: int, a: Argument, _given: Given) -> Parameter:
-    if plan.shares is None:
-        raise UnsupportedError(f"a kernel argument of kind {a.kind!r}, and no tile is cut", fix=NEWER)
-    return ctypes.c_int32(getattr(plan.shares, a.kind))
-
-
 def number(signature: Signature, a: Argument) -> Callable[[Any, Any], Any] | None:
     """What sets an argument from the scalars and the workspace of a launch; None where it is neither's."""
     if a.kind == "scalar":
@@ -134,8 +128,5 @@ SLOTS = {
     "scalar": _scalar,
     "parts": _workspace,
     "counters": _workspace,
-    "whole": _share,
-    "share": _share,
-    "longer": _share,
 }
 """Kind of argument -> what makes its parameter."""

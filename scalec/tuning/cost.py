@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.column_factors import fetched
-from scalec.passes.parts import cluster_ctas, most_shares
+from scalec.passes.parts import cluster_ctas
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import part_rooms, turns, units
 
@@ -29,10 +29,6 @@ SPREAD = 4
 time of single CTAs with 72 to 116 CTAs, clusters of two 1.00, of eight 0.95 to 0.97; with up to 66, one for each pair
 of SMs, clusters of four took 1.06 to 1.16, and with 120, which is all that run at once, 0.99 to 1.00. Whether four
 rows are shared or sixteen is the same: it is not what they share, but perhaps where they are put."""
-
-EXCHANGED = 2
-"""Sums of a tile that a CTA stores or adds where tiles are cut into shares: those of one, and of another. As those of
-two parts where K is split: launches were slower than that (docs/decisions.md), and nothing is fitted to them."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +193,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     Args:
         problem: as the schedule sees it.
-        schedule: with swap, tile, cluster, split and promote decided, and parts, stream_k and consumers where they are
-            not as most are.
+        schedule: with swap, tile, cluster, split and promote decided, and parts and consumers where they are not as
+            most are.
         load: of the launch.
         costs: of the kind of kernel.
     """
@@ -246,10 +242,6 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         return _norm(c.overlap, blocks * block + stored, memory(ctas))
 
     total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * sharing * taking
-    if schedule.stream_k and last < at_once:
-        running = min(at_once, clusters * most_shares(problem, schedule))
-        total += clusters / running * wave(running * size) - (waves - 1) * wave(at_once * size) - wave(last * size)
-        total += c.split + c.exchange * EXCHANGED * bm * bn
     if size > 1 and not spread:
         total += c.cluster
     if together:

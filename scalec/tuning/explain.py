@@ -174,7 +174,6 @@ def _reasons(
         "consumers": _consumers(chosen),
         "warps": _warps(problem, chosen),
         "promote": _promote(problem, chosen),
-        "partials": "a product is summed in one while another is promoted" if (chosen.partials or 1) > 1 else "",
         "mma_n": _goes(chosen),
         "scale_path": _scale_path(problem, chosen),
         "scale_copier": _scale_copier(problem, chosen),
@@ -202,8 +201,8 @@ def _swap(problem: Problem) -> str:
     return f"the transposed result is computed: few {columns} are columns of a tile, the fields below have {rows} first"
 
 
-def _count(number: float, what: str) -> str:
-    return f"{round(number, 2):g} {what}" + ("s" if number != 1 else "")
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("s" if number != 1 else "")
 
 
 def _cluster(problem: Problem, chosen: Schedule) -> str:

@@ -39,7 +39,7 @@ class Prediction:
     Attributes:
         sizes: of M, N and K, by their names in the program.
         tiles: tiles of the result, or where K is split their parts: one CTA's work each.
-        waves: rounds in which the SMs work on them; a part of one where tiles are cut into equal shares.
+        waves: rounds in which the SMs work on them.
         busy: share of the waves' places, one for each SM, that have a tile or part.
         flop: floating-point operations of the contraction.
         bytes: that cross device memory if every tensor does once.
@@ -55,7 +55,7 @@ class Prediction:
 
     sizes: dict[str, int]
     tiles: int
-    waves: float
+    waves: int
     busy: float
     flop: int
     bytes: int
@@ -94,9 +94,8 @@ class Prediction:
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
         split = schedule.split or 1
-        at_once = problem.target.at_once(cluster_ctas(schedule))
         alone = 1 if schedule.parts == "cluster" else split  # clusters of a tile
-        waves = clusters / at_once if schedule.stream_k else _ceil(clusters * alone, at_once)
+        waves = _ceil(clusters * alone, problem.target.at_once(cluster_ctas(schedule)))
         tiles = along_m * along_n * split
         longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
         result = problem.result.element.bytes(m * n)
@@ -105,9 +104,8 @@ class Prediction:
             + problem.rhs.element.bytes(n * k) * _ceil(along_m, schedule.cluster[0])
             + result
         )
-        # sums of the parts, stored and loaded once each; of tiles that are cut, for each CTA
-        met = tiles if alone > 1 else min(sms, tiles) if schedule.stream_k and clusters % at_once else 0
-        l2_bytes += 2 * 4 * met * prod(schedule.tile[:2])
+        if alone > 1:  # sums of the parts, stored and loaded once each
+            l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
         moved = memory_bytes(problem, sizes)
         in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, longest).items()}
         times = {**in_sm, "L2": l2_bytes / rates.l2, rates.memory_kind: moved / rates.memory}

@@ -30,7 +30,7 @@ from scalec.tuning.predict import Prediction, memory_bytes
 SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
 
-FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "parts", "stream_k", "consumers", "promote", "mma_n")
+FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "parts", "consumers", "promote", "mma_n")
 """What candidates differ in; the best also in `adds`, `order` and `unroll`."""
 
 VARIED = 2

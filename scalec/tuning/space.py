@@ -14,9 +14,7 @@ from scalec.passes.parts import (
     FEWEST_BLOCKS,
     at_once,
     no_meeting,
-    no_stream_k,
     no_unroll_of_parts,
-    part_blocks,
 )
 from scalec.passes.problem import ASSUMED, Problem
 from scalec.passes.resources import WINDOW, part_rooms, units, warpgroups_of
@@ -65,10 +63,6 @@ SWAP_TOGETHER = 32
 """Rows up to which it is where warps then find scales of the result together: blocks of 128 took 0.81 to 0.88 of the
 time of the other way at 1 and 16 rows of 7168x2048, 1.03 to 1.07 at 64 and 128 (H200, 2026-11-22)."""
 
-STREAM_K = (0,)
-"""Values of `stream_k` that are looked at where nobody decided it: with 1 beside 0, tiles of a last wave that is not
-full may be cut into shares. On the H200 that was slower (docs/decisions.md)."""
-
 OVERFULL = 2
 """Waves up to which K is split: the parts of more tiles would not begin together."""
 
@@ -104,17 +98,15 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
                 for split in _splits(seen, whole, prod(along)):
                     parted = whole.with_fields(split=split)
                     if _together(seen, parted):
-                        yield parted.with_fields(parts="cluster", stream_k=0)
+                        yield parted.with_fields(parts="cluster")
                     parted = parted.with_fields(parts=given.parts or ("memory" if split > 1 else None))
                     if parted.parts == "cluster":
                         continue
                     if not given.cluster and cluster in LARGER and not at_once(seen, parted):
                         continue
-                    for stream_k in _streams(seen, parted):
-                        plan = parted.with_fields(stream_k=stream_k)
-                        yield plan
-                        if _by_turns(seen, plan, prod(along), given):
-                            yield plan.with_fields(consumers="pingpong")
+                    yield parted
+                    if _by_turns(seen, parted, prod(along), given):
+                        yield parted.with_fields(consumers="pingpong")
 
 
 def ranked(
@@ -172,7 +164,7 @@ def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
 def _together(problem: Problem, schedule: Schedule) -> bool:
     """Whether it is worth looking at parts of K that meet in a cluster: where all clusters run at once, and their sums
     leave room for some stages."""
-    if schedule.parts == "memory" or schedule.stream_k or no_meeting(problem, schedule):
+    if schedule.parts == "memory" or no_meeting(problem, schedule):
         return False
     if schedule.parts == "cluster":  # decided: any that fits
         return True
@@ -191,21 +183,13 @@ def _together(problem: Problem, schedule: Schedule) -> bool:
 def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
     assert schedule.tile is not None
-    if schedule.split or schedule.stream_k or schedule.consumers == "pingpong":
+    if schedule.split or schedule.consumers == "pingpong":
         return [schedule.split or 1]
     if problem.k.size is None:
         return [1]
     blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
-    return [s for s in able if s == 1 or _in_step(problem, schedule.with_fields(split=s))]
-
-
-def _in_step(problem: Problem, schedule: Schedule) -> bool:
-    """Whether the parts are of lengths that a decided `unroll` divides, and of one where `partials` needs it."""
-    fewest, most = part_blocks(problem, schedule)
-    if schedule.partials == 2 and fewest != most:
-        return False
-    return not no_unroll_of_parts(problem, schedule, schedule.unroll or 1)
+    return [s for s in able if not no_unroll_of_parts(problem, schedule.with_fields(split=s), schedule.unroll or 1)]
 
 
 TURNS = 2048
@@ -225,15 +209,3 @@ def _by_turns(problem: Problem, plan: Schedule, tiles: int, given: Schedule) -> 
     assert plan.tile is not None
     few = max(x.shared_bytes(problem.k.size) for x in (problem.lhs, problem.rhs)) <= TURNS
     return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)
-
-
-def _streams(problem: Problem, schedule: Schedule) -> list[int | None]:
-    """The values of stream_k that are worth looking at: 1 only where a wave of tiles is not full."""
-    if schedule.stream_k is not None or STREAM_K == (0,):
-        return [schedule.stream_k]
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
-    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    clusters = prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
-    full = clusters % problem.target.at_once(prod(schedule.cluster)) == 0
-    return [v for v in STREAM_K if not v or not (full or no_stream_k(problem, schedule))]

@@ -11,6 +11,7 @@ from scalec.checking.guarded import GUARD, PATTERN
 from scalec.checking.item import Result, run_item
 from scalec.checking.programs import PROGRAMS, SCHEDULES, TIMED, items
 from scalec.checking.report import rows, summary
+from scalec.commands.selftest import processes
 from scalec.formats import FORMATS
 from scalec.ir.schedule import FIELDS
 from scalec.runtime import emulated
@@ -112,3 +113,8 @@ def test_a_row_a_program_and_one_for_each_failure() -> None:
 def test_every_kernel_of_a_target(target: str) -> None:
     failed = [(i.name, i.schedule, r.message) for i in items(target, emulated=True) if (r := run_item(i)).failed]
     assert not failed
+
+
+def test_a_gpu_has_room_for_so_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert (processes(emulated=True), processes(emulated=False)) == (64, 16)

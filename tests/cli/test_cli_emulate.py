@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -96,6 +97,7 @@ def test_stats(invoke, ptx):
         (("--block", "32", "--arg", "at:A"), "names no buffer"),
         (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "at:A+x"), "expected: at:BUFFER or at:BUFFER+BYTES"),
         (("--block", "32", "--buffer", "A=1", "--arg", "1"), "buffer A='1'"),
+        (("--block", "32", "--buffer", "0=out:f32[4]", "--arg", "out:f32[4]"), "a number names an argument"),
         (("--block", "32", "--buffer", "A=out:f32[4]", "--buffer", "A=out:f32[4]"), "there is a buffer A already"),
         (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/boxes=4"), "'boxes' of argument"),
         (("--block", "32", "--buffer", "A=out:f32[4]", "--arg", "map:A/box=4/fill=one"), "expected: zero, nan"),
@@ -275,3 +277,16 @@ def test_what_a_maps_swizzle_keeps_together(invoke, tmp_path, atom, element):
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     assert np.load(tmp_path / "b.npy") == element
+
+
+def _dies(*of: object) -> None:
+    os._exit(9)
+
+
+@pytest.mark.parametrize(("doing", "seeds"), [("_part", "0"), ("_fault", "0:2")])
+def test_a_process_that_dies_costs_time_alone(invoke, ptx, monkeypatch, doing, seeds):
+    monkeypatch.setattr(f"scalec.commands.emulate_jobs.{doing}", _dies)
+    arguments = ("--block", "64", "--arg", "iota:f32[40]", "--arg", "out:f32[40]")
+    result = invoke("emulate", ptx, *arguments, "--arg", "40", "--jobs", "2", "--seed", seeds)
+    assert result.exit_code == 0, result.stderr
+    assert "a process has died" in result.stderr

@@ -1,4 +1,4 @@
-"""Faults in kernels whose warpgroups take tiles by turns, and in those that promote under the next product."""
+"""Faults in kernels whose warpgroups take tiles by turns."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from tests.emulator.faults import EARLY, WRONG, Fault
 
 BLOCKS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 TURNS = f"{BLOCKS} with consumers=pingpong, tile=64x64x128, cluster=1x1, stages=3, unroll=2"
-PARTIALS = f"{BLOCKS} with partials=2, tile=64x64x128, cluster=1x1, stages=3"
 SHORT = "C[m,n] = A[m,k] @ B[n,k] with consumers=pingpong, tile=64x128x64, cluster=1x1, stages=6"
-# three tiles for each of the four CTAs, of four K blocks in half a window; eight K blocks, of which a loop walks six;
-# one K block, so that epilogues meet
-SIZES = {TURNS: (140, 200, 512), PARTIALS: (140, 136, 1024), SHORT: (500, 264, 64)}
+# three tiles for each of the four CTAs, of four K blocks in half a window; one K block, so that epilogues meet
+SIZES = {TURNS: (140, 200, 512), SHORT: (500, 264, 64)}
 
 LOST = ("deadlock", "barrier", WRONG, *EARLY)
 
@@ -49,19 +47,4 @@ FAULTS = [
     Fault("turns: one barrier for both", SHORT,
           r"add\.s32 \t(%r\d+), %r\d+, 1;(?=\n\tbar\.sync)",
           r"mov.b32 \t\1, 1;", ("barrier", "race", "proxy", "deadlock", *EARLY)),
-    Fault("partials: a wait leaves two products under way", PARTIALS, r"wgmma\.wait_group\.sync\.aligned 1",
-          "wgmma.wait_group.sync.aligned 2", ("in-flight", "wgmma")),
-    Fault("partials: the second wait leaves two", PARTIALS, r"wgmma\.wait_group\.sync\.aligned 1",
-          "wgmma.wait_group.sync.aligned 2", ("in-flight", "wgmma"), at=1),
-    Fault("partials: the last wait leaves one", PARTIALS, r"wgmma\.wait_group\.sync\.aligned 0",
-          "wgmma.wait_group.sync.aligned 1", ("in-flight", "wgmma"), at=-1),
-    Fault("partials: a stage freed before its product is done", PARTIALS,
-          r"(\t// begin inline asm\n\twgmma\.wait_group\.sync\.aligned 1;\n\t// end inline asm\n)((?:.*\n){1,8}?"
-          r"\t@%p\d+ mbarrier\.arrive\.shared::cta[^\n]*\n\t// end inline asm\n)", r"\2\1", EARLY, at=1),
-    Fault("partials: the fence before the second accumulator dropped", PARTIALS, r"\twgmma\.fence\.sync\.aligned;\n",
-          "", ("wgmma",), at=1),
-    Fault("partials: the second accumulator not overwritten", PARTIALS, r"setp\.ne\.b32 p, 0, 0;",
-          "setp.ne.b32 p, 1, 0;", (WRONG,), at=1),
-    Fault("partials: the stage that is multiplied is freed", PARTIALS,
-          r"(@%p\d+ mbarrier\.arrive\.shared::cta\.b64 _), \[(%r\d+)\];", r"\1, [\2+8];", LOST, at=1),
 ]  # fmt: skip

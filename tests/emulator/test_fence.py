@@ -187,7 +187,7 @@ done:
 
 
 def test_the_last_cta_sees_what_all_threads_of_the_others_wrote():
-    """A counter as of stream-K: barriers carry every thread's writes to the one that releases, and back."""
+    """A counter as of parts of K: barriers carry every thread's writes to the one that releases, and back."""
 
     def run(barrier: str, sem: str, seed: int) -> np.ndarray:
         out = np.zeros(192, np.uint32)

@@ -63,7 +63,6 @@ def test_what_is_not_decided() -> None:
     [
         (FINE, "epilogue=direct", "no copy stores C (epilogue=direct)"),
         (FINE, "split=2", "split = 2: which CTA"),
-        (FINE, "stream_k=1", "stream_k = 1: which CTA"),
         (FINE, "consumers=pingpong, tile=64x64x128", "consumers=pingpong: one warp"),
         (FINE, "scale_path=thread", "no warp is left"),
         (FINE.replace("+=", "="), "epilogue=bulk", "does not add f32 sums to C"),

@@ -43,7 +43,6 @@ CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[str, ...]]] = {
     "epilogue that reads": (BIAS, "tile=64x80x128, mma_n=40, early_wait=1", (70, 168, 640), ("n", "k")),
     "by turns": (BLOCKS, "tile=64x80x128, mma_n=40, consumers=pingpong", (321, 168, 640), ("n", "k")),
     "parts": (BLOCKS, "tile=64x80x128, mma_n=40, split=3", (70, 168, 1152), ("n", "k")),
-    "shares": (BLOCKS, "tile=64x80x128, mma_n=40, stream_k=1, cluster=1x1", (192, 160, 640), ("n", "k")),
     "transposed": (BLOCKS, "swap=1, tile=64x48x128, mma_n=24", (90, 328, 384), ("n", "k")),
 }  # fmt: skip
 

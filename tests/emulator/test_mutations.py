@@ -217,7 +217,6 @@ NAMES = [
     "thread",
     "bf16",
     "turns",
-    "partials",
     "short turns",
     "goes",
     "loaded",

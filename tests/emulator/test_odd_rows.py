@@ -55,7 +55,6 @@ OPERANDS = [  # a block of K whose first, a middle or the last slice is cut; blo
     ("sm_120a", E2M1, 255, ""),
     ("sm_120a", NVFP4, 517, "unroll=2"),
     ("sm_120a", E2M1, 517, "split=3"),
-    ("sm_120a", E2M1, 513, "stream_k=1"),
     ("sm_120a", NVFP4, 129, "tile=128x16x256, warps=4x1, warpgroups=1"),
     ("sm_120a", NVFP4, 129, "tile=16x128x256, warps=1x4, warpgroups=1"),
     ("sm_120a", f"{E2M1} scale(1x128,1x128)", 383, ""),

@@ -232,7 +232,6 @@ def test_blocks_of_more_rows_than_a_warp_has(target: str, result: str, settings:
         ("sm_90a", FP8, "mxfp8", "tile=256x128x128, cluster=2x1"),
         ("sm_90a", BF16, "fp8_block", "tile=128x256x64, epilogue=direct"),
         ("sm_90a", FP8, "mxfp8", "tile=64x64x128, split=2"),
-        ("sm_90a", FP8, "mxfp8", "tile=64x64x128, stream_k=1, cluster=1x1"),
         ("sm_100a", BF16, "fp8_block", "tile=128x256x64"),
         ("sm_100a", FP8, "fp8_block", "tile=128x128x128, epilogue=direct"),
         ("sm_120a", BF16, "mxfp8", "tile=128x128x64, warps=4x2"),

@@ -1,5 +1,5 @@
-"""Warpgroups that take tiles by turns, and promotion under the next product, on the emulator: right, complete, without
-a finding, and bit-equal in whatever order the warps run."""
+"""Warpgroups that take tiles by turns, on the emulator: right, complete, without a finding, and bit-equal in whatever
+order the warps run."""
 
 from __future__ import annotations
 
@@ -47,55 +47,23 @@ TURNS: dict[str, tuple[str, str, tuple[int, int, int], tuple[str, ...]]] = {
     "transposed": (BLOCKS, "swap=1, tile=64x16x128, cluster=1x1", (40, 350, 512), ("n", "k")),
 }
 
-PARTIALS: dict[str, tuple[str, str, tuple[int, int, int], tuple[str, ...]]] = {
-    "one K block": (BLOCKS, "tile=128x128x128", (140, 136, 100), ("n", "k")),
-    "two": (BLOCKS, "tile=128x64x128", (140, 72, 256), ("n", "k")),
-    "three, no loop": (BLOCKS, "tile=128x64x128, unroll=4", (140, 72, 384), ("n", "k")),
-    "three, a loop": (BLOCKS, "tile=128x64x128, unroll=1", (140, 72, 384), ("n", "k")),
-    "an odd number": (BLOCKS, "tile=128x64x128, unroll=2", (140, 72, 1100), ("n", "k")),
-    "an even number, windows": (BLOCKS, "tile=128x64x128, unroll=2, stages=2", (200, 72, 1536), ("n", "k")),
-    "iterations of four": (BLOCKS, "tile=128x64x128, unroll=4, early_wait=0", (140, 72, 1400), ("n", "k")),
-    "two waves": (BLOCKS, "tile=256x64x128, unroll=1, stages=2, cluster=2x1", (300, 72, 1100), ("n", "k")),
-    "two waves, iterations of three": (BLOCKS, "tile=256x64x128, unroll=3", (300, 72, 1024), ("n", "k")),
-    "three waves": (BLOCKS, "tile=192x64x128, warpgroups=1, unroll=2, stages=2", (300, 72, 1024), ("n", "k")),
-    "scales by threads": (FINE, "tile=128x64x128, scale_path=thread", (140, 72, 900), ("n", "k")),
-    "columns of scales": (COLUMNS, "tile=128x64x128, stages=3", (140, 72, 640), ("n", "k")),
-    "both by windows": (FINE, "tile=128x64x128, stages=3", (140, 72, 1024), ("n", "k")),
-    "parts": (BLOCKS, "tile=64x64x128, split=3", (140, 72, 1152), ("n", "k")),
-    "all at once": (ROWS, "tile=128x64x128", (140, 72, 640), ("n", "k")),
-    "by turns": (BLOCKS, "tile=64x64x128, consumers=pingpong, stages=3", (161, 72, 640), ("n", "k")),
-    "by turns, windows": (
-        BLOCKS, "tile=128x64x128, consumers=pingpong, stages=4, cluster=1x1", (300, 72, 1536), ("n", "k")),
-}  # fmt: skip
-
-
-def run(case: tuple[str, str, tuple[int, int, int], tuple[str, ...]], field: str, times: int, sms: int) -> None:
-    source, schedule, (m, n, k), fixed = case
-    dims = {"m": m, "n": n, "k": k}
-    ran = run_on(f"{source} with {field}, {schedule}", dims, fixed, m + k, 5e-6, times=times, sms=sms)
-    assert field in ran.kernel.spec.schedule
-
 
 @pytest.mark.once(touches=lambda case: fields(TURNS[case]))
 @pytest.mark.parametrize("case", TURNS)
 def test_turns(case: str) -> None:
-    run(TURNS[case], "consumers=pingpong", times=2, sms=MORE_AT_ONCE.get(case, AT_ONCE))
+    source, schedule, (m, n, k), fixed = TURNS[case]
+    program, sms = f"{source} with consumers=pingpong, {schedule}", MORE_AT_ONCE.get(case, AT_ONCE)
+    ran = run_on(program, {"m": m, "n": n, "k": k}, fixed, m + k, 5e-6, times=2, sms=sms)
+    assert "consumers=pingpong" in ran.kernel.spec.schedule
 
 
-@pytest.mark.once(touches=lambda case: fields(PARTIALS[case]))
-@pytest.mark.parametrize("case", PARTIALS)
-def test_partials(case: str) -> None:
-    run(PARTIALS[case], "partials=2", times=1, sms=AT_ONCE)
-
-
-@pytest.mark.once("dims", "field")
-@pytest.mark.parametrize("field", ["consumers=pingpong", "partials=2"])
+@pytest.mark.once("dims")
 @pytest.mark.parametrize(
     "dims", [{"m": 321, "n": 256, "k": 256}, {"m": 200, "n": 168, "k": 384}], ids=["whole", "tails"]
 )
-def test_quantised(dims: dict[str, int], field: str) -> None:
+def test_quantised(dims: dict[str, int]) -> None:
     program = "D[m,n]{} = A[m,k] @ B[n,k] scale(1x128,128x128)"
-    run_quantised(program, "mxfp8", dims, ("n", "k"), 3, "sm_90a", f"{field}, tile=128x64x128")
+    run_quantised(program, "mxfp8", dims, ("n", "k"), 3, "sm_90a", "consumers=pingpong, tile=128x64x128")
 
 
 def test_a_warpgroup_waits_for_barriers_of_its_own() -> None:
@@ -105,13 +73,3 @@ def test_a_warpgroup_waits_for_barriers_of_its_own() -> None:
     counts = re.findall(r"mbarrier\.init\.shared\.b64 \t\[[^\]]*\], (%r\d+)", kernel.ptx)
     values = dict(re.findall(r"mov\.b32 \t(%r\d+), (\d+);", kernel.ptx))
     assert [values[c] for c in counts] == ["1"] * 8 + ["8"] * 4
-
-
-def test_products_are_issued_before_the_sums_before_them_are_promoted() -> None:
-    """K of three blocks and no loop: 1 2 w 3 w w, where w waits for all but the last product issued, then for all."""
-    kernel = scalec.compile(
-        f"{BLOCKS} with partials=2, tile=128x64x128, unroll=4", target="sm_90a", dims={"n": 256, "k": 384}
-    )
-    steps = re.findall(r"wgmma\.(commit_group|wait_group\.sync\.aligned \d)", kernel.ptx)
-    issued, waits = "commit_group", "wait_group.sync.aligned "
-    assert steps == [issued, issued, waits + "1", issued, waits + "1", waits + "0"]

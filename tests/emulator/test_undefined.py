@@ -50,6 +50,12 @@ def outcome(body: str, **options: Any) -> str:
         "bar.sync %r9;", "shfl.sync.idx.b32 %r8, %r9, 0, 31, -1;", "vote.sync.any.pred %p8, %p9, -1;",
         "selp.u32 %r8, 1, 2, %p9; st.global.u32 [%rd4], %r8;", "mbarrier.init.shared.b64 [bar], %r9;", "@!%p9 ret;",
         "mov.b64 {%r7, %r8}, %rd9; add.u32 %r8, %r8, %r4; ld.shared.u32 %r8, [%r8];", "bar.warp.sync %r9;",
+        "@%p2 mov.u32 %r8, %r9; @%p2 st.global.u32 [%rd4], %r8;",
+        "mov.u32 %r7, 0x7654; prmt.b32 %r8, %r1, %r9, %r7; st.global.u32 [%rd4], %r8;",
+        "prmt.b32 %r8, %r1, %r1, %r9; st.global.u32 [%rd4], %r8;", "shl.b32 %r8, %r1, %r9; st.global.u32 [%rd4], %r8;",
+        "lop3.b32 %r8, %r9, 0xFFFF, %r1, 0xEA; st.global.u32 [%rd4], %r8;",
+        "prmt.b32 %r8, %r1, %r9, 0x5410; bfi.b32 %r8, %r1, %r8, 0, 16; st.global.u32 [%rd4], %r8;",
+        "xor.b32 %r8, %r9, -1; not.b32 %r8, %r8; st.global.u32 [%rd4], %r8;",
     ],
 )  # fmt: skip
 def test_a_register_that_nothing_wrote_decides_something(use: str) -> None:
@@ -73,6 +79,13 @@ def test_a_register_that_nothing_wrote_decides_something(use: str) -> None:
         "st.local.u32 [own], %r9; st.local.u32 [own+4], %r1; ld.local.v2.u32 {%r7, %r8}, [own];"
         "st.global.u32 [%rd4], %r8;",
         "st.shared.u32 [%r4], %r9; st.shared.u32 [%r4], %r1; ld.shared.u32 %r8, [%r4]; st.global.u32 [%rd4], %r8;",
+        "prmt.b32 %r8, %r1, %r9, 0x5410; lop3.b32 %r8, %r8, 0xFFFF, %r1, 0xEA; st.global.u32 [%rd4], %r8;",
+        "prmt.b32 %r8, %r9, 0x12345678, 0x7654; st.global.u32 [%rd4], %r8;",
+        "mov.u32 %r7, 0x7654; prmt.b32 %r8, %r9, %r1, %r7; st.global.u32 [%rd4], %r8;",
+        "shf.l.wrap.b32 %r8, %r9, 5, 0; st.global.u32 [%rd4], %r8;",
+        "prmt.b32 %r8, %r1, %r9, 0x5410; bfi.b32 %r8, %r1, %r8, 16, 16; st.global.u32 [%rd4], %r8;",
+        "prmt.b32 %r8, %r1, %r9, 0x5410; bfe.u32 %r8, %r8, 0, 16; st.global.u32 [%rd4], %r8;",
+        "mov.b64 %rd9, {%r9, 5}; mov.b64 {%r7, %r8}, %rd9; st.global.u32 [%rd4], %r8;",
         "@%p2 mov.u32 %r9, 5; st.global.u32 [%rd4], %r9;",
         "@%p1 mov.u32 %r9, 5; @!%p1 mov.u32 %r9, 6; st.global.u32 [%rd4], %r9;",
         "@%p1 mov.u32 %r9, 5; @%p1 st.global.u32 [%rd4], %r9;",

@@ -45,6 +45,9 @@ EDGES = (1, 31, 64, 65)
 LONG = (385, 513, 640)
 """The others: more tiles of 128 than CTAs have accumulators."""
 
+LONGER = (1025, 1100)
+"""And more than tiles are grouped by."""
+
 
 FAULTS: dict[str, tuple[str, str]] = {
     "a proxy fence dropped": (r"\tfence\.proxy\.async[^\n]*\n", ""),
@@ -159,7 +162,11 @@ def _case(random: Random) -> Case:
             "cluster": random.choice(("1x1", "1x1", "2x1", "1x2")),
         },
     )
-    sizes = {"m": random.choice((128, 129, 140)), "n": random.choice((64, 72, 100)), "k": 4 * block - _tail(random)}
+    sizes = {
+        "m": random.choice((128, 129, 140)),
+        "n": random.choice((64, 72, 100)),
+        "k": 4 * block - _tail(block, random),
+    }
     steps = steps_of(case)
     first = {d: multiple(size, steps[d]) for d, size in sizes.items()}
     return case.but(launches=(first, _other(case, first, random)))
@@ -171,18 +178,19 @@ def _block(case: Case) -> int:
     return 1024 // {6: 8}.get(bits, bits)
 
 
-def _tail(random: Random) -> int:
-    return random.choice((0, 0, 1, 8, 24))
+def _tail(block: int, random: Random) -> int:
+    """What the last K block lacks."""
+    return random.choice((0, 0, 1, 8, 24, block - 8))
 
 
-def _other(case: Case, first: dict[str, int], random: Random) -> dict[str, int]:
+def _other(case: Case, first: dict[str, int], random: Random, most: tuple[int, ...] = LONG) -> dict[str, int]:
     """Other sizes, where the compiler does not know them: many rows or many columns."""
     long = random.choice([d for d in "mn" if d not in case.known])
-    steps = steps_of(case)
+    steps, block = steps_of(case), _block(case)
     sizes = {
-        "m": random.choice(LONG if long == "m" else EDGES),
-        "n": random.choice(LONG if long == "n" else EDGES),
-        "k": random.randint(1, 3) * _block(case) - _tail(random),
+        "m": random.choice(most if long == "m" else EDGES),
+        "n": random.choice(most if long == "n" else EDGES),
+        "k": random.randint(1, 3) * block - _tail(block, random),
     }
     return {d: first[d] if d in case.known else multiple(sizes[d], steps[d]) for d in first}
 
@@ -190,7 +198,7 @@ def _other(case: Case, first: dict[str, int], random: Random) -> dict[str, int]:
 def _again(case: Case, random: Random) -> Case:
     """Other launches of the same kernel, on another number of CTAs, with other data and another order."""
     return case.but(
-        launches=tuple(_other(case, case.launches[0], random) for _ in range(2)),
+        launches=tuple(_other(case, case.launches[0], random, most) for most in (LONG, LONGER)),
         sms=3 - case.sms,
         seed=6 * random.randrange(1000),
         twists=(*case.twists, *(("specials", kind) for kind in range(3))),

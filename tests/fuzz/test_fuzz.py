@@ -138,7 +138,7 @@ def test_a_trap_tells_whether_a_result_is_ever_another() -> None:
     match = kernel.faults()["a shift"][0]
     other = mutants.changed(match, "number", Random(0))
     found = {
-        new: check(PLAIN, lambda text: text.replace(match[0], mutants.trapping(match[0], new), 1), runs=1)
+        new: check(PLAIN, lambda text: text.replace(match[0], mutants.trapping(match[0], new), 1), runs=1)  # noqa: B023
         for new in (match[0], other)
     }
     assert found[match[0]].kind == "ok"

@@ -29,7 +29,7 @@ def lines(source: str, target: str, *what: str, **dims: int) -> list[str]:
     return [w for i, w in enumerate(kept) if i == 0 or kept[i - 1] != w]
 
 
-@pytest.mark.parametrize("settings", ["", " with split=2", " with stream_k=1", " with swap=1", " with invariant"])
+@pytest.mark.parametrize("settings", ["", " with split=2", " with swap=1", " with invariant"])
 @pytest.mark.parametrize("m", [8, 512])
 def test_a_scale_is_read_behind_the_wait_and_its_quotient_made_before_the_products(m: int, settings: str) -> None:
     """The kernel before may have written it."""

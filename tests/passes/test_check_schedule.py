@@ -70,31 +70,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"consumers": "pingpong", "warps": (8, 1), "tile": (128, 128, 128)},
         "warps = 8x1, .*\n  expected: 4x1",
     ),
-    "registers of two partials": (
-        text(),
-        {"partials": 2, "tile": (256, 128, 128)},
-        "about 288 registers: 128 accumulators, 128 partial sums.*\n.*\n  fix: a smaller tile, partials=1,",
-    ),
-    "partials of unknown K": (
-        text(k="?"),
-        {"partials": 2, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: k is not known.*\n  fix: partials=1",
-    ),
-    "partials of unequal parts": (
-        text(k=1280),
-        {"partials": 2, "split": 4, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: parts of k have 2 or 3 K blocks",
-    ),
-    "partials without promotion": (
-        PLAIN,
-        {"partials": 2, "promote": 0, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: promote = 0",
-    ),
-    "partials of an odd round": (
-        text(),
-        {"partials": 2, "unroll": 3, "tile": (128, 128, 128)},
-        "partials = 2 is not possible\n  got: unroll = 3, 3 products",
-    ),
     "goes that do not share out a tile": (
         text(),
         {"mma_n": 48, "tile": (256, 128, 128)},
@@ -105,11 +80,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"mma_n": 64, "promote": 0, "tile": (128, 128, 128)},
         "mma_n = 64 is not possible\n  got: promote = 0.*\n  fix: mma_n=0",
     ),
-    "goes of two partials": (
-        text(),
-        {"mma_n": 64, "partials": 2, "tile": (128, 128, 128)},
-        "mma_n = 64 is not possible\n  got: partials = 2",
-    ),
     "registers of goes": (
         text(),
         {"mma_n": 88, "tile": (256, 176, 128)},
@@ -118,18 +88,6 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "split of few blocks": (text(k=512), {"split": 5}, "split = 5 and k = 512 has 4 blocks of 128\n.*\n.*split=4"),
     "unroll of parts": (text(k=1280), {"split": 4, "unroll": 2}, "unroll = 2 and parts of k have 2 or 3 K blocks"),
     "unroll beyond parts": (text(k=1280), {"split": 2, "unroll": 2}, "unroll = 2 and parts of k have 5 K blocks"),
-    "shares of unknown K": (text(k="?"), {"stream_k": 1}, "stream_k=1 .*\n  got: k is not known.*\n  fix: stream_k=0"),
-    "shares of parts": (text(), {"stream_k": 1, "split": 2}, "stream_k=1 .*\n  got: split = 2 cuts every tile already"),
-    "shares of rows in one order": (
-        text(),
-        {"stream_k": 1, "invariant": 1},
-        "stream_k=1 .*\n  got: .* invariant adds every row in one order",
-    ),
-    "unroll of shares": (
-        text(k=1408),
-        {"stream_k": 1, "unroll": 2},
-        "unroll = 2 and k, which is cut between iterations, has 11 K blocks\n.*a multiple of it\n.*stream_k=0",
-    ),
     "register count": (text(), {"registers": (44, 232)}, "44 registers for a producer thread\n.*multiple of 8 from 24"),
     "register file": (
         text(),

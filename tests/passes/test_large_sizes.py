@@ -51,9 +51,7 @@ def ptx(monkeypatch: pytest.MonkeyPatch) -> Callable[..., compiler.Compilation]:
     return compiler.compile_source
 
 
-@pytest.mark.parametrize(
-    ("k", "fields"), [(1 << 24, {}), (1 << 24, {"stream_k": "1"}), (MOST, {}), (MOST, {"split": "7"})]
-)
+@pytest.mark.parametrize(("k", "fields"), [(1 << 24, {}), (MOST, {}), (MOST, {"split": "7"})])
 def test_compile_time(ptx: Callable[..., compiler.Compilation], k: int, fields: dict[str, str]) -> None:
     with cpu_seconds(2):
         made = ptx(FP8, "sm_90a", {"n": 4096, "k": k}, fields)
@@ -72,17 +70,13 @@ def test_prefetches_are_not_unrolled_over_k(ptx: Callable[..., compiler.Compilat
 
 
 def _slots(blocks: int, schedule: Schedule, stages: int) -> int:
-    """Slots of windows, from all runs of windows of one part, or share, after the other, without a shortcut."""
+    """Slots of windows, from all runs of windows of one part after the other, without a shortcut."""
 
     def windows(part: range) -> list[int]:
         return [len(set(range(at, at + WINDOW)) & set(part)) for at in range(part.start // 8 * 8, part.stop, WINDOW)]
 
-    if schedule.stream_k:
-        ends = [range(first, blocks) for first in range(0, blocks, schedule.unroll or 1)]
-        works = [[range(blocks)] * 5 + [end] + [range(blocks)] * 5 for end in ends]
-    else:
-        problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2))
-        works = [list(order) for order in itertools.product([p for p in parts(problem, schedule) if p], repeat=4)]
+    problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2))
+    works = [list(order) for order in itertools.product([p for p in parts(problem, schedule) if p], repeat=4)]
     runs = [[w for part in work for w in windows(part)] for work in works]
     slots = 2
     while stages > 1 + min(sum(r[at : at + slots - 1]) for r in runs for at in range(len(r) - slots + 1)):
@@ -90,7 +84,7 @@ def _slots(blocks: int, schedule: Schedule, stages: int) -> int:
     return slots
 
 
-@pytest.mark.parametrize("schedule", [{}, {"split": 3}, {"stream_k": 1, "unroll": 1}, {"stream_k": 1, "unroll": 3}])
+@pytest.mark.parametrize("schedule", [{}, {"split": 3}])
 def test_slots_of_windows(schedule: dict[str, int]) -> None:
     """Those of long K, of whose middle not all is looked at, are those of all runs of windows."""
     fields = SCHEDULE.with_fields(**schedule)

@@ -88,34 +88,6 @@ def test_no_window_of_a_part_is_overwritten_while_it_is_read(
         assert windows[index - slots][1] <= windows[index][0] - stages
 
 
-@pytest.mark.parametrize(("blocks", "unroll"), [(12, 1), (28, 1), (28, 2), (56, 4), (64, 8), (20, 5)])
-@pytest.mark.parametrize("stages", [2, 3, 4, 8, 20])
-def test_no_window_of_a_share_is_overwritten_while_it_is_read(
-    problem_of: Callable[[str], Problem], blocks: int, unroll: int, stages: int
-) -> None:
-    """Likewise where tiles are cut: whole ones, then the end of one, whole ones, and the beginning of another."""
-    schedule = SCHEDULE.with_fields(stream_k=1, unroll=unroll)
-    slots = window_slots(problem_of(text(k=blocks * 128)), schedule, stages)
-    for first in range(0, blocks, unroll):
-        for whole in (0, 1, 2, 5):
-            for last in (unroll, blocks // unroll // 2 * unroll):
-                works = [(0, blocks)] * whole + [(first, blocks)] + [(0, blocks)] * (whole // 2) + [(0, last)]
-                windows, at = [], 0  # (first, last block) in the order of a CTA's work
-                for low, high in works:
-                    for start in range(low // 8 * 8, high, 8):
-                        count = min(start + 8, high) - max(start, low)
-                        windows.append((at, at + count - 1))
-                        at += count
-                for index in range(slots, len(windows)):
-                    assert windows[index - slots][1] <= windows[index][0] - stages
-
-
-def test_shares_take_no_more_slots_than_they_need(problem_of: Callable[[str], Problem]) -> None:
-    """Cut between iterations of two blocks, windows are two long at the least, which three stages look ahead."""
-    problem, schedule = problem_of(text(k=7168)), SCHEDULE.with_fields(stream_k=1, unroll=2)
-    assert [window_slots(problem, schedule, stages) for stages in (3, 4)] == [2, 4]
-
-
 def test_scales_of_both_sides_are_rounded_to_the_copys_alignment(problem_of: Callable[[str], Problem]) -> None:
     problem = problem_of(text(b_block="1, 128"))
     plan = SharedPlan.of(problem, SCHEDULE.with_fields(tile=(64, 40, 128), epilogue="direct"))

@@ -32,10 +32,10 @@ def test_bytes_and_grid():
     launch = split_spec().launch
     dims = {"m": 256, "n": 512}
     assert launch.units(dims) == 4 * 1 * 4
-    assert launch.workspace(dims, 66) == (4 * 8 * PART, 8 * 4)
+    assert launch.workspace(dims) == (4 * 8 * PART, 8 * 4)
     assert launch.grid(dims, 66) == 16 * 2
     assert launch.grid(dims, 5) == 5 * 2
-    assert gemm_spec().launch.workspace(dims, 66) == (0, 0)
+    assert gemm_spec().launch.workspace(dims) == (0, 0)
 
 
 def test_it_travels():
@@ -115,70 +115,3 @@ def test_an_argument_without_a_split_is_refused(device):
     spec = replace(split_spec(), launch=gemm_spec().launch)
     with pytest.raises(UnsupportedError, match="kind 'parts', and no split of K"):
         Kernel(spec, b"", device=device)(*gemm_tensors().values())
-
-
-def streamed_spec(shares: int = 3, k_units: int = 14) -> KernelSpec:
-    spec = gemm_spec()
-    kinds = ("parts", "counters", "whole", "share", "longer")
-    arguments = (*spec.arguments, *map(Argument, kinds))
-    launch = replace(spec.launch, shares=shares, k_units=k_units, part_bytes=PART)
-    return replace(spec, arguments=arguments, launch=launch)
-
-
-# clusters' worth of tiles, clusters that run at once: clusters launched, tiles not cut and cut, shares and longer ones
-DEALT = {
-    (187, 66): (66, 66, 121, 25, 44),  # 2.83 waves: 121 tiles of 14 units are 66 shares of 25, 44 of them one longer
-    (198, 66): (66, 198, 0, 0, 0),  # three waves
-    (67, 66): (66, 0, 67, 14, 14),  # one and a bit: all are cut
-    (66, 66): (66, 66, 0, 0, 0),
-    (40, 66): (66, 0, 40, 8, 32),  # less than one: 560 units in 66 shares
-    (20, 66): (60, 0, 20, 4, 40),  # no more than three shares of a tile
-    (1, 66): (3, 0, 1, 4, 2),
-}
-
-
-@pytest.mark.parametrize(("units", "clusters"), DEALT)
-def test_how_tiles_are_dealt_out(units: int, clusters: int) -> None:
-    launched, whole, cut, share, longer = DEALT[units, clusters]
-    launch, dims = streamed_spec().launch, {"m": 256 * units, "n": 128}
-    assert launch.units(dims) == units
-    assert launch.grid(dims, clusters) == 2 * launched
-    assert launch.dealt(dims, clusters) == (whole, cut, share, longer)
-    assert whole % launched == 0
-    assert share * launched + longer == cut * launch.k_units
-    parts, counters = (cut + launched, cut) if cut else (1, 1)
-    assert launch.workspace(dims, clusters) == (2 * parts * PART, 2 * counters * 4)
-
-
-def test_shares_travel():
-    spec = streamed_spec()
-    assert KernelSpec.from_json(spec.to_json()) == spec
-
-
-def test_a_launch_is_told_its_shares(device):
-    """Of 33 SMs 16 clusters run at once; 18 tiles are 2 more than those, and all are cut."""
-    device.sms = 33
-    kernel = Kernel(streamed_spec(), b"", device=device)
-    for m, told in ((256 * 18, (0, 15, 12)), (256 * 16, (16, 0, 0)), (256 * 35, (16, 16, 10))):
-        for _ in range(3):  # moved parameters, then a launcher of their own
-            kernel(*gemm_tensors(m=m, n=128).values())
-            *_, parts, counters, whole, share, longer = device.launches[-1].parameters
-            assert (whole, share, longer) == told
-            assert device.launches[-1].grid == 32
-            assert device.reserved[parts] >= 2 * PART
-            assert device.download(counters, device.reserved[counters], 0) == bytes(device.reserved[counters])
-
-
-def test_a_bundle_has_shares(device, tmp_path):
-    bundle.write(tmp_path, [Kernel(streamed_spec(), machine_code(streamed_spec()))])
-    bundle.load(tmp_path, device=device)(*gemm_tensors().values())
-    wanted = streamed_spec().launch.dealt({"m": 256, "n": 512}, device.sms // 2)
-    assert tuple(device.launches[-1].parameters[-3:]) == (wanted.whole, wanted.share, wanted.longer)
-    assert len(device.reserved) == 2
-
-
-def test_a_share_without_cut_tiles_is_refused(device):
-    spec = replace(streamed_spec(), launch=gemm_spec().launch)
-    arguments = tuple(a for a in spec.arguments if a.kind not in ("parts", "counters"))
-    with pytest.raises(UnsupportedError, match="kind 'whole', and no tile is cut"):
-        Kernel(replace(spec, arguments=arguments), b"", device=device)(*gemm_tensors().values())

@@ -14,14 +14,16 @@ a warp holds undefined bits, it executes `careful` steps until it has lost them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scalec.emulator import dataflow
 from scalec.emulator.findings import Finding
+from scalec.emulator.instructions.table import Decoder, decode
 from scalec.emulator.machine.signals import YIELD, Blocked, Signal
-from scalec.emulator.program import TYPE_BITS, Imm, Instruction, Reg, Vector
+from scalec.emulator.program import TYPE_BITS, Imm, Instruction, Operand, Reg, Vector
 
 if TYPE_CHECKING:
     from scalec.emulator.instructions.table import Step
@@ -35,9 +37,9 @@ _PURE = {
     "mul24", "neg", "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shl",
     "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor",
 }  # fmt: skip
-_MOVES = {"mov", "prmt"}  # bits go where they go, whatever they are
-_SHIFTS = {"shl", "shr", "shf"}
-_BITWISE = {"lop3", "not", "xor"}
+# whose bits go where the last so many operands say, whatever they are
+_MOVES = {"bfe": 2, "bfi": 2, "cvt": 0, "mov": 0, "prmt": 1, "shf": 1, "shl": 1, "shr": 1}
+_LOGIC = {"and": 0xC0, "not": 0x0F, "or": 0xFC, "xor": 0x3C}  # as lop3 has it: of operands 0xF0, 0xCC and 0xAA
 _ALL = np.ones(32, bool)
 _PRIVATE = {"local", "param", "param::func", "shared", "shared::cta", "shared::cluster"}
 
@@ -180,7 +182,7 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
     touched = frozenset((*results, *sources))
     guard = instruction.guard
     operands = [r for r in sources if guard is None or r != guard.index or r in _named(instruction)]
-    spread = _spread(kernel, instruction, step) if instruction.opcode in _PURE else None
+    spread = _spread(kernel, instruction) if instruction.opcode in _PURE else None
     private = _private(instruction)
     stored = dataflow.named(instruction.operands[-1:])
 
@@ -254,7 +256,7 @@ def _finding(warp: Warp, register: int, lanes: np.ndarray, verb: str) -> Finding
 _Spread = Callable[["Warp", dict[int, np.ndarray]], dict[int, np.ndarray]]
 
 
-def _spread(kernel: Kernel, instruction: Instruction, step: Step) -> _Spread:
+def _spread(kernel: Kernel, instruction: Instruction) -> _Spread:
     """How undefined bits get from the operands of an instruction into its results."""
     results = dataflow.members(dataflow.writes(instruction))
     sources = sorted(_named(instruction))
@@ -272,31 +274,33 @@ def _spread(kernel: Kernel, instruction: Instruction, step: Step) -> _Spread:
         return found
 
     def moved(warp: Warp, bits: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-        other = _Bits(kernel, {r: bits[r] for r in sources if r in bits})
-        step(other)  # type: ignore[arg-type]
+        if not bits.keys().isdisjoint(where_to):
+            return everywhere(warp, bits)
+        known = {r: warp.registers[r] for r in where_to}
+        other = _Bits(kernel, known | {r: bits[r] for r in sources if r in bits})
+        move(other)  # type: ignore[arg-type]
         return {r: other.registers[r] for r in results}
 
-    def bitwise(warp: Warp, bits: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    def combined(warp: Warp, bits: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """A bit has no value if it may be 0 and may be 1: of `and`, a defined 0 of one operand decides."""
         (to,) = results
-        return {to: np.bitwise_or.reduce([bits[r] for r in sources if r in bits])}
-
-    def masked(warp: Warp, bits: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """and, or: a defined bit of one operand decides."""
-        (to,) = results
-        dtype = kernel.initial_registers[to].dtype
-        values, unknown = [], []
-        for operand in operands[1:]:
+        full = ones(kernel, to)
+        may_be = []  # of each operand, the bits that may be 0, and those that may be 1
+        for operand in logical:
             if isinstance(operand, Imm):
-                mask = (1 << 8 * dtype.itemsize) - 1 if dtype.kind != "b" else 1
-                values.append(np.full(32, operand.value & mask, dtype))
-                unknown.append(np.zeros(32, dtype))
+                value = full & np.array(operand.value & (1 << 64) - 1, np.uint64).astype(full.dtype)
+                unknown = full & 0
             else:
-                assert isinstance(operand, Reg)
                 value = warp.registers[operand.index]
-                values.append(~value if operand.negated else value)
-                unknown.append(bits.get(operand.index, np.zeros(32, dtype)))
-        open_ = values if opcode == "and" else [~v for v in values]
-        return {to: (unknown[0] | unknown[1]) & (open_[0] | unknown[0]) & (open_[1] | unknown[1])}
+                value = ~value if operand.negated else value
+                unknown = bits.get(operand.index, full & 0)
+            may_be.append((~value | unknown, value | unknown))
+        found = [full & 0, full & 0]
+        for case in range(1 << len(logical)):
+            values = [case >> i & 1 for i in reversed(range(len(logical)))]
+            possible = np.bitwise_and.reduce([both[v] for both, v in zip(may_be, values, strict=True)])
+            found[table >> (case << 3 - len(logical)) & 1] |= possible
+        return {to: found[0] & found[1]}
 
     def chosen(warp: Warp, bits: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
         (to,) = results
@@ -310,16 +314,28 @@ def _spread(kernel: Kernel, instruction: Instruction, step: Step) -> _Spread:
         return {to: np.where(bits.get(which.index, ~_ALL), full, picked)}
 
     same = len({kernel.initial_registers[r].dtype for r in (*results, *sources)}) == 1
-    integers = not any(t.startswith(("f", "bf", "tf", "e", "ue")) for t in instruction.types)
+    floats = any(t.startswith(("f", "bf", "tf", "e", "ue")) for t in instruction.types)
+    integers = not floats and not instruction.has("sat")
     if opcode == "selp":
         return chosen
-    if opcode in _MOVES or (opcode == "cvt" and integers and not instruction.has("sat")):
+    data, places = operands[: len(operands) - _MOVES.get(opcode, 0)], operands[len(operands) - _MOVES.get(opcode, 0) :]
+    where_to = dataflow.named(places)
+    if opcode in _MOVES and where_to.isdisjoint(dataflow.named(data[1:])) and (opcode != "cvt" or integers):
+        zeros = tuple(map(_without_constants, data))
+        move = decode(replace(instruction, guard=None, operands=(*zeros, *places)), Decoder(kernel))
         return moved
-    if opcode in _SHIFTS and isinstance(operands[-1], Imm):
-        return moved
-    if opcode in ("and", "or") and same and all(isinstance(o, Reg | Imm) for o in operands):
-        return masked
-    return bitwise if opcode in _BITWISE and same else everywhere
+    logical = [o for o in operands[1:4] if isinstance(o, Reg | Imm)]
+    last = operands[-1]
+    table = last.value if opcode == "lop3" and isinstance(last, Imm) else _LOGIC.get(opcode, -1)
+    plain = len(logical) == len(operands[1:4]) and len(operands) - (opcode == "lop3") == 1 + len(logical)
+    return combined if table >= 0 and same and plain else everywhere
+
+
+def _without_constants(operand: Operand | None) -> Operand | None:
+    """An operand whose constants are zeros: none of their bits lacks a value."""
+    if isinstance(operand, Vector):
+        return replace(operand, elements=tuple(map(_without_constants, operand.elements)))
+    return Imm(0, operand.float_bits) if isinstance(operand, Imm) else operand
 
 
 def _kept(warp: Warp, instruction: Instruction, step: Step) -> Signal | None:

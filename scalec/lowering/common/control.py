@@ -125,7 +125,7 @@ class Walk:
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> Walk:
-        """That of `tile.tiles` or `tile.stream`."""
+        """That of `tile.tiles`."""
         b = s.b
         (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
         blocks_m = b.ceildiv(b.ceildiv(s.get(op.m), bm), cm)
@@ -218,9 +218,6 @@ def steps(s: State, op: ir.OpView) -> None:
             body()
         s.unrolled = 1
 
-    if "whole" in op.operation.attributes:
-        b.loop_once(bodies, lambda: b.compare("lt", at.get(), k))  # as below
-        return
     if not isinstance(k, int) and unroll == 1 and not start:
         # K is never 0 (the runtime sees to it): tested at the end, so that no path reads an accumulator that no wgmma
         # has written, which ptxas answers by serialising them (C7514)

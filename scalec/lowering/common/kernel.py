@@ -19,7 +19,6 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     results,
     scale_bytes,
     staging,
-    stream,
     turned,
     turns,
 )

@@ -58,12 +58,10 @@ class Piece:
 
     def store(self, first: ir.Value, part: ir.Value) -> None:
         b = self.s.b
-        self.store_at(b.add(first, b.mul(b.widen(part), b.constant(self.part_bytes, b.i64))))
-
-    def store_at(self, mine: ir.Value) -> None:
+        mine = b.add(first, b.mul(b.widen(part), b.constant(self.part_bytes, b.i64)))
         for offset, group in self.groups:
             operands = [mine, *(v.get() for v in group)]
-            self.s.b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], operands)
+            b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], operands)
 
     def add(self, first: ir.Value) -> None:
         """The sums of all parts, in their order."""
@@ -72,11 +70,6 @@ class Piece:
         end = b.add(first, b.constant(self.split * self.part_bytes, b.i64))
         for v in self.sums:
             v.set(0.0)
-        self.add_each(at, end, self.part_bytes)
-
-    def add_each(self, at: Variable, end: ir.Value, stride: int) -> None:
-        """Adds what is at `at`, `at` + stride, ... before `end`, once at the least."""
-        b = self.s.b
 
         def add_part() -> None:
             address = at.get()
@@ -84,7 +77,7 @@ class Piece:
                 text = f"ld.global.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
                 for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [address]), strict=True):
                     v.set(b.fadd(v.get(), x))
-            at.set(b.add(address, b.constant(stride, b.i64)))
+            at.set(b.add(address, b.constant(self.part_bytes, b.i64)))
 
         b.loop_once(add_part, lambda: b.compare("lt", at.get(), end))
 

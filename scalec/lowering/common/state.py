@@ -42,15 +42,14 @@ class Geometry:
     @staticmethod
     def of(kernel: ir.OpView) -> Geometry:
         """Read off the accumulator and the tile of a `tile.kernel`."""
-        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles", "tile.stream")
+        fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles")
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
         wave = tile.wave_rows(fragment.result.type)
         if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's
             low, high = tile.ints_of(_first(kernel, "tile.role").warps)
             columns = tile_n // ((high - low) // (tile_m // rows))
         units = (tile_m // rows, tile_n // columns)
-        turns = tile.int_of(tiles.turns) if tiles.operation.name == "tile.tiles" else 1
-        return Geometry(wave // 16, units, wave, _permuted(kernel), turns)
+        return Geometry(wave // 16, units, wave, _permuted(kernel), tile.int_of(tiles.turns))
 
     @property
     def adjacent(self) -> int:
@@ -216,7 +215,6 @@ class State:
     unrolled: int = 1
     fresh: ir.Value | None = None
     cta_group: int = 1
-    stream: Any = None  # of the `tile.stream` around
     parts: int = 1
     part: ir.Value | int = 0
     registers: int = 0  # that a thread is launched with

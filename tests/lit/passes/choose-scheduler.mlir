@@ -12,7 +12,7 @@
 // HOPPER-LABEL: func.func @many(
 // HOPPER-SAME: scheduler = "static"
 func.func @many(%A: tensor<16384x2048xbf16>, %B: tensor<16384x2048xbf16>) -> (tensor<16384x16384xbf16> {scale.name = "C"})
-  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64, stream_k = 0 : i64}>} {
+  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64}>} {
   %c = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
     roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
     : (tensor<16384x2048xbf16>, tensor<16384x2048xbf16>) -> tensor<16384x16384xf32>
@@ -29,7 +29,7 @@ func.func @many(%A: tensor<16384x2048xbf16>, %B: tensor<16384x2048xbf16>) -> (te
 // CHECK-LABEL: func.func @clusters(
 // CHECK-SAME: scheduler = "dynamic"
 func.func @clusters(%A: tensor<16384x2048xbf16>, %B: tensor<16384x2048xbf16>) -> (tensor<16384x16384xbf16> {scale.name = "C"})
-  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 2>, split = 1 : i64, stream_k = 0 : i64}>} {
+  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 2>, split = 1 : i64}>} {
   %c = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
     roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
     : (tensor<16384x2048xbf16>, tensor<16384x2048xbf16>) -> tensor<16384x16384xf32>
@@ -46,7 +46,7 @@ func.func @clusters(%A: tensor<16384x2048xbf16>, %B: tensor<16384x2048xbf16>) ->
 // CHECK-LABEL: func.func @few(
 // CHECK-SAME: scheduler = "static"
 func.func @few(%A: tensor<4096x2048xbf16>, %B: tensor<7168x2048xbf16>) -> (tensor<4096x7168xbf16> {scale.name = "C"})
-  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64, stream_k = 0 : i64}>} {
+  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64}>} {
   %c = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
     roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
     : (tensor<4096x2048xbf16>, tensor<7168x2048xbf16>) -> tensor<4096x7168xf32>
@@ -63,7 +63,7 @@ func.func @few(%A: tensor<4096x2048xbf16>, %B: tensor<7168x2048xbf16>) -> (tenso
 // CHECK-LABEL: func.func @whole(
 // CHECK-SAME: scheduler = "static"
 func.func @whole(%A: tensor<18944x2048xbf16>, %B: tensor<8192x2048xbf16>) -> (tensor<18944x8192xbf16> {scale.name = "C"})
-  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64, stream_k = 0 : i64}>} {
+  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64}>} {
   %c = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
     roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
     : (tensor<18944x2048xbf16>, tensor<8192x2048xbf16>) -> tensor<18944x8192xf32>
@@ -80,7 +80,7 @@ func.func @whole(%A: tensor<18944x2048xbf16>, %B: tensor<8192x2048xbf16>) -> (te
 // CHECK-LABEL: func.func @unknown(
 // CHECK-SAME: scheduler = "static"
 func.func @unknown(%A: tensor<?x2048xbf16>, %B: tensor<16384x2048xbf16>) -> (tensor<?x16384xbf16> {scale.name = "C"})
-  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64, stream_k = 0 : i64}>} {
+  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64}>} {
   %c = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
     roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
     : (tensor<?x2048xbf16>, tensor<16384x2048xbf16>) -> tensor<?x16384xf32>
@@ -97,7 +97,7 @@ func.func @unknown(%A: tensor<?x2048xbf16>, %B: tensor<16384x2048xbf16>) -> (ten
 // CHECK-LABEL: func.func @decided(
 // CHECK-SAME: scheduler = "dynamic"
 func.func @decided(%A: tensor<4096x2048xbf16>, %B: tensor<7168x2048xbf16>) -> (tensor<4096x7168xbf16> {scale.name = "C"})
-  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64, stream_k = 0 : i64, scheduler = "dynamic"}>} {
+  attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{tile = array<i64: 128, 256, 64>, cluster = array<i64: 1, 1>, split = 1 : i64, scheduler = "dynamic"}>} {
   %c = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn],
     roles = {batch = [], m = ["m"], n = ["n"], k = ["k"]}}
     : (tensor<4096x2048xbf16>, tensor<7168x2048xbf16>) -> tensor<4096x7168xf32>

@@ -1,6 +1,6 @@
 // RUN: %invalid choose-scheduler %s
 
-// EXPECT: schedule field split, stream_k is not decided
+// EXPECT: schedule field split is not decided
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>

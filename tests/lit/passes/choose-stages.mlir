@@ -7,7 +7,6 @@
 // Row-major scales come by bulk copies of eight K blocks.
 // CHECK-LABEL: func.func @two
 // CHECK-SAME: early_wait = 1 : i64
-// CHECK-SAME: partials = 1 : i64
 // CHECK-SAME: scale_path = "bulk"
 // CHECK-SAME: stages = 3 : i64
 // CHECK-SAME: unroll = 2 : i64

@@ -127,36 +127,6 @@
 // GOES-NEXT: "tile.peek"
 // GOES-NEXT: "tile.promote"(%[[SUM]], %[[PART]], {{.*}}) {column = 72 : i64, {{.*}}wave = 1 : i64}
 
-// Two partial accumulators: a product is issued into one before the other is promoted. None is under way at the loop's
-// branch.
-// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,partials=2,unroll=2 --emit tile | filecheck %s --check-prefix=PARTIALS
-// PARTIALS: %[[SUM:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-// PARTIALS-NEXT: %[[P:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-// PARTIALS-NEXT: %[[Q:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 128>, "registers">
-// PARTIALS-NEXT: %[[BEHIND:.*]] = "tile.cursor"
-// PARTIALS: "tile.mma"(%[[P]], {{.*}}, %[[FRONT:.*]]) {
-// PARTIALS-NEXT: "tile.advance"(%[[FRONT]])
-// PARTIALS-NEXT: "tile.peek"({{.*}}, %[[FRONT]])
-// PARTIALS: "tile.steps"
-// PARTIALS: "tile.wait"({{.*}}, %[[FRONT]])
-// PARTIALS-NEXT: "tile.mma"(%[[Q]], {{.*}}, %[[FRONT]]) {
-// PARTIALS: "tile.fetch"
-// PARTIALS-NEXT: "tile.mma_wait"(%[[P]]) {pending = 1 : i64}
-// PARTIALS-NEXT: "tile.release"({{.*}}, %[[BEHIND]])
-// PARTIALS-NEXT: "tile.advance"(%[[BEHIND]])
-// PARTIALS-NEXT: "tile.next_block"
-// PARTIALS-NEXT: "tile.promote"(%[[SUM]], %[[P]],
-// PARTIALS: "tile.mma"(%[[P]], {{.*}}, %[[FRONT]]) {
-// PARTIALS: "tile.mma_wait"(%[[Q]]) {pending = 1 : i64}
-// PARTIALS: "tile.promote"(%[[SUM]], %[[Q]],
-// PARTIALS-NEXT: "tile.mma_wait"(%[[P]]) {pending = 0 : i64}
-// PARTIALS-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 128 : i64, step = 256 : i64, unroll = 1 : i64}
-// PARTIALS: "tile.mma"(%[[Q]],
-// PARTIALS: "tile.promote"(%[[SUM]], %[[P]],
-// PARTIALS: "tile.mma_wait"(%[[Q]]) {pending = 0 : i64}
-// PARTIALS: "tile.promote"(%[[SUM]], %[[Q]],
-// PARTIALS-NEXT: "tile.store"
-
 // The windows' own copies: once for eight K blocks, for the cluster.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=ONCE
 // ONCE: "tile.warp"
@@ -504,25 +474,6 @@
 // COPIER-NEXT: }) {label = "producer", registers = 80 : i64, warps = array<i64: 4, 8>}
 // COPIER: "tile.byte_scales"() {rows = 128 : i64, warps = 4 : i64
 // COPIER: }) {label = "scales", registers = 80 : i64, warps = array<i64: 8, 12>}
-
-// Tiles of the last waves cut into shares: shares count iterations of two K blocks, and all loops over K run over them.
-// RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --dim m=4096,n=7168,k=2048 --schedule tile=256x128x128,stream_k=1 --emit tile | filecheck %s --check-prefix=STREAM
-// STREAM: "tile.kernel"
-// STREAM: "tile.stream"(%{{.*}}, %{{.*}}, %[[WHOLE:.*]], %[[SHARE:.*]], %[[LONGER:.*]]) ({
-// STREAM-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %[[FIRST:.*]]: i32, %[[COUNT:.*]]: i32):
-// STREAM: %[[K0:.*]] = arith.muli %[[FIRST]], %{{.*}} : i32
-// STREAM: %[[K:.*]] = arith.muli %[[COUNT]], %{{.*}} : i32
-// STREAM: "tile.open_window"
-// STREAM: "tile.skip_blocks"
-// STREAM: "tile.steps"(%[[K]])
-// STREAM: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64, whole}
-// STREAM-NEXT: %[[LAST:.*]] = "tile.sum_shares"
-// STREAM-NEXT: "tile.when"(%[[LAST]]) ({
-// STREAM-NEXT: "tile.store"
-// STREAM: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", tile = array<i64: 256, 128>, units = 8 : i64}
-// STREAM: }) {label = "consumer"
-// STREAM: "tile.stream"(%{{.*}}, %{{.*}}, %[[WHOLE]], %[[SHARE]], %[[LONGER]]) ({
-// STREAM: arguments = [{{.*}}kind = "whole"{{.*}}kind = "share"{{.*}}kind = "longer"
 
 // Two warpgroups that write results take parts of a tile side by side: eight warps give an accumulator back. Where sums
 // are added up, each has adjacent columns.

@@ -33,9 +33,9 @@ func.func @fastest(%A: tensor<16x7168xf8E4M3FN>, %B: tensor<2112x7168xf8E4M3FN>,
 
 // No part of K, and no transposed result, as for many rows.
 // CHECK-LABEL: func.func @few_rows
-// CHECK-SAME: scale.schedule = #scale.schedule<{cta_group = 1 : i64, invariant = 1 : i64, split = 1 : i64, stream_k = 0 : i64, swap = 0 : i64}>
+// CHECK-SAME: scale.schedule = #scale.schedule<{cta_group = 1 : i64, invariant = 1 : i64, split = 1 : i64, swap = 0 : i64}>
 // SMALL-LABEL: func.func @few_rows
-// SMALL-SAME: split = 1 : i64, stream_k = 0 : i64, swap = 0 : i64
+// SMALL-SAME: split = 1 : i64, swap = 0 : i64
 func.func @few_rows(%A: tensor<16x7168xf8E4M3FN>, %B: tensor<2112x7168xf8E4M3FN>, %s: tensor<16x56xf32>, %t: tensor<17x56xf32>)
   -> (tensor<16x2112xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{invariant = 1 : i64}>} {
@@ -57,7 +57,7 @@ func.func @few_rows(%A: tensor<16x7168xf8E4M3FN>, %B: tensor<2112x7168xf8E4M3FN>
 
 // PAIR-LABEL: func.func @many_rows
 // PAIR-SAME: cta_group = 1 : i64
-// PAIR-SAME: split = 1 : i64, stream_k = 0 : i64, swap = 0 : i64
+// PAIR-SAME: split = 1 : i64, swap = 0 : i64
 func.func @many_rows(%A: tensor<4096x7168xf8E4M3FN>, %B: tensor<2112x7168xf8E4M3FN>, %s: tensor<4096x56xf32>, %t: tensor<17x56xf32>)
   -> (tensor<4096x2112xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{invariant = 1 : i64}>} {
@@ -79,7 +79,7 @@ func.func @many_rows(%A: tensor<4096x7168xf8E4M3FN>, %B: tensor<2112x7168xf8E4M3
 
 // What the program decided holds for every M.
 // CHECK-LABEL: func.func @given
-// CHECK-SAME: scale.schedule = #scale.schedule<{cta_group = 1 : i64, invariant = 1 : i64, split = 4 : i64, stream_k = 0 : i64, swap = 1 : i64}>
+// CHECK-SAME: scale.schedule = #scale.schedule<{cta_group = 1 : i64, invariant = 1 : i64, split = 4 : i64, swap = 1 : i64}>
 func.func @given(%A: tensor<4096x7168xf8E4M3FN>, %B: tensor<2112x7168xf8E4M3FN>, %s: tensor<4096x56xf32>, %t: tensor<17x56xf32>)
   -> (tensor<4096x2112xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"], scale.schedule = #scale.schedule<{invariant = 1 : i64, split = 4 : i64, swap = 1 : i64}>} {
