@@ -14,7 +14,7 @@ from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
 from scalec.emulator.machine.memory import RANK_SHIFT, Segment
-from scalec.emulator.machine.order import fill, pick, pieces
+from scalec.emulator.machine.pieces import fill, pick, pieces
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Address, Instruction, Vector
 
