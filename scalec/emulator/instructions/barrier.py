@@ -6,6 +6,7 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
+from scalec.emulator.machine import set_up
 from scalec.emulator.machine.cta import NAMED_BARRIERS, Barrier, Phase
 from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.warp import Warp
@@ -175,6 +176,7 @@ def cluster_wait(instruction: Instruction, decoder: Decoder) -> Step:
             return Blocked(barrier.condition, "with the others")
         warp.units["cluster"] = np.where(warp.mask, -1, came)
         warp.agent.join(barrier.done.view)
+        set_up.waited(warp, barrier.done)
         warp.agent.seen[[cta.start for cta in warp.cta.cluster.ctas]] = 1  # relaxed arrivals say that much
         return None
 
