@@ -99,8 +99,8 @@ def run_seed(request: Launch, text: str, seed: int, part: tuple[int, int] = (0, 
     """
     from scalec.emulator.findings import EmulatorError
     from scalec.emulator.launch import launch, load
-    from scalec.emulator.machine.machine import Options
     from scalec.emulator.machine.memory import GlobalMemory
+    from scalec.emulator.machine.options import Options
 
     try:
         loaded = load(text, GlobalMemory())

@@ -13,8 +13,9 @@ from scalec.emulator.declarations import MOST_BYTES
 from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.emulator.instructions.table import DTYPES
 from scalec.emulator.machine.kernel import Kernel
-from scalec.emulator.machine.machine import Machine, Options
+from scalec.emulator.machine.machine import Machine
 from scalec.emulator.machine.memory import WINDOWS, GlobalMemory, Segment
+from scalec.emulator.machine.options import Options
 from scalec.emulator.parser import parse
 from scalec.emulator.program import TYPE_BITS, Module, Variable
 from scalec.emulator.stats import Stats

@@ -44,8 +44,15 @@ TENSOR_COPIER = {1: (80, 184), 2: (80, 176)}
 """Likewise where a warp copies scales to tensor memory: there may be two producer warpgroups, and four warps bring the
 scale bytes, which takes 72 (ibid.)."""
 
-TENSOR_PROMOTED = {1: (56, 240), 2: (40, 232)}
-"""Likewise where consumer threads add K blocks up: they hold all their sums."""
+TENSOR_WIDE = {1: (56, 240), 2: (40, 232)}
+"""Likewise where consumer threads hold more: all their sums, as they add K blocks up, or those of a block of the result
+that is longer than a part."""
+
+TENSOR_COPIER_WIDE = {1: (80, 240), 2: (80, 176)}
+"""Likewise where they do and a warp copies scales."""
+
+PART = 64
+"""Columns of a part of a tile's sums."""
 
 PROMOTED_COLUMNS = 144
 """Of a tile whose sums a thread then has registers for, beside those of two parts on their way."""
@@ -159,5 +166,9 @@ def registers_for(problem: Problem, schedule: Schedule, warpgroups: int) -> tupl
     if problem.family.sums_in != "tensor":
         return registers
     copier = copier_for(problem, schedule) if schedule.scale_copier is None else schedule.scale_copier
-    table = TENSOR_COPIER if copier else TENSOR_PROMOTED if schedule.promote else TENSOR
+    wide = schedule.promote or problem.result.block > PART
+    if copier:
+        table = TENSOR_COPIER_WIDE if wide else TENSOR_COPIER
+    else:
+        table = TENSOR_WIDE if wide else TENSOR
     return table.get(warpgroups, registers)

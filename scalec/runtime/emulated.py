@@ -21,8 +21,8 @@ from scalec.emulator.launch import Loaded
 from scalec.emulator.launch import launch as emulate
 from scalec.emulator.launch import load as load_text
 from scalec.emulator.layouts import tensor_map as tensor_maps
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory, Segment
+from scalec.emulator.machine.options import Options
 from scalec.emulator.stats import Stats
 from scalec.errors import DeviceError
 from scalec.runtime.device import Launcher, Parameter, Place, TensorMap

@@ -28,9 +28,6 @@ LABEL = "predicted from documented rates, not measured"
 QUANTISED = 0.1
 """Share of the SMs' time lost to the last wave from which on a launch is said to be bound by it."""
 
-SCHEDULERS = 4
-"""Of an SM; each has a tensor core (CUDA guide, "Compute Capabilities")."""
-
 
 @dataclass(frozen=True)
 class Prediction:

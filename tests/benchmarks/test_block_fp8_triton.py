@@ -11,8 +11,8 @@ import pytest
 
 from scalec.emulator.launch import launch, load
 from scalec.emulator.layouts import tensor_map
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory, Segment
+from scalec.emulator.machine.options import Options
 
 triton = pytest.importorskip("triton")
 pytestmark = pytest.mark.thorough  # Triton and its ptxas take their time

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from scalec.emulator.launch import launch, load
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory, Segment
+from scalec.emulator.machine.options import Options
 from scalec.formats import FORMATS
 from scalec.reference.packing import storage
 from scalec.reference.quantize import quantize

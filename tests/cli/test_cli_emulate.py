@@ -279,6 +279,18 @@ def test_what_a_maps_swizzle_keeps_together(invoke, tmp_path, atom, element):
     assert np.load(tmp_path / "b.npy") == element
 
 
+@pytest.mark.parametrize(("settings", "refused"), [("", False), ("/atom=32", True), ("/element=b4x16/box=8x256", True)])
+@pytest.mark.parametrize("destination", ["shared::cluster", "shared::cta"])
+def test_what_sm_120a_does_not_copy_to_a_cluster(invoke, tmp_path, destination, settings, refused):
+    path = tmp_path / "boxed.ptx"
+    path.write_text(BOX.replace("sm_90a", "sm_120a").replace("2d.shared::cluster", f"2d.{destination}"))
+    values = ("--arg", "iota:f32[8,32]", "--arg", "out:f32[1]", "--arg", f"map:0/box=8x32/swizzle=128{settings}")
+    result = invoke("emulate", str(path), "--block", "32", *values)
+    fails = refused and destination == "shared::cluster"
+    assert result.exit_code == fails, result.stderr
+    assert ("name the destination .shared::cta" in result.stderr) == fails
+
+
 def _dies(*of: object) -> None:
     os._exit(9)
 

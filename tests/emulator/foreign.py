@@ -6,8 +6,8 @@ import numpy as np
 
 from scalec.emulator.launch import launch, load
 from scalec.emulator.layouts import tensor_map
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory
+from scalec.emulator.machine.options import Options
 from scalec.emulator.stats import Stats
 from tests.emulator.programs import Case, Pointer, Program, Scratch, TensorMap
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from scalec.emulator.findings import SILENT
 from scalec.emulator.launch import launch, load
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory
+from scalec.emulator.machine.options import Options
 from scalec.emulator.stats import Stats
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, TENSOR_REDUCTIONS, check_bulk, reduce
+from scalec.emulator.layouts.bulk_reduction import BULK_REDUCTIONS, TENSOR_REDUCTIONS, reduce
 from tests.emulator.harness import Out, module, run_ptx
 
 
@@ -77,14 +77,6 @@ def test_reductions_that_the_isa_does_not_have(operation, element):
     with pytest.raises(Finding) as caught:
         reduce(operation, element, np.zeros(16, np.uint8), np.zeros(16, np.uint8), TENSOR_REDUCTIONS)
     assert caught.value.kind == "illegal"
-
-
-def test_bulk_rules():
-    check_bulk(48, 0x430, 0x10010)
-    for arguments in ((24, 0x430, 0x10010), (48, 0x438, 0x10010), (48, 0x430, 0x10008)):
-        with pytest.raises(Finding) as caught:
-            check_bulk(*arguments)
-        assert caught.value.kind == "alignment"
 
 
 MASKED = """

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scalec.emulator.findings import KINDS, SILENT, Finding
-from scalec.emulator.machine.machine import Options
+from scalec.emulator.machine.options import Options
 from tests.emulator.harness import Out, module, run_ptx
 from tests.emulator.tcgen05_kernels import epilogue, prologue, registers
 

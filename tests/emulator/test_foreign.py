@@ -5,7 +5,7 @@ import re
 import pytest
 
 from scalec.emulator.findings import Finding
-from scalec.emulator.machine.machine import Options
+from scalec.emulator.machine.options import Options
 from tests.emulator.foreign import check, run
 from tests.emulator.programs import DATA, Program, cuda_index, programs, triton_index
 

@@ -8,8 +8,8 @@ import pytest
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.launch import launch, load
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory
+from scalec.emulator.machine.options import Options
 from scalec.emulator.stats import Stats
 
 COUNTS = """.version 8.7

@@ -14,8 +14,8 @@ import pytest
 from scalec.emulator.findings import NotModelled
 from scalec.emulator.launch import launch, load
 from scalec.emulator.layouts import tensor_map
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory
+from scalec.emulator.machine.options import Options
 from tests.emulator.h200 import store, table
 from tests.emulator.h200.probe import Buffer, Probe, Scalar, TensorMap
 

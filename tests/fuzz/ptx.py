@@ -9,8 +9,8 @@ from random import Random
 
 from scalec.emulator.findings import EmulatorError
 from scalec.emulator.launch import launch, load
-from scalec.emulator.machine.machine import Options
 from scalec.emulator.machine.memory import GlobalMemory
+from scalec.emulator.machine.options import Options
 from tests.fuzz.draw import draw
 from tests.fuzz.running import Outcome, check
 

@@ -128,7 +128,7 @@ def _barrier(warp: Warp, number, threads):
 def _threads(warp: Warp, barrier: Barrier, aligned: bool) -> int:
     """Barriers count whole warps: threads that have exited, or never were, come with the first of their warp; at an
     aligned barrier all do, wherever they are (which is a finding, and may be passed over)."""
-    return int(np.count_nonzero(warp.mask | (aligned | ~warp.live) & ~barrier.came.get(warp, False)))
+    return int(np.count_nonzero(warp.mask | (aligned | ~warp.live) & np.logical_not(barrier.came.get(warp, False))))
 
 
 def _reduce(phase: Phase, operation: str | None, chosen: np.ndarray, mask: np.ndarray) -> None:

@@ -14,7 +14,7 @@ from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
 from scalec.emulator.machine.memory import RANK_SHIFT
-from scalec.emulator.machine.order import Where
+from scalec.emulator.machine.pieces import Where
 from scalec.emulator.machine.signals import Blocked
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction

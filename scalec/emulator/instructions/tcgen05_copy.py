@@ -12,7 +12,7 @@ from scalec.emulator.layouts.tensor_memory import copy_cells, decompress, split_
 from scalec.emulator.machine import tensor_pipe
 from scalec.emulator.machine.access import need_written, operand_pieces
 from scalec.emulator.machine.cta import Cta
-from scalec.emulator.machine.order import Pieces, pick
+from scalec.emulator.machine.pieces import Pieces, pick
 from scalec.emulator.machine.tensor_memory import Access, Write, placed
 from scalec.emulator.machine.tensor_pipe import Thread
 from scalec.emulator.machine.warp import Warp

@@ -36,7 +36,7 @@ from scalec.emulator.layouts.tensor_memory import (
 from scalec.emulator.machine import tensor_pipe
 from scalec.emulator.machine.access import operand_pieces
 from scalec.emulator.machine.cta import Cta
-from scalec.emulator.machine.order import Pieces, pick
+from scalec.emulator.machine.pieces import Pieces, pick
 from scalec.emulator.machine.tensor_memory import Access, Placed, Write, placed
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Address, Instruction, Operand, Vector

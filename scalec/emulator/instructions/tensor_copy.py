@@ -14,7 +14,7 @@ from scalec.emulator.machine import bulk, mbarrier
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.cta import Cta
 from scalec.emulator.machine.memory import RANK_SHIFT, Segment
-from scalec.emulator.machine.order import fill, pick, pieces
+from scalec.emulator.machine.pieces import fill, pick, pieces
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Address, Instruction, Vector
 
@@ -62,6 +62,7 @@ def _load(instruction: Instruction, decoder: Decoder) -> Step:
     barrier = decoder.address(operands[2])
     mask = decoder.source(operands[3], "b16") if instruction.has("multicast::cluster") else None
     pairs = instruction.has("cta_group::2")
+    narrow = instruction.has("shared::cluster") and decoder.kernel.module.target.startswith("sm_120")
 
     def run(warp: Warp) -> None:
         maps, targets, barriers = map_at(warp), target(warp), barrier(warp)
@@ -69,6 +70,8 @@ def _load(instruction: Instruction, decoder: Decoder) -> Step:
         masks = mask(warp) if mask else None
         for lane in np.flatnonzero(warp.mask).tolist():
             tensor_map = current_map(warp, int(maps[lane]))
+            if narrow:
+                tensor_copy.check_cluster_destination(tensor_map)
             point = [int(place[lane]) for place in places]
             address = int(targets[lane]) & 0xFFFFFFFF
             moved = tensor_copy.box(tensor_map, point, address & _OFFSET, gathered=gathered)

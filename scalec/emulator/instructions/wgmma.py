@@ -18,7 +18,7 @@ from scalec.emulator.instructions.table import Decoder, Grouped, Source, Step, o
 from scalec.emulator.layouts import fragments
 from scalec.emulator.layouts.shared_matrix import Descriptor, operand_addresses
 from scalec.emulator.machine.access import need_written, operand_pieces
-from scalec.emulator.machine.order import Pieces, pick
+from scalec.emulator.machine.pieces import Pieces, pick
 from scalec.emulator.machine.warp import Warp
 from scalec.emulator.program import Instruction, Operand, Reg, Vector
 from scalec.emulator.tensor import OPERANDS, decode, multiply

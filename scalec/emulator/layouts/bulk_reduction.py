@@ -132,18 +132,3 @@ def _extreme(element: str, least: bool, a: np.ndarray, b: np.ndarray) -> np.ndar
     a_key, b_key = (np.where(x >> np.uint16(15) == 1, x ^ magnitude, x).view(np.int16) for x in (a, b))
     chosen = np.where((a_key <= b_key) == least, a, b)
     return np.where(a_nan & b_nan, magnitude, np.where(a_nan, b, np.where(b_nan, a, chosen)))
-
-
-def check_bulk(size: int, shared_address: int, other_address: int) -> None:
-    """The rules of cp.async.bulk, cp.reduce.async.bulk and cp.async.bulk.prefetch (PTX ISA 9.7.9.25.4).
-
-    Args:
-        size: bytes.
-        shared_address, other_address: of source and destination, in whichever order.
-
-    Raises:
-        Finding: alignment.
-    """
-    for name, value in (("size", size), ("address", shared_address), ("address", other_address)):
-        if value % 16:
-            raise Finding("alignment", f"a bulk copy with the {name} {value:#x}", expected="a multiple of 16 bytes")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-SPANS = (0, 32, 64, 128)
 LINE_SHIFT = 7  # lines of 128 bytes
 PATTERN_BYTES = 1024  # after which every swizzle repeats
 

@@ -223,7 +223,6 @@ def _row_violations(m: TensorMap) -> Iterator[tuple[str, str]]:
 _LAYOUT = struct.Struct("<8sQ5Q4Q5H5B7B")
 _MAGIC = b"scalecTM"
 _NO_FIELDS = bytes(_LAYOUT.size - len(_MAGIC))
-_SCALARS = ("rank", "elemtype", "interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode", "l2_promotion")
 
 
 def encode(tensor_map: TensorMap) -> bytes:

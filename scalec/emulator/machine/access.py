@@ -15,7 +15,8 @@ import numpy as np
 
 from scalec.emulator.findings import Apart, Finding
 from scalec.emulator.machine.memory import RANK_SHIFT, WINDOWS, Segment
-from scalec.emulator.machine.order import LAUNCH, Pieces, Where, fill, pick
+from scalec.emulator.machine.order import LAUNCH
+from scalec.emulator.machine.pieces import Pieces, Where, fill, pick
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.crew import Crew

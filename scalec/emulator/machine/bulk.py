@@ -16,7 +16,7 @@ from scalec.emulator.findings import Finding
 from scalec.emulator.machine.access import need_begun, need_written
 from scalec.emulator.machine.mbarrier import MBarrier
 from scalec.emulator.machine.memory import Segment
-from scalec.emulator.machine.order import Where, fill, pick
+from scalec.emulator.machine.pieces import Where, fill, pick
 from scalec.emulator.machine.signals import Condition
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ be touched once this cluster has acquired anything that the other one released (
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scalec.emulator.findings import Finding, NotModelled
+from scalec.emulator.machine.pieces import Pieces, Where, fill, pick
 
 if TYPE_CHECKING:
     from scalec.emulator.machine.memory import Segment
@@ -33,79 +33,6 @@ LAUNCH = ((1 << 19) - 1) << _SERIAL | 1
 stands for it: griddepcontrol.wait observes that it has ended."""
 
 # "1 in flags.tobytes()" is any() of a bool array without numpy's overhead, 0.2 for 2.5 us of 500 flags
-
-
-class Pieces:
-    """Bytes of a segment in pieces of so many bytes, each at a multiple of that.
-
-    numpy's take and put copy a piece at once, in an eighth of the time that its bytes take one by one.
-
-    Attributes:
-        each: bytes of a piece.
-        numbers: int64, any shape: the offsets of the pieces, by `each`.
-    """
-
-    def __init__(self, offsets: np.ndarray, each: int) -> None:
-        self.each, self.numbers = each, offsets // each
-        self.size = offsets.size * each
-
-    @cached_property
-    def extent(self) -> tuple[int, int]:
-        """The first byte, and the one behind the last."""
-        return int(self.numbers.min()) * self.each, int(self.numbers.max() + 1) * self.each
-
-    def offsets(self) -> np.ndarray:
-        """Of each byte: (..., each)."""
-        return self.numbers[..., None] * self.each + np.arange(self.each)
-
-    def among(self, array: np.ndarray) -> np.ndarray:
-        """An array that has one element for each byte of the segment, as a view of (pieces, each)."""
-        return array[: len(array) // self.each * self.each].reshape(-1, self.each)
-
-    def put(self, array: np.ndarray, value: np.ndarray | int) -> None:
-        """Puts one value, or one for each byte, into such an array."""
-        whole = self.among(array)
-        if self.numbers.size <= _FEW:
-            whole[self.numbers] = value
-            return
-        piece = _void(whole.itemsize * self.each)  # for numpy one element
-        new = value if isinstance(value, np.ndarray) else np.full(self.each, value, array.dtype)
-        whole.view(piece).put(self.numbers, np.ascontiguousarray(new).reshape(-1, self.each).view(piece))
-
-
-_FEW = 64  # pieces, which numpy sooner puts into their place than it prepares to put them there quickly
-
-
-@cache
-def _void(size: int) -> np.dtype:
-    return np.dtype((np.void, size))
-
-
-Where = slice | np.ndarray | Pieces  # bytes of a segment: a range, or offsets of any shape, or pieces
-
-
-def pieces(offsets: np.ndarray, count: int) -> Where:
-    """`count` bytes from each of the offsets, in the largest pieces that begin at multiples of their size."""
-    bits = int(np.bitwise_or.reduce(offsets, axis=None)) | count
-    each = bits & -bits
-    if each == count:
-        return Pieces(offsets, count)
-    if each < 4:
-        return offsets[..., None] + np.arange(count)
-    return Pieces(offsets[..., None] + np.arange(0, count, each), each)
-
-
-def pick(array: np.ndarray, at: Where) -> np.ndarray:
-    """What an array has for these bytes of its segment."""
-    return at.among(array).take(at.numbers, axis=0) if isinstance(at, Pieces) else array[at]
-
-
-def fill(array: np.ndarray, at: Where, value: np.ndarray | int) -> None:
-    """Puts something there for each of these bytes."""
-    if isinstance(at, Pieces):
-        at.put(array, value)
-    else:
-        array[at] = value
 
 
 class View:
