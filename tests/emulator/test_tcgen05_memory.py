@@ -218,6 +218,20 @@ def test_the_first_column_is_drawn_on_request():
     assert len({int(allocating(ONE, warps=1, seed=s, check=frozenset({"first-column"}))[0]) for s in range(6)}) > 1
 
 
+@pytest.mark.parametrize("used", [9, 10])
+def test_what_is_loaded_of_cells_that_nobody_wrote(used):
+    """DeepGEMM loads all lanes of accumulators of 64 rows, and uses the half that a product has written."""
+    body = f"""{ALLOC} [%r5], 32; ld.shared.u32 %r8, [%r5]; mov.u32 %r20, 7;
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {{%r20}}; tcgen05.wait::st.sync.aligned;
+    tcgen05.ld.sync.aligned.32x32b.x2.b32 {registers(9, 2)}, [%r8]; tcgen05.wait::ld.sync.aligned;
+    st.global.u32 [%rd2], %r{used}; {FREE} %r8, 32;"""
+    if used == 9:
+        assert allocating(body, warps=1)[0] == 7
+        return
+    with pytest.raises(Finding, match=r"register %r10 has no value .* it was loaded at .* column \d+"):
+        allocating(body, warps=1)
+
+
 def test_allocations_lie_beside_each_other():
     body = f"""
     {ALLOC} [%r5], 128;
