@@ -80,11 +80,13 @@ def _hold(name: str, value: Any, expected: Found) -> None:
 
 @cache
 def _expectation(kind: Any) -> Found:
+    if kind == ArrayLike:
+        return _numbers
+    if hasattr(kind, "__value__"):  # `type NDArray[...] = ...`, as numpy 2.5 has it from Python 3.12 on
+        return _expectation(kind.__value__)
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any or isinstance(kind, TypeVar):
         return lambda value: ""
-    if kind == ArrayLike:
-        return _numbers
     if origin is Annotated:
         return _all(_expectation(inner[0]), *inner[1:])
     if origin in (Union, types.UnionType):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -50,9 +52,9 @@ WAIT:
 ONE = ".param .u64 p0"
 
 
-def run_remote(body: str, seed: int) -> np.ndarray:
+def run_remote(body: str, seed: int, **options: Any) -> np.ndarray:
     out = Out(256)
-    run_ptx(module(body, ONE), [out], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
+    run_ptx(module(body, ONE), [out], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed, **options)
     return out.view(np.uint32).reshape(2, 32)
 
 
@@ -244,5 +246,7 @@ def test_a_relaxed_arrival_publishes_what_was_fenced(seed):
 def test_a_relaxed_arrival_publishes_nothing_else():
     relaxed = REMOTE.replace("barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed.aligned", 1)
     for seed in SEEDS:
-        with pytest.raises(Finding):
-            run_remote(relaxed.replace("    fence.mbarrier_init.release.cluster;\n", ""), seed)
+        for kind, options in (("relaxed-barrier", {}), ("proxy", {"check": frozenset()})):
+            with pytest.raises(Finding) as caught:
+                run_remote(relaxed.replace("    fence.mbarrier_init.release.cluster;\n", ""), seed, **options)
+            assert caught.value.kind == kind

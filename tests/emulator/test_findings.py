@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,8 @@ WRONG = {
 
 def test_every_kind_is_known() -> None:
     assert set(KINDS) > SILENT
+    lines = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text().splitlines()
+    assert {line.split("`")[1] for line in lines if line.startswith("| `") and line.count(" | ") == 3} == SILENT
 
 
 @pytest.mark.parametrize("kind", WRONG)

@@ -46,7 +46,8 @@ SIZES_90 |= {program: sizes for made in SM90 for program, sizes in made.SIZES.it
 
 
 FAULTS_90 = [
-    Fault("the fence of mbarrier.init dropped", FP8, r"\tfence\.mbarrier_init[^\n]*\n", "", ("barrier", "proxy")),
+    Fault("the fence of mbarrier.init dropped", FP8, r"\tfence\.mbarrier_init[^\n]*\n", "",
+          ("relaxed-barrier",)),
     Fault("the cluster barrier at the start dropped", FP8,
           r"\tbarrier\.cluster\.arrive\.relaxed\.aligned;\n\tbarrier\.cluster\.wait\.aligned;\n", "",
           ("barrier", "bounds", "deadlock", *EARLY)),

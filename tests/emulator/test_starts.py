@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalec.emulator.findings import Finding
+from scalec.emulator.findings import SILENT, Finding
 from tests.emulator import tcgen05_kernels
 from tests.emulator.harness import Out, module, run_ptx
 from tests.emulator.tcgen05_kernels import epilogue, prologue
@@ -76,6 +76,44 @@ def test_an_initialisation_that_an_asynchronous_copy_does_not_see() -> None:
     assert kinds(without) == ["init-fence"] * len(SEEDS)
     assert kinds(without, check=frozenset()) == CLEAN  # Triton's kernels have none within a CTA
     assert kinds(COPY.replace("fence.mbarrier_init.release.cluster", "fence.proxy.async.shared::cta")) == CLEAN
+
+
+FENCE = "fence.mbarrier_init.release.cluster;"
+ARRIVE = (
+    "@!%p1 bra GO; mbarrier.init.shared.b64 [%r4], 1; fence.mbarrier_init.release.cluster; GO: bar.warp.sync -1;"
+    + MEET.format(".relaxed")
+    + """mov.u32 %r5, %cluster_ctarank; xor.b32 %r5, %r5, 1; mapa.shared::cluster.u32 %r6, %r4, %r5;
+    @%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6]; bar.sync 0;
+    W: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4], 0; @!%p3 bra W;"""
+    + MEET.format("")
+)
+
+
+def test_threads_of_another_cta_arrive_at_an_mbarrier() -> None:
+    """CUTLASS initialises the one that tells of the end of tensor memory behind its fence, before a relaxed arrival."""
+    assert kinds(ARRIVE, ctas=2) == CLEAN
+    without = ARRIVE.replace(FENCE, "")
+    assert set(kinds(without, ctas=2)) == {"relaxed-barrier"}
+    assert set(kinds(without, ctas=2, check=SILENT - {"relaxed-barrier"})) == {"init-fence"}
+    assert kinds(without, ctas=2, check=frozenset()) == CLEAN
+    assert set(kinds(without.replace(".relaxed", ""), ctas=2)) == {"init-fence"}
+    alone = without.replace(MEET.format(".relaxed"), "")
+    assert "barrier" in kinds(alone, ctas=2, check=frozenset())
+
+
+SETS_UP = prologue(2048, 64).replace("bar.sync 0;", MEET.format(".relaxed")).replace(FENCE, "")
+TMEM = {"threads": 128, "head": "", "target": "sm_100a"}
+
+
+def test_the_address_of_tensor_memory_behind_a_relaxed_arrival() -> None:
+    """DeepGEMM's kernels for pairs publish it so."""
+    end = epilogue(64)
+    assert set(kinds(SETS_UP + end, **TMEM)) == {"relaxed-barrier"}
+    assert kinds(SETS_UP + end, check=frozenset(), **TMEM) == CLEAN
+    assert set(kinds(SETS_UP.replace(MEET.format(".relaxed"), "") + end, check=frozenset(), **TMEM)) <= {
+        "race",
+        "uninitialised",
+    }
 
 
 WAIT = "griddepcontrol.launch_dependents; griddepcontrol.wait; "

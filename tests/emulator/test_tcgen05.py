@@ -350,6 +350,23 @@ def test_a_copy_of_128_lanes():
     np.testing.assert_array_equal(copied("128x256b", 4, 16, words), expected)
 
 
+def test_a_copy_of_what_was_never_written():
+    """Scale factors are copied in blocks of 128 rows, of which a product of 32 takes some: what is taken decides."""
+    data = np.zeros(2048, np.uint8)
+    copy = f"""{prologue(2048, 32)}
+    .shared .align 1024 .b8 more[512];
+    mov.b32 %r3, more;
+    @%p3 bra ISSUED;
+    {descriptor("%rd4", 0, 128, 128)}
+    tcgen05.cp.cta_group::1.32x128b.warpx4 [%r8], %rd4;
+    tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];
+ISSUED:
+    {WAIT}"""
+    run(f"{copy}{epilogue(32)}", data, 128 * 4)
+    with pytest.raises(Finding, match=r"tcgen05\.ld reads lane 0, column \d+ .* was never written"):
+        run(f"{copy}{load_out(4)}{epilogue(32)}", data, 128 * 4 * 4)
+
+
 def test_a_copy_to_pairs_of_warps():
     """.warpx2::02_13: the first 32 rows go to warps 0 and 2, the others to warps 1 and 3."""
     words = RNG.integers(0, 1 << 32, (64, 4), np.uint32)

@@ -210,6 +210,14 @@ def test_an_allocation_waits_until_columns_are_free(seed):
     np.testing.assert_array_equal(allocating(TWO_WARPS, seed=seed), [0, 0])
 
 
+ONE = f"{ALLOC} [%r5], 128; ld.shared.u32 %r8, [%r5]; st.global.u32 [%rd2], %r8; {FREE} %r8, 128;"
+
+
+def test_the_first_column_is_drawn_on_request():
+    assert {int(allocating(ONE, warps=1, seed=s, check=frozenset())[0]) for s in range(6)} == {0}
+    assert len({int(allocating(ONE, warps=1, seed=s, check=frozenset({"first-column"}))[0]) for s in range(6)}) > 1
+
+
 def test_allocations_lie_beside_each_other():
     body = f"""
     {ALLOC} [%r5], 128;

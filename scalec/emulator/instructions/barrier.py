@@ -6,6 +6,7 @@ import numpy as np
 
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
+from scalec.emulator.machine import set_up
 from scalec.emulator.machine.cta import NAMED_BARRIERS, Barrier, Phase
 from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.warp import Warp
@@ -127,7 +128,7 @@ def _barrier(warp: Warp, number, threads):
 def _threads(warp: Warp, barrier: Barrier, aligned: bool) -> int:
     """Barriers count whole warps: threads that have exited, or never were, come with the first of their warp; at an
     aligned barrier all do, wherever they are (which is a finding, and may be passed over)."""
-    return int(np.count_nonzero(warp.mask | (aligned | ~warp.live) & ~barrier.came.get(warp, False)))
+    return int(np.count_nonzero(warp.mask | (aligned | ~warp.live) & np.logical_not(barrier.came.get(warp, False))))
 
 
 def _reduce(phase: Phase, operation: str | None, chosen: np.ndarray, mask: np.ndarray) -> None:
@@ -175,6 +176,7 @@ def cluster_wait(instruction: Instruction, decoder: Decoder) -> Step:
             return Blocked(barrier.condition, "with the others")
         warp.units["cluster"] = np.where(warp.mask, -1, came)
         warp.agent.join(barrier.done.view)
+        set_up.waited(warp, barrier.done)
         warp.agent.seen[[cta.start for cta in warp.cta.cluster.ctas]] = 1  # relaxed arrivals say that much
         return None
 

@@ -79,7 +79,7 @@ def arrive(instruction: Instruction, decoder: Decoder) -> Step:
         found = lanes(warp, addresses)
         for _, address in found:
             if address not in known:
-                known[address] = mbarrier.find(warp.cta.cluster, space, address, warp)
+                known[address] = mbarrier.find(warp.cta.cluster, space, address, warp, asynchronous=False)
         for barrier in known.values():
             if barrier.cta is not warp.cta:
                 barrier.cta.visitors[warp.agent.index] = int(warp.agent.seen[warp.agent.index])

@@ -9,7 +9,7 @@ import numpy as np
 from scalec.emulator.findings import Finding
 from scalec.emulator.instructions.table import Decoder, Step, op, uniform
 from scalec.emulator.layouts.tensor_memory import COLUMNS, LANES, split_address
-from scalec.emulator.machine import tensor_pipe
+from scalec.emulator.machine import set_up, tensor_pipe
 from scalec.emulator.machine.access import locate, need_begun, store
 from scalec.emulator.machine.signals import Blocked, Condition
 from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory
@@ -135,7 +135,12 @@ def alloc(instruction: Instruction, decoder: Decoder) -> Step:
 
 
 def _draw(warp: Warp, memory: TensorMemory, group: int) -> float:
-    """A number of the seed in [0, 1), the same whenever an allocation is tried again, and in both CTAs of a pair."""
+    """A number of the seed in [0, 1), the same whenever an allocation is tried again, and in both CTAs of a pair.
+
+    0, the lowest free columns, where the kernel may rely on that ("first-column" of findings.SILENT).
+    """
+    if warp.machine.ignores("first-column"):
+        return 0
     owner = warp.cta.cluster.ctas[warp.cta.rank & ~1] if group == 2 else warp.cta
     return Random(f"{warp.machine.options.seed} {owner.number} {memory.count}").random()
 
@@ -151,7 +156,7 @@ def _put(warp: Warp, space: str, address: int, value: int) -> None:
         warp.mask, warp.full = mask, full
     # Triton lets bulk copies overwrite the address with no proxy fence after tcgen05.alloc: none is asked for
     segment, offset = locate(warp.cta.cluster, space, address, 4)
-    warp.machine.judge.note_write(segment, slice(offset, offset + 4), warp.agent.epoch, generic=False)
+    warp.machine.judge.note_write(segment, slice(offset, offset + 4), set_up.epoch(warp), generic=False)
 
 
 @op("tcgen05.dealloc")

@@ -23,8 +23,12 @@ _MULTICASTS = ("warpx2::02_13", "warpx2::01_23", "warpx4")
 _FORMATS = ("b6x16_p32", "b4x16_p64")
 
 
-def shared_operand(warp: Warp, cta: Cta, thread: Thread, at: Pieces | np.ndarray, what: str, path: str) -> None:
+def shared_operand(
+    warp: Warp, cta: Cta, thread: Thread, at: Pieces | np.ndarray, what: str, path: str, *, whole: bool = True
+) -> None:
     """Judges bytes of a CTA's shared memory as read by the async proxy, for the operation that a thread has issued.
+
+    `whole`: all of them must have been written.
 
     Raises:
         Finding: bounds, in-flight, race, proxy, uninitialised.
@@ -38,7 +42,8 @@ def shared_operand(warp: Warp, cta: Cta, thread: Thread, at: Pieces | np.ndarray
         )  # fmt: skip
     machine.judge.reads(shared, at, order, warp.agent, asynchronous=True)
     machine.judge.note_read(shared, at, order, thread.agent, thread.count)
-    need_written(warp, shared, at)
+    if whole:
+        need_written(warp, shared, at)
     machine.stats.bytes[path] += at.size
 
 
@@ -65,10 +70,14 @@ def copy(instruction: Instruction, decoder: Decoder) -> Step:
         ctas = tensor_pipe.pair(warp, group)
         thread = state.issue(lane, f"line {instruction.line}")
         for cta in ctas:
-            shared_operand(warp, cta, thread, at, "the source of tcgen05.cp", "shared -> tensor memory")
+            # kernels copy whole blocks of scale factors of which products take a part; what is decompressed is whole
+            whole, path = bool(source_format), "shared -> tensor memory"
+            shared_operand(warp, cta, thread, at, "the source of tcgen05.cp", path, whole=whole)
             memory = tensor_pipe.memory(cta)
             memory.overwrites(cells, Access(state, "tcgen05.cp", "cp"))
             memory.note_write(cells.flat, Write(thread, thread.count))
+            if not whole:
+                memory.written[cells.flat] = pick(cta.shared.written, at).reshape(rows, words, 4).all(axis=-1)
 
         def happen() -> None:
             for cta in ctas:

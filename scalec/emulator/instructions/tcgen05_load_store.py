@@ -116,6 +116,7 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         memory.reads(cells, Access(state, "tcgen05.ld", "ld"))
         memory.note_read(cells.flat, state.loads, state.load_clock)
         state.loads.texts[state.load_clock] = text
+        state.loads.epochs[state.load_clock] = warp.agent.index, int(warp.agent.seen[warp.agent.index])
         words = pack(np.moveaxis(memory.words[cells.flat], 1, -1))
         for sink, lanes in zip(sinks, words, strict=True):
             sink(warp, lanes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scalec.emulator.findings import Finding
+from scalec.emulator.machine import set_up
 from scalec.emulator.machine.memory import RANK_SHIFT, Segment
 from scalec.emulator.machine.order import Order, View
 from scalec.emulator.machine.signals import Condition
@@ -30,6 +31,7 @@ class Phase:
     view: View
     value: Any = None
     complete: bool = False
+    set_up: dict[int, int] = field(default_factory=dict)  # what relaxed arrivals tell of (set_up.py): place -> clock
 
 
 class Barrier:
@@ -96,8 +98,10 @@ class Barrier:
         self.who.append(warp.name)
         if not relaxed:
             warp.agent.release(self.phase.view)
-        elif "relaxed release" in warp.units:
-            self.phase.view.join(warp.units["relaxed release"])
+        else:
+            set_up.arrived(warp, self.phase)
+            if "relaxed release" in warp.units:
+                self.phase.view.join(warp.units["relaxed release"])
         if self.arrived > expected:
             text = f"{self.name}: {self.arrived} threads arrive ({', '.join(self.who)}), {expected} expected"
             warp.machine.report(Finding("barrier", text))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalec.emulator.findings import Finding
+from scalec.emulator.machine import set_up
 from scalec.emulator.machine.access import locate
 from scalec.emulator.machine.order import View
 from scalec.emulator.machine.signals import Condition
@@ -44,7 +45,7 @@ class MBarrier:
         self.tx = self.phase = self.epochs_before = 0
         order = cta.cluster.order
         self.gathering, self.done = View(order.capacity), View(order.capacity)
-        self.initialised = warp.agent.epoch
+        self.initialised = set_up.epoch(warp)
         self.by = warp
         self.visible, self.waited = False, True
         self.arrivals: list[str] = []
@@ -182,7 +183,7 @@ def initialise(warp: Warp, space: str, address: int, count: int) -> None:
         new.epochs_before = old.epochs_before + old.phase + 1
     segment.data[at] = np.frombuffer((_MAGIC | offset).to_bytes(8, "little"), np.uint8)
     segment.written[at] = True
-    warp.machine.judge.note_write(segment, at, warp.agent.epoch, generic=True)
+    warp.machine.judge.note_write(segment, at, new.initialised, generic=True)
 
 
 def _intact(segment: Segment, offset: int) -> bool:
@@ -223,10 +224,11 @@ def place(cluster: Cluster, space: str, address: int):
     return segment, offset
 
 
-def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarrier:
+def find(cluster: Cluster, space: str, address: int, warp: Warp | None, *, asynchronous: bool = True) -> MBarrier:
     """The mbarrier at an address, checked to be initialised before this use.
 
     `warp` is the user, by itself or by an asynchronous operation that it issues (None: one that was checked then).
+    `asynchronous`: such an operation completes on it, perhaps; a thread that arrives is of the generic proxy.
 
     Raises:
         Finding: barrier or proxy.
@@ -249,7 +251,7 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
         if order.unseen(barrier.initialised, warp.agent.seen):
             warp.machine.report(
                 Finding(
-                    "barrier",
+                    order.kind(barrier.initialised, "barrier"),
                     f"{barrier.name} is used by {warp.name}, and nothing orders that after its mbarrier.init by"
                     f" {barrier.by.name}",
                     expected="a barrier between mbarrier.init and the first use by another warp",
@@ -260,7 +262,7 @@ def find(cluster: Cluster, space: str, address: int, warp: Warp | None) -> MBarr
         if not barrier.visible and warp.cta is not cta:
             warp.machine.report(
                 Finding(
-                    "proxy",
+                    "proxy" if asynchronous else "init-fence",
                     f"{barrier.name} is used by {warp.name}, and its initialisation was not fenced for other CTAs",
                     expected="fence.mbarrier_init.release.cluster, or fence.proxy.async, after mbarrier.init",
                     fix="add fence.mbarrier_init.release.cluster after the last mbarrier.init",

@@ -107,6 +107,7 @@ class Order:
         names: of the agents, by index.
         lasting: views that have a place for every agent at any time.
         acquired: serials of the clusters from which something was acquired.
+        relaxed: place of what a warp has set up (set_up.py) -> clock up to which relaxed arrivals alone tell of that.
         causes: epoch -> the asynchronous operation that read or wrote then, where an agent stands for several.
     """
 
@@ -115,6 +116,7 @@ class Order:
         self.names: list[str] = []
         self.lasting: list[View] = []
         self.acquired: set[int] = set()
+        self.relaxed: dict[int, int] = {}
         self.causes: dict[int, str] = {}
 
     def view(self) -> View:
@@ -169,6 +171,11 @@ class Order:
     def _foreign(self, serial: int, seen: np.ndarray) -> bool:
         """Whether what another cluster did, or the launch before, has not been observed."""
         return not seen[0] if serial == LAUNCH >> _SERIAL else serial not in self.acquired
+
+    def kind(self, epoch: int, kind: str) -> str:
+        """The kind of a finding on an access that nothing orders after an epoch of this cluster."""
+        told = self.relaxed.get(epoch >> _CLOCK_BITS & _AGENT, 0) if epoch >> _SERIAL == self.serial else 0
+        return "relaxed-barrier" if epoch & CLOCK <= told else kind
 
     def describe(self, epoch: int) -> str:
         """Who an epoch belongs to, for people."""
@@ -423,7 +430,7 @@ class Judge:
     def _race(
         self, segment: Segment, at: Where, found: np.ndarray, order: Order, epoch: int, verb: str, before: str
     ) -> None:
-        kind = "dependent" if epoch == LAUNCH else "race"
+        kind = "dependent" if epoch == LAUNCH else order.kind(epoch, "race")
         if kind in self.ignore:
             return
         other = order.describe(epoch)
@@ -434,9 +441,10 @@ class Judge:
                 expected="griddepcontrol.wait, in this thread or one that this is ordered after, before the access",
                 fix="griddepcontrol.wait",
             )
+        nothing = "nothing" if kind == "race" else "barrier.cluster.arrive.relaxed, which publishes nothing, alone"
         raise Finding(
-            "race",
-            f"{segment.place(_offset(at, found))} is {verb} here and was {before} by {other}; nothing orders the two",
+            kind,
+            f"{segment.place(_offset(at, found))} is {verb} here and was {before} by {other}; {nothing} orders the two",
             expected="a barrier, or a wait for the operation's completion, between the two accesses",
             fix="wait for its completion" if epoch in order.causes else "synchronise this warp with " + other,
         )

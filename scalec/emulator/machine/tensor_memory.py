@@ -64,11 +64,13 @@ class Source:
         done: the same without tcgen05.fence: what suffices for tcgen05.dealloc.
         issued: its clock says what an observer knows to have been issued; -1: nothing is pipelined after it.
         texts: clock -> the instruction.
+        epochs: clock -> (place, clock) of the warp in the order when it last issued one, of tcgen05.ld.
     """
 
     def __init__(self, name: str, agent: int, done: int, issued: int = -1) -> None:
         self.name, self.agent, self.done, self.issued = name, agent, done, issued
         self.texts: dict[int, str] = {}
+        self.epochs: dict[int, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True)
@@ -266,8 +268,10 @@ class TensorMemory:
             )
         if source.issued < 0:
             wait = "tcgen05.wait::ld" if before == "read" else "tcgen05.wait::st"
+            place, issue = source.epochs.get(clock, (0, 0))
+            known = issue and state.agent.seen[place] >= issue and access.role == "dealloc"
             return Finding(
-                "tensor-memory",
+                "load-wait" if known else "tensor-memory",
                 f"{message}: nothing orders the two",
                 expected=f"{wait} there, then a barrier between the two threads (none for the same warp)",
                 fix=f"{wait} and a barrier",
