@@ -245,8 +245,8 @@ def test_allocations_lie_beside_each_other():
         (f"{ALLOC} [%r5], 64; ld.shared.u32 %r8, [%r5]; {FREE} %r8, 32;", "tensor-memory", r"of the CTA: \d+ to \d+"),
         (f"{ALLOC} [%r5], 32; tcgen05.wait::ld.sync.aligned; ld.shared.u32 %r8, [%r5];"
          "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r9}, [%r8+32];", "tensor-memory", r"columns (\d+) to \1,"),
-        (f"{ALLOC} [%r5], 32; ld.shared.u32 %r8, [%r5]; tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r9}}, [%r8];",
-         "uninitialised", r"lane 0, column \d+"),
+        (f"{ALLOC} [%r5], 32; ld.shared.u32 %r8, [%r5]; tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r9}}, [%r8];"
+         "st.global.u32 [%rd2], %r9;", "uninitialised", r"lane 0, column \d+"),
         (f"{ALLOC} [%r5], 32; ld.shared.u32 %r8, [%r5]; tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r9}}, [%r8+2097152];",
          "tensor-memory", "lanes 0 to 31"),
         ("setp.lt.u32 %p5, %r1, 7; @%p5 " + f"{ALLOC} [%r5], 32;", "divergence", "lanes 0-6"),

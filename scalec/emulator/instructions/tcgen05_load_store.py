@@ -18,6 +18,7 @@ from scalec.emulator.findings import Finding, PtxSyntaxError
 from scalec.emulator.instructions.table import DTYPES, Decoder, Step, op, uniform
 from scalec.emulator.instructions.tcgen05_alloc import TARGETS
 from scalec.emulator.layouts.tensor_memory import (
+    COLUMNS,
     PARTITION,
     REGISTERS,
     check_warp,
@@ -27,9 +28,10 @@ from scalec.emulator.layouts.tensor_memory import (
     unpack,
 )
 from scalec.emulator.machine import tensor_pipe
-from scalec.emulator.machine.tensor_memory import Access, Placed, Write, placed
+from scalec.emulator.machine.signals import YIELD, Signal
+from scalec.emulator.machine.tensor_memory import Access, Placed, TensorMemory, Write, placed
 from scalec.emulator.machine.warp import Warp
-from scalec.emulator.program import Instruction, Operand, Vector
+from scalec.emulator.program import Instruction, Operand, Reg, Vector
 
 _REDUCING = ("red", "min", "max", "abs", "NaN")
 _REPEAT = re.compile(r"x(\d+)")
@@ -103,17 +105,18 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         raise Finding("illegal", f"{instruction.name}: no such shape", expected=".32x32b or .16x32bx2, from .x2 on")
     arguments = (shape, repeat, packed, split)
     count = register_cells(*arguments).lanes.shape[1]
-    sinks = [decoder.sink(e, "b32") for e in _elements(results, count, instruction.name)]
+    elements = _elements(results, count, instruction.name)
+    sinks = [decoder.sink(e, "b32") for e in elements]
     reduced = decoder.sink(instruction.operands[1], "b32") if reduction else None
     where = decoder.address(operands[0])
     text = f"line {instruction.line}"
 
-    def run(warp: Warp) -> None:
+    def run(warp: Warp) -> Signal | None:
         warp.need_converged(instruction.name, whole=True)
         state, memory = tensor_pipe.state(warp), tensor_pipe.memory(warp.cta)
         address = uniform(warp, where(warp), "the address of tcgen05.ld")
         cells = _cells(warp, address, shape, arguments, "tcgen05.ld")
-        memory.reads(cells, Access(state, "tcgen05.ld", "ld"))
+        memory.reads(cells, Access(state, "tcgen05.ld", "ld"), need_written=reduction is not None)
         memory.note_read(cells.flat, state.loads, state.load_clock)
         state.loads.texts[state.load_clock] = text
         state.loads.epochs[state.load_clock] = warp.agent.index, int(warp.agent.seen[warp.agent.index])
@@ -123,8 +126,24 @@ def load(instruction: Instruction, decoder: Decoder) -> Step:
         if reduction and reduced:
             reduced(warp, reduction(words))
         warp.machine.stats.bytes["tensor memory -> registers"] += 4 * cells.flat.size
+        if reduction is None and not memory.written[cells.flat].all() and not warp.machine.ignores("uninitialised"):
+            _undefined(warp, elements, memory, cells, text)
+            return YIELD  # it goes on with care
+        return None
 
     return run
+
+
+def _undefined(warp: Warp, elements: Sequence[Operand | None], memory: TensorMemory, cells: Placed, text: str) -> None:
+    """What was loaded of cells without a value has none: see machine/poison.py."""
+    missing = ~memory.written[cells.flat]
+    words = pack(np.moveaxis(np.where(missing, np.uint32(0xFFFFFFFF), np.uint32(0)), 1, -1))
+    lane, column = divmod(int(cells.flat[missing][0]), COLUMNS)
+    why = f"it was loaded at {text}, where lane {lane}, column {column} of {memory.name} was never written"
+    for element, bits in zip(elements, words, strict=True):
+        if isinstance(element, Reg) and bits.any():
+            dtype = warp.kernel.initial_registers[element.index].dtype
+            warp.undefined.add(element.index, np.ascontiguousarray(bits).view(dtype), why)
 
 
 @op("tcgen05.st")
