@@ -99,7 +99,7 @@ def test_ptxas(monkeypatch: pytest.MonkeyPatch, ptxas: str) -> None:
         scalec.compile(PRODUCT, "sm_90a", cache=False)
 
 
-def test_no_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+def test_no_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     with pytest.raises(ToolchainError, match="temporary files"):
         scalec.compile(PRODUCT, "sm_90a", cache=False)

@@ -345,7 +345,7 @@ def _blocks_too_wide(problem: Problem) -> UnsupportedError:
     """That no tile has whole blocks of the result's scales, and whole copies of B."""
     result, rhs, n = problem.result, problem.rhs, problem.n.name
     alone = every_tile.column_step(replace(problem, result=replace(result, scale=None)))
-    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if math.lcm(b, alone) <= MAX_BOX]
+    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if _has_tile(problem, b)]
     copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
     return UnsupportedError(
         f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
@@ -355,6 +355,15 @@ def _blocks_too_wide(problem: Problem) -> UnsupportedError:
         + f"say 1x32 or 1x128, or give {result.name} f32, bf16 or f16 and quantise it after the call",
         place=problem.place,
     )
+
+
+def _has_tile(problem: Problem, block: int) -> bool:
+    """Whether the program has a tile at all with a scale for each `block` columns of its result."""
+    assert problem.result.scale is not None
+    scale = replace(problem.result.scale, block=block)
+    tried = replace(problem, result=replace(problem.result, scale=scale))
+    ways = [(tried, Schedule())]
+    return every_tile.roomiest(ways, deepest(tried), promotion(tried), 0, lambda *_: None) is not None
 
 
 def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: bool) -> ScalecError:

@@ -79,6 +79,20 @@ def test_blocks_that_no_tile_has_are_refused_where_they_stand(target: str, text:
     assert (at.line, at.column, at.text) == (1, 1, text)
 
 
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_blocks_that_a_refusal_names_have_a_tile(target: str) -> None:
+    with pytest.raises(UnsupportedError) as refusal:
+        compiler.decide("C[m,n]:e4m3 scale(1x512) = A[m,k] @ B[n,k]", target, tuned=False)
+    named = [int(block) for block in refusal.value.expected.removeprefix("blocks of ").split(", ")]
+    for block in (32, 96, 104, 144, 160, 176, 224, 256):
+        try:
+            compiler.decide(f"C[m,n]:e4m3 scale(1x{block}) = A[m,k] @ B[n,k]", target, tuned=False)
+        except UnsupportedError:
+            assert block not in named
+        else:
+            assert block in named
+
+
 def test_every_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ptxas spills, each tile is tried once, the smallest last."""
     asked: list[Schedule] = []
