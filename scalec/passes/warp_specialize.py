@@ -166,9 +166,6 @@ def registers_for(problem: Problem, schedule: Schedule, warpgroups: int) -> tupl
     if problem.family.sums_in != "tensor":
         return registers
     copier = copier_for(problem, schedule) if schedule.scale_copier is None else schedule.scale_copier
-    wide = schedule.promote or problem.result.block > PART
-    if copier:
-        table = TENSOR_COPIER_WIDE if wide else TENSOR_COPIER
-    else:
-        table = TENSOR_WIDE if wide else TENSOR
-    return table.get(warpgroups, registers)
+    tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if copier else (TENSOR, TENSOR_WIDE)
+    wide = bool(schedule.promote) or problem.result.block > PART
+    return tables[wide].get(warpgroups, registers)

@@ -241,7 +241,8 @@ class Executed:
         self.made = launched.made
         function = parse(self.text).function(launched.spec.entry)
         assert function is not None
-        self.lines |= {function.code[pc].line for pc, times in launched.stats.executed.items() if times}
+        counted = launched.stats.executed if launched.stats else {}
+        self.lines |= {function.code[pc].line for pc, times in counted.items() if times}
 
     def line(self, match: re.Match[str]) -> int:
         return self.text.count("\n", 0, match.start()) + 1
