@@ -110,7 +110,8 @@ def _set_scale(
 ) -> None:
     a = values[name]
     if a.dtype.itemsize == ELEMENT_TYPES[kind].bits // 8:  # four in a word are left alone
-        a[_at(a, rng, count)] = reference.encode_scale(np.full(count, number), kind)
+        at = _at(a, rng, count)
+        a[at] = reference.encode_scale(np.full(len(at[0]), number), kind)
 
 
 def _scaled(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
