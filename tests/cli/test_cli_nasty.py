@@ -269,9 +269,14 @@ sys.meta_path.insert(0, Interrupts())
 sys.argv = ["scalec", "compile", {PRODUCT!r}]
 command.run()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, preexec_fn=_heeded)
     assert (done.stdout, done.stderr) == (b"", b"")
     assert done.returncode in (130, -signal.SIGINT)
+
+
+def _heeded() -> None:
+    """A background job of a shell begins with interrupts ignored, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_nothing_is_imported_before_interrupts_are_heeded() -> None:
@@ -285,7 +290,7 @@ def test_interrupted_beside_the_commands(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr("scalec.cli.main", interrupted)
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(SystemExit) as caught:
             run()

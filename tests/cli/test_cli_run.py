@@ -198,11 +198,11 @@ def test_the_emulator_tells_how_long_and_how_far(invoke, monkeypatch):
     monkeypatch.setattr(run, "WORTH_SAYING", 0)
     monkeypatch.setattr("scalec.emulator.machine.machine._REPORTED", 1)
     monkeypatch.setattr("rich.progress.Progress.update", lambda self, task, completed: seen.append(completed))
-    result = invoke("run", FP8, "--dim", "m=128,n=128,k=256", "--schedule", "tile=128x128x128")
+    result = invoke("run", FP8, "--dim", "m=128,n=256,k=512", "--schedule", "tile=128x128x128")
     assert result.exit_code == 0, result.stderr
     assert "the emulator will take about 0 s" in result.stderr
     assert seen == sorted(seen)
-    assert seen[-1] == 128 * 128 * 256
+    assert seen[-1] == 128 * 256 * 512
     assert len(set(seen)) > 2  # something between nothing and all
 
 
