@@ -25,7 +25,7 @@ from scalec.passes.choose_tiling import SEARCHES, ChooseTiling
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem import Problem
 from scalec.passes.recall_tuned import RecallTuned
-from scalec.passes.resources import free_registers, sums_of_thread
+from scalec.passes.resources import free_registers, most_registers, sums_of_thread
 from scalec.sizes import Size
 from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
@@ -57,6 +57,7 @@ class Compilation:
         step: registers that a smaller tile must leave beyond these: half of the accumulators of a thread.
         narrower: instructions that take fewer registers for partial sums than those of `mma_n`, the widest first.
         looped: K blocks in one iteration of a loop, where all of a tile's are walked without one; else 0.
+        most: the `registers` of the schedule if its launch took all that an SM has (resources.most_registers).
         dropped: the schedules that were tried before this one, and why ptxas's kernel of each is not shipped.
         times: (stage or pass, seconds) in order, those of dropped schedules too.
         ptxas: ptxas's -v log.
@@ -74,6 +75,7 @@ class Compilation:
     step: int = 0
     narrower: tuple[int, ...] = ()
     looped: int = 0
+    most: tuple[int, int] | None = None
     dropped: list[Dropped] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
     ptxas: str = ""
@@ -149,6 +151,7 @@ def compile_source(
                 mma_n=attempt.mma_n or given.mma_n,
                 permute_n=given.permute_n if attempt.permute_n is None else attempt.permute_n,
                 epilogue=attempt.epilogue or given.epilogue,
+                registers=attempt.registers or given.registers,
             )
             schedules.write(function, tried)
             try:
@@ -188,7 +191,7 @@ def compile_source(
 @dataclass(frozen=True)
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    registers that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search` it is
+    `registers`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search` it is
     looked for, and whether the tuning database is asked."""
 
     unroll: int | None = None
@@ -197,6 +200,7 @@ class Attempt:
     mma_n: int | None = None
     permute_n: int | None = None
     epilogue: str | None = None
+    registers: tuple[int, int] | None = None
     spare: int = 0
     search: str = SEARCHES[0]
     least: int = 1
@@ -217,6 +221,9 @@ class Attempt:
         assert spilled is not None
         if given.scheduler is None and spilled.scheduler == "dynamic":  # a guess, which is not to cost a tile
             return replace(self, scheduler="static")
+        most, has = made.most, spilled.registers
+        if given.registers is None and most and has and most != has and min(most[0] - has[0], most[1] - has[1]) >= 0:
+            return replace(self, registers=most)  # launches that leave some to the next are not to cost a tile
         if given.unroll is None and made.looped:  # all of a tile's in a row, which is not to cost it
             return replace(self, unroll=made.looped)
         # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
@@ -235,7 +242,7 @@ class Attempt:
             return replace(self, unroll=None, permute_n=0) if given.permute_n is None and spilled.permute_n else None
         least = max(1, self.spare + 1)
         spare = max(least, made.free + max(made.step, slow.spilled))
-        return replace(self, unroll=None, epilogue=None, spare=spare, least=least)
+        return replace(self, unroll=None, epilogue=None, registers=None, spare=spare, least=least)
 
 
 def _fewer_registers(made: Compilation) -> list[str]:
@@ -285,6 +292,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.step = sums_of_thread(problem, made.schedule) // 2
     made.narrower = narrower(problem, made.schedule)
     made.looped = in_a_loop(problem, made.schedule)
+    made.most = most_registers(problem, made.schedule)
     roles = (problem.m.name, problem.n.name, problem.k.name)
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)

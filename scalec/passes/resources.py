@@ -482,6 +482,16 @@ LEAN = frozenset({"registers", "tensor"})
 launch then find some beside them (`dependent`). wgmma's were timed with all that an SM has."""
 
 
+def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | None:
+    """The `registers` of a launch that takes all that an SM has, where sums are in tensor memory; elsewhere None."""
+    if problem.family.kernel != "tensor":
+        return None
+    assert schedule.warpgroups is not None
+    each = 240 if schedule.warpgroups == 1 else 208
+    rest = problem.target.registers // WARPGROUP - schedule.warpgroups * each
+    return min(240, rest // producer_warpgroups(problem, schedule) // 8 * 8), each
+
+
 def launch_registers(problem: Problem, schedule: Schedule) -> int:
     """Registers that a thread is launched with, by 8, so that setmaxnreg can give each role its own; 0 where these are
     all that there are."""
