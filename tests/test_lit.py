@@ -17,7 +17,7 @@ FILES = sorted(p.relative_to(LIT).as_posix() for p in LIT.rglob("*") if p.suffix
 
 # %roundtrip; %invalid; env, %S and prefixes; a file that is a program
 BY_LIT = [
-    "dialect/tile_words.mlir", "dialect/tile_invalid_stream.mlir", "passes/recall-tuned.mlir", "lowering/bf16.scale",
+    "dialect/tile_words.mlir", "dialect/tile_invalid.mlir", "passes/recall-tuned.mlir", "lowering/bf16.scale",
 ]  # fmt: skip
 
 

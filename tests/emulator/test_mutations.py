@@ -111,7 +111,7 @@ FAULTS_90 = [
           r"setp.gt.u32 \t\1, \2, 895;", ("deadlock",)),
     Fault("the producer's K loop one long", FP8, r"setp\.gt\.u32 \t(%p\d+), (%r\d+), 1023;",
           r"setp.gt.u32 \t\1, \2, 1151;", ("deadlock", "barrier", *EARLY, WRONG)),
-    Fault("a box at another column of K", FP8, r"\[%rd4, \{(%r\d+), (%r\d+)\}\]", r"[%rd4, {0, \2}]", (WRONG,)),
+    Fault("a box at another column of K", FP8, r"\[(%rd\d+), \{(%r\d+), (%r\d+)\}\]", r"[\1, {0, \3}]", (WRONG,)),
     Fault("multicast to one CTA", FP8, r"mov\.b16 \t(%rs\d+), 3;", r"mov.b16 \t\1, 1;", ("deadlock",)),
     Fault("multicast to a CTA that is not there", FP8, r"mov\.b16 \t(%rs\d+), 3;", r"mov.b16 \t\1, 7;", ("bounds",)),
     Fault("a copy to a misaligned place", FP8, r"add\.s32 \t(%r\d+), (%r\d+), 65536;(?=\n\tcvt\.u64)",
