@@ -191,8 +191,8 @@ def compile_source(
 @dataclass(frozen=True)
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `scheduler`, `adds`, `mma_n`, `permute_n`, `epilogue`,
-    `registers`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search` it is
-    looked for, and whether the tuning database is asked."""
+    `registers`, those that a tile must leave `spare`, of which ptxas has refused less than `least`, in which `search`
+    it is looked for, and whether the tuning database is asked."""
 
     unroll: int | None = None
     scheduler: str | None = None

@@ -123,6 +123,7 @@ LOADED = "ld.shared.v2.u32 {%r8, %r9}, [buf+64];"
         "st.global.u32 [%rd4], %r8;",
         LOADED + "add.u32 %r8, %r8, %r9; selp.u32 %r8, %r1, %r8, %p2; st.global.u32 [%rd4], %r8;",
         "ld.local.u32 %r8, [own];",
+        LOADED + "mov.b32 %r9, 0; cvt.rn.satfinite.e4m3x2.f32 %h1, %r8, %r9; st.global.u8 [%rd4], %h1;",
     ],
 )  # fmt: skip
 def test_bytes_without_a_value_that_are_never_used(body: str) -> None:

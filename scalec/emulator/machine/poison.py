@@ -40,6 +40,7 @@ _PURE = {
 # whose bits go where the last so many operands say, whatever they are
 _MOVES = {"bfe": 2, "bfi": 2, "cvt": 0, "mov": 0, "prmt": 1, "shf": 1, "shl": 1, "shr": 1}
 _LOGIC = {"and": 0xC0, "not": 0x0F, "or": 0xFC, "xor": 0x3C}  # as lop3 has it: of operands 0xF0, 0xCC and 0xAA
+_PACKED = {"e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2", "f16x2", "bf16x2"}  # two that fill a register
 _ALL = np.ones(32, bool)
 _PRIVATE = {"local", "param", "param::func", "shared", "shared::cta", "shared::cluster"}
 
@@ -185,6 +186,7 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
     spread = _spread(kernel, instruction) if instruction.opcode in _PURE else None
     private = _private(instruction)
     stored = dataflow.named(instruction.operands[-1:])
+    byte = instruction.opcode == "st" and instruction.types[-1:] in (("b8",), ("u8",), ("s8",))
 
     def run(warp: Warp) -> Signal | None:
         undefined = warp.undefined
@@ -211,6 +213,8 @@ def careful(kernel: Kernel, pc: int, step: Step, unwritten: list[int]) -> Step:
             for r in results:
                 undefined.put(r, lanes, found.get(r, np.zeros_like(kernel.initial_registers[r])), why)
             return signal
+        if byte:  # the rest of the register is not stored
+            held = [r for r in held if r not in stored or _lanes(bits[r] & 0xFF)[lanes].any()]
         if held and private and stored.issuperset(held):
             return _kept(warp, instruction, step)
         if held:
@@ -313,6 +317,23 @@ def _spread(kernel: Kernel, instruction: Instruction) -> _Spread:
         picked = np.where(taken, each[0].astype(full.dtype), each[1].astype(full.dtype))
         return {to: np.where(bits.get(which.index, ~_ALL), full, picked)}
 
+    def packed(warp: Warp, bits: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """Two elements, each converted by itself: of two registers (the upper half's first) or of one's halves."""
+        (to,) = results
+        full = ones(kernel, to)
+        low = full >> full.itemsize * 4
+        halves = []
+        for operand in operands[1:]:
+            lacks = bits.get(operand.index) if isinstance(operand, Reg) else None
+            lacks = full & 0 if lacks is None else lacks
+            size = lacks.itemsize * 4
+            halves += [lacks] if len(operands) == 3 else [lacks >> size, lacks & (1 << size) - 1]
+        upper, lower = (h != 0 for h in halves)
+        return {to: np.where(upper, full ^ low, 0).astype(full.dtype) | np.where(lower, low, 0).astype(full.dtype)}
+
+    kinds = instruction.types[:1] if len(operands) == 3 else instruction.types
+    if opcode == "cvt" and len(operands) in (2, 3) and len(results) == 1 and _PACKED.issuperset(kinds):
+        return packed
     same = len({kernel.initial_registers[r].dtype for r in (*results, *sources)}) == 1
     floats = any(t.startswith(("f", "bf", "tf", "e", "ue")) for t in instruction.types)
     integers = not floats and not instruction.has("sat")
