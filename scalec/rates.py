@@ -165,7 +165,8 @@ _GEFORCE = (
     # scales, as all kernels here multiply them, twice that (mmapeak, RTX 5090: 737.1 beside 370.0). mmapeak has 370.6
     # of 16 bits, too, as if these were not halved, and with block scales 369.7 of 6 bits: half of 8 bits' rate.
     (frozenset({"e2m1"}), 4096),
-    (frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "i8"}), 2048),
+    (frozenset({"e4m3", "e5m2", "i8"}), 2048),
+    (frozenset({"e3m2", "e2m3"}), 1024),
     (frozenset({"bf16", "f16"}), 512),
     (frozenset({"tf32"}), 256),
 )

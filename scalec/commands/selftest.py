@@ -40,7 +40,7 @@ def selftest(target: str | None, only: str, jobs: int | None, timeout: float | N
         output: a file, or - for stdout.
 
     Raises:
-        ScalecError: no program has such a name, or a kernel failed.
+        ScalecError: no program has such a name, none that has is for the target, or a kernel failed.
     """
     from scalec.api import default_target
     from scalec.runtime import devices
@@ -77,6 +77,8 @@ def selftest(target: str | None, only: str, jobs: int | None, timeout: float | N
             f"{failed} of {len(listed)} kernels failed" + f", {len(skipped)} were not run" * bool(skipped),
             fix="" if output else "-o selftest.json writes what to attach to a report",
         )
+    if all(result.kind == "unsupported" for _, result in found):
+        raise ScalecError(f"nothing was checked: {name} has none of {len(listed)} kernels", fix="another --only")
 
 
 def processes(*, emulated: bool) -> int:
