@@ -193,7 +193,7 @@ class Target:
 
     def entry_registers(self, threads: int) -> int:
         """Registers of a thread at entry, before setmaxnreg: the register file shared out, in steps of 8."""
-        return min(self.registers // threads, self.max_registers) // 8 * 8
+        return shared_out(min(self.registers, self.max_registers * threads), threads)
 
     def mma_for(self, a: str, b: str, scales: Collection[str] = ()) -> MmaShape | None:
         """The tensor-core family that multiplies element types `a` and `b`, the first of several, or None.
@@ -353,6 +353,11 @@ TARGETS: dict[str, Target] = {
 }
 
 DEFAULT_TARGET = "sm_90a"
+
+
+def shared_out(registers: int, owners: int) -> int:
+    """Registers of each owner, where so many share `registers`: a multiple of 8, the step of setmaxnreg."""
+    return registers // owners // 8 * 8
 
 
 def get_target(name: str) -> Target:

@@ -17,7 +17,7 @@ from scalec.passes.tensor_columns import bare_sides, parts_taken, sums_slots, ta
 from scalec.passes.warp_specialize import SCALE_WARPS, WARPS, given_warpgroups, turns_of, warpgroups_for, warps_for
 from scalec.passes.windows import WINDOW, window_slots
 from scalec.passes.words import WordPlan, no_bulk_words
-from scalec.targets import WARPGROUP, WAVES
+from scalec.targets import WARPGROUP, WAVES, shared_out
 
 TILE_ALIGN = 1024
 """Alignment of a swizzled tile: one period of the 128-byte swizzle (PTX ISA 9.7.15.5, shared memory layouts)."""
@@ -489,7 +489,7 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     assert schedule.warpgroups is not None
     each = 240 if schedule.warpgroups == 1 else 208
     rest = problem.target.registers // WARPGROUP - schedule.warpgroups * each
-    return min(240, rest // producer_warpgroups(problem, schedule) // 8 * 8), each
+    return min(240, shared_out(rest, producer_warpgroups(problem, schedule))), each
 
 
 def launch_registers(problem: Problem, schedule: Schedule) -> int:
