@@ -1,6 +1,6 @@
 """Turns timed schedules into the tuning database's shipped defaults: what beat the compiler's own choice.
 
-    python benchmarks/defaults.py benchmarks/results/*-schedules-fp8*.json -o scalec/tuning/data/h200.json
+    python benchmarks/defaults.py benchmarks/results/*-schedules-fp8*.json -o scalec/measured/data/h200.json
 
 Of each shape that benchmarks/schedules.py timed, where the compiler's choice was among those timed and the fastest took
 less by more than the timing varies: an entry for the rows from the next smaller number that was timed up to it. What
@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.schedules import ROWS
 from scalec import compiler
+from scalec.measured import database
+from scalec.measured.database import Entry
 from scalec.sizes import Range
-from scalec.tuning import database
-from scalec.tuning.database import Entry
 
 GAIN = 0.03
 """Share of the time that a schedule must save: medians of four rounds repeat within 1 to 2 %."""

@@ -1,4 +1,4 @@
-"""Fits the constants of scalec/tuning/cost.py to measured schedules, and says how well the model ranks.
+"""Fits the constants of scalec/model/cost.py to measured schedules, and says how well the model ranks.
 
     python benchmarks/fit_costs.py benchmarks/results/*-schedules-fp8*.json            judges the constants as they are
     python benchmarks/fit_costs.py benchmarks/results/*-schedules-fp8*.json --fit      fits them (needs scipy)
@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.schedules import problem_of
 from scalec.ir import context as contexts
 from scalec.ir.schedule import Schedule, from_mapping
+from scalec.model.cost import FITTED, Costs, Load, kind_of, seconds
 from scalec.targets import get_target
-from scalec.tuning.cost import FITTED, Costs, Load, kind_of, seconds
 
 FIRST = 5
 ABSOLUTE = 0.35
@@ -136,7 +136,7 @@ def fit(shapes: Sequence[Shape], start: Costs) -> Costs:
 
 
 def written(costs: Costs) -> str:
-    """The constants to three digits, as scalec/tuning/cost.py has them."""
+    """The constants to three digits, as scalec/model/cost.py has them."""
     numbers = ", ".join(f"{f.name}={getattr(costs, f.name):.3g}" for f in fields(Costs) if f.name != "tiles")
     return f"{numbers}, tiles={dict(costs.tiles)}"
 

@@ -1,4 +1,4 @@
-"""Times the schedules of a kind of kernel at many shapes: what the model of scalec/tuning/cost.py is fitted to.
+"""Times the schedules of a kind of kernel at many shapes: what the model of scalec/model/cost.py is fitted to.
 
     python benchmarks/schedules.py --program fp8 -o benchmarks/results/NAME.json
 
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from scalec.passes.problem.read import read as read_problem
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -67,9 +69,9 @@ def points(program: str, shape: tuple[int, int, int], first: int, others: int) -
     """The schedules to time at a shape."""
     from scalec.ir import context as contexts
     from scalec.ir.schedule import Schedule
+    from scalec.model.cost import costs_of
+    from scalec.model.space import ranked
     from scalec.targets import get_target
-    from scalec.tuning.cost import costs_of
-    from scalec.tuning.space import ranked
 
     source, tile_k, promote = PROGRAMS[program]
     m, n, k = shape
@@ -88,11 +90,10 @@ def problem_of(source: str, dims: dict[str, int], target: Any) -> Any:
     from scalec import frontend
     from scalec.passes.base import programs
     from scalec.passes.pipeline import find, run_pipeline
-    from scalec.passes.problem import Problem
 
     module = frontend.build(source, dims)
     run_pipeline(module, target, passes=find(["infer-roles", "fuse-epilogue"]))
-    return Problem.of(next(programs(module)), target)
+    return read_problem(next(programs(module)), target)
 
 
 def _texts(plan: Any) -> dict[str, str]:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import click
 
+from scalec.passes.problem.read import read as read_problem
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.sass_flow import Function, natural_loops, parse, successors
@@ -24,10 +26,9 @@ from scalec.compiler import compile_source
 from scalec.errors import ScalecError
 from scalec.ir import context
 from scalec.ir.schedule import from_mapping
+from scalec.model.scale_words import instructions
 from scalec.passes.pipeline import PIPELINE, run_pipeline
-from scalec.passes.problem import Problem
 from scalec.targets import get_target
-from scalec.tuning.scale_words import instructions
 
 TARGET = "sm_100a"
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale({0},{0})"
@@ -97,7 +98,7 @@ def predicted(case: Case) -> float:
         run_pipeline(module, target, passes=PIPELINE[:2])
         program = next(o for o in module.body.operations if o.operation.name == "func.func")
         schedule = from_mapping({"tile": case.tile, "scale_path": "thread"})
-        return instructions(Problem.of(program, target), schedule)
+        return instructions(read_problem(program, target), schedule)
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)

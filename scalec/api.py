@@ -11,6 +11,7 @@ from typing import Any, overload
 from scalec import env
 from scalec.abi import Dropped
 from scalec.errors import ArgumentError, ToolchainError, shown
+from scalec.measured import database
 from scalec.runtime import cache as disk
 from scalec.runtime.bundle import Bundle
 from scalec.runtime.bundle import load as load
@@ -18,7 +19,6 @@ from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.sizes import MOST, Range, Size, fixed, parse_size, ranges
 from scalec.targets import DEFAULT_TARGET, get_target
-from scalec.tuning import database
 
 __all__ = ["Bundle", "Kernel", "Program", "compile", "default_target", "load"]
 
@@ -65,7 +65,7 @@ def compile(
             e.g. {"m": "1:8192"}, {"m": (1, 8192)} or {"m": [1, 8192]}.
         schedule: decisions over those of the compiler and of `with`, e.g. {"tile": "128x128x128", "stages": 5}.
         cache: whether the disk cache is read and written (SCALEC_CACHE=0 turns it off for all).
-        tuning: whether measured schedules are used (scalec.tuning.database; SCALEC_TUNING=off turns it off for all).
+        tuning: whether measured schedules are used (scalec.measured.database; SCALEC_TUNING=off turns it off for all).
 
     Raises:
         SourceError: the program is wrong, with line and caret.

@@ -18,19 +18,19 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import ranges_of
 from scalec.ir.schedule import Schedule
 from scalec.lowering import llvm, ptxas, signature
+from scalec.measured.database import Entry
+from scalec.measured.key import describe
 from scalec.passes.base import problem_of
-from scalec.passes.choose_mma_n import LEAST, narrower
-from scalec.passes.choose_stages import in_a_loop
-from scalec.passes.choose_tiling import SEARCHES, ChooseTiling
+from scalec.passes.choose.recall_tuned import RecallTuned
+from scalec.passes.choose.tiling import SEARCHES, ChooseTiling
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
-from scalec.passes.problem import Problem
-from scalec.passes.recall_tuned import RecallTuned
-from scalec.passes.resources import free_registers, most_registers, sums_of_thread
+from scalec.passes.plan.loop import in_a_loop
+from scalec.passes.plan.mma_n import LEAST, narrower
+from scalec.passes.plan.resources import free_registers, most_registers, sums_of_thread
+from scalec.passes.problem.types import Problem
 from scalec.sizes import Size
 from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
-from scalec.tuning.database import Entry
-from scalec.tuning.key import describe
 
 OnPass = Callable[[str, Callable[[], str], float], None]
 OnDrop = Callable[[Dropped], None]
@@ -366,7 +366,7 @@ def given_fields(
 
 
 def program_key(source: str, target: str, dims: Mapping[str, Size] | None = None) -> str:
-    """What a program is to the tuning database (scalec.tuning.key)."""
+    """What a program is to the tuning database (scalec.measured.key)."""
     with contexts.context():
         module = frontend.build(source, dims)
         run_pipeline(module, get_target(target), passes=find(["infer-roles", "fuse-epilogue"]))

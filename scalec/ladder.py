@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from scalec import compiler
 from scalec.errors import ArgumentError
+from scalec.measured import database
 from scalec.sizes import Range, Size, fixed, ranges
-from scalec.tuning import database
 
 TOPS = (8, 16, 32, 48, *sorted(c << i for i in range(5, 30) for c in (2, 3)))
 """Upper ends of ranges where a choice may change: tiles are of 8 rows, then multiples of 16, then of 64. Between two of

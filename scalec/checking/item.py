@@ -29,7 +29,7 @@ class Result:
         error: the largest of max|x-y| / max|y| over results and launches.
         seconds: host seconds by stage.
         measured: microseconds of a launch on the GPU.
-        predicted: microseconds from the target's documented rates (scalec.tuning.predict).
+        predicted: microseconds from the target's documented rates (scalec.model.predict).
     """
 
     kind: str

@@ -15,8 +15,8 @@ from scalec.targets import get_target
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from scalec.model.predict import Prediction
     from scalec.tuning.explain import Explanation
-    from scalec.tuning.predict import Prediction
 
 
 def explain_program(
@@ -36,8 +36,8 @@ def explain_program(
         ScalecError: a refusal of the compiler, an unknown suite, or neither program nor suite.
     """
     from scalec.api import default_target
+    from scalec.model.predict import LABEL
     from scalec.tuning.explain import explain
-    from scalec.tuning.predict import LABEL
 
     shapes: Sequence[Mapping[str, Size]] = (dims,)
     if suite is not None:
@@ -78,7 +78,7 @@ def _parts(
 
 def document(source: str, target: str, found: Sequence[Explanation]) -> dict[str, Any]:
     """What `--json` writes."""
-    from scalec.tuning.predict import LABEL, rates_of
+    from scalec.model.predict import LABEL, rates_of
 
     return {
         "label": LABEL,
@@ -148,7 +148,7 @@ def _shown(one: Explanation, name: str, size: int) -> str:
 
 def print_reasons(one: Explanation, target: str) -> None:
     """The schedule of one kernel, a line for each reason, and what the predictions are made of."""
-    from scalec.tuning.predict import LABEL
+    from scalec.model.predict import LABEL
 
     sizes = ", ".join(f"{name}={size}" for name, size in one.dims.items()) or "no size fixed"
     print(f"\n{sizes} on {target}")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from scalec import env
 from scalec.commands.output import note, plain_table, print_table, write_result
 from scalec.errors import DeviceError, ScalecError
+from scalec.measured import database
 from scalec.sizes import natural
-from scalec.tuning import database
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from scalec.tuning.database import Entry
+    from scalec.measured.database import Entry
     from scalec.tuning.journal import Found
     from scalec.tuning.tuner import Job, Progress, Timer
 

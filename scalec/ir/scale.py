@@ -284,7 +284,7 @@ class ContractOp(Scale.Operation, name="contract"):
     group `g` only), or in the result alone (`for k in off[g]:off[g+1]`: one product for each `g`).
 
     A scaled operand is the result of `scale.dequantize`. `roles`, once inferred, is a dictionary attribute
-    {batch, group, m, n, k} of arrays of dimension names (scalec.passes.infer_roles).
+    {batch, group, m, n, k} of arrays of dimension names (scalec.passes.fuse.infer_roles).
     """
 
     lhs: ext.Operand[Any]

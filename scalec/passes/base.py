@@ -9,7 +9,8 @@ from scalec.errors import ScheduleError
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem import Problem
+from scalec.passes.problem.read import read as read_problem
+from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
 
@@ -54,7 +55,7 @@ def decided(function: Any, needs: Iterable[str]) -> Schedule:
 
 def problem_of(function: Any, target: Target, schedule: Schedule) -> Problem:
     """The program as its schedule sees it: transposed where the schedule swaps the operands."""
-    problem = Problem.of(function, target)
+    problem = read_problem(function, target)
     return problem.transposed() if schedule.swap else problem
 
 

@@ -9,25 +9,25 @@ from scalec.errors import ScalecError
 from scalec.ir import context as contexts
 from scalec.ir.mlir import ir
 from scalec.passes.base import Pass
-from scalec.passes.check_schedule import CheckSchedule
-from scalec.passes.choose_consumers import ChooseConsumers
-from scalec.passes.choose_dependent import ChooseDependent
-from scalec.passes.choose_mma_n import ChooseMmaN
-from scalec.passes.choose_parts import ChooseParts
-from scalec.passes.choose_scheduler import ChooseScheduler
-from scalec.passes.choose_split import ChooseSplit
-from scalec.passes.choose_stages import ChooseStages
-from scalec.passes.choose_swizzle import ChooseSwizzle
-from scalec.passes.choose_tiling import ChooseTiling
-from scalec.passes.copy_scales import CopyScales
-from scalec.passes.emit_tile import EmitTile
-from scalec.passes.fix_order import FixOrder
-from scalec.passes.fuse_epilogue import FuseEpilogue
-from scalec.passes.infer_roles import InferRoles
-from scalec.passes.permute_columns import PermuteColumns
-from scalec.passes.recall_tuned import RecallTuned
-from scalec.passes.tile_order import TileOrder
-from scalec.passes.warp_specialize import WarpSpecialize
+from scalec.passes.choose.consumers import ChooseConsumers
+from scalec.passes.choose.copy_scales import CopyScales
+from scalec.passes.choose.dependent import ChooseDependent
+from scalec.passes.choose.fix_order import FixOrder
+from scalec.passes.choose.mma_n import ChooseMmaN
+from scalec.passes.choose.parts import ChooseParts
+from scalec.passes.choose.permute_columns import PermuteColumns
+from scalec.passes.choose.recall_tuned import RecallTuned
+from scalec.passes.choose.scheduler import ChooseScheduler
+from scalec.passes.choose.split import ChooseSplit
+from scalec.passes.choose.stages import ChooseStages
+from scalec.passes.choose.swizzle import ChooseSwizzle
+from scalec.passes.choose.tile_order import TileOrder
+from scalec.passes.choose.tiling import ChooseTiling
+from scalec.passes.choose.warp_specialize import WarpSpecialize
+from scalec.passes.emit.kernel import EmitTile
+from scalec.passes.fuse.epilogue import FuseEpilogue
+from scalec.passes.fuse.infer_roles import InferRoles
+from scalec.passes.plan.check_schedule import CheckSchedule
 from scalec.suggestions import did_you_mean
 from scalec.targets import DEFAULT_TARGET, Target, get_target
 

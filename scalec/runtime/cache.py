@@ -107,7 +107,7 @@ def key_of(
 ) -> str:
     """The key of a compilation, or of what else `kind` names: 64 hexadecimal digits.
 
-    `tuning` says what the tuning database has to say of it (scalec.tuning.database.digest).
+    `tuning` says what the tuning database has to say of it (scalec.measured.database.digest).
     """
     what = [normalised(source), target, sorted(dims.items()), sorted(schedule.items()), fingerprint(), tuning, kind]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()

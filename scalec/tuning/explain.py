@@ -16,18 +16,26 @@ from scalec.errors import ScalecError, ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import LANES, Schedule
-from scalec.passes.choose_scheduler import choice
-from scalec.passes.choose_swizzle import no_turned_epilogue, not_worth_turning
-from scalec.passes.parts import cluster_ctas, no_meeting
-from scalec.passes.problem import ASSUMED, Problem
-from scalec.passes.resources import SharedPlan, no_bulk, no_bulk_scales, part_owners, scale_copy, scale_warps, units
-from scalec.passes.tensor_columns import scale_copies, scale_slots
-from scalec.passes.warp_specialize import PROMOTED_COLUMNS
+from scalec.measured.database import Entry
+from scalec.model import cost, scale_words, space
+from scalec.model.predict import Prediction, cycles_of_tile, dims_of, size_of
+from scalec.passes.choose.scheduler import choice
+from scalec.passes.plan.parts import cluster_ctas, no_meeting
+from scalec.passes.plan.resources import (
+    SharedPlan,
+    no_bulk,
+    no_bulk_scales,
+    part_owners,
+    scale_copy,
+    scale_warps,
+    units,
+)
+from scalec.passes.plan.swizzle import no_turned_epilogue, not_worth_turning
+from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
+from scalec.passes.plan.warps import PROMOTED_COLUMNS
+from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
-from scalec.tuning import cost, scale_words, space
-from scalec.tuning.database import Entry
-from scalec.tuning.predict import Prediction, cycles_of_tile, dims_of, size_of
 
 _SCHEDULE = re.compile(r"( of| with)? \w+=[\w]+(, \w+=[\w]+)*")
 """A schedule in a message: it stands elsewhere."""

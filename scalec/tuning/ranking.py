@@ -12,20 +12,21 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
+from scalec.model import space
+from scalec.model.cost import Costs, costs_of
+from scalec.model.predict import Prediction, memory_bytes
 from scalec.passes.base import problem_of, programs
-from scalec.passes.choose_stages import few_blocks, several_tiles
-from scalec.passes.choose_tiling import candidates, deepest, promotion
-from scalec.passes.fix_order import FixOrder
-from scalec.passes.parts import part_blocks
+from scalec.passes.choose.fix_order import FixOrder
+from scalec.passes.choose.recall_tuned import RecallTuned
+from scalec.passes.choose.tiling import candidates, deepest, promotion
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
-from scalec.passes.problem import Problem
-from scalec.passes.recall_tuned import RecallTuned
-from scalec.passes.results import added_input
-from scalec.passes.tiles import no_swap
+from scalec.passes.plan.loop import few_blocks, several_tiles
+from scalec.passes.plan.parts import part_blocks
+from scalec.passes.plan.results import added_input
+from scalec.passes.plan.tiles import no_swap
+from scalec.passes.problem.read import read as read_problem
+from scalec.passes.problem.types import Problem
 from scalec.targets import Target, get_target
-from scalec.tuning import space
-from scalec.tuning.cost import Costs, costs_of
-from scalec.tuning.predict import Prediction, memory_bytes
 
 SPLITS = (1, 2, 4, 8)
 """Parts of K that are tried where no launch of the kind of kernel was measured."""
@@ -35,8 +36,8 @@ FIELDS = ("swap", "tile", "cluster", "cta_group", "split", "parts", "consumers",
 
 VARIED = 2
 """Of the best candidates, those that come with the other `adds`, the other `order`, or with all K blocks in a row, too:
-at K = 512 loading gained about as much with each of seven tiles (LOADED_K in scalec.passes.choose_swizzle), and no loop
-0.98 to 1.00 with each of three (WHOLE in scalec.passes.choose_stages). Another order took 0.98 to 1.01 of the time
+at K = 512 loading gained about as much with each of seven tiles (LOADED_K in scalec.passes.plan.swizzle), and no loop
+0.98 to 1.00 with each of three (WHOLE in scalec.passes.plan.loop). Another order took 0.98 to 1.01 of the time
 (H200, 2026-11-22; BF16 of 4096x7168x4096 0.99)."""
 
 ADDED_K = 2048
@@ -57,7 +58,7 @@ class Ranked(NamedTuple):
 def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
     """The schedules for a program that fit, best first.
 
-    Where launches of the kind of kernel were measured, those of scalec.tuning.space by its fitted costs; else the tiles
+    Where launches of the kind of kernel were measured, those of scalec.model.space by its fitted costs; else the tiles
     of choose-tiling in parts of K, by the documented rates.
 
     Args:
@@ -74,7 +75,7 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
         run_pipeline(module, row, passes=[*find(["infer-roles", "fuse-epilogue"]), FixOrder()])
         function = next(programs(module))
         given = schedules.read(function)
-        problem = Problem.of(function, row)
+        problem = read_problem(function, row)
         promote = promotion(problem) if given.promote is None else given.promote
         costs = costs_of(problem, promote)
         if given.tile is not None:
@@ -161,7 +162,7 @@ def roofline(source: str, target: str, dims: Mapping[str, int]) -> float:
     with contexts.context():
         module = frontend.build(source, dims)
         run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
-        problem = Problem.of(next(programs(module)), row)
+        problem = read_problem(next(programs(module)), row)
         flop = 2
         for dim in (problem.m, problem.n, problem.k):
             flop *= dims[dim.name]

@@ -14,13 +14,13 @@ from scalec import compiler
 from scalec.arguments import check_fields, checked
 from scalec.errors import ArgumentError, ScalecError
 from scalec.ladder import TOPS, parts
+from scalec.measured.database import Entry
 from scalec.runtime.cache import Compiled, fingerprint, normalised
 from scalec.runtime.dispatch import order_of_sums
 from scalec.schema import within
 from scalec.sizes import MOST, Range, Size
 from scalec.tuning.build import Built, Recipe, contents, fields
 from scalec.tuning.contest import contest
-from scalec.tuning.database import Entry
 from scalec.tuning.journal import Found, Journal
 from scalec.tuning.ranking import Ranked, ranked, roofline
 

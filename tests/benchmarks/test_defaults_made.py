@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from benchmarks.defaults import main
 from benchmarks.schedules import FIELDS
 from scalec import compiler
-from scalec.tuning import database
+from scalec.measured import database
 
 FP8, DIMS = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", {"m": 16, "n": 7168, "k": 2048}
 OTHER = ["1", "128x16x128", "1x1", "1", "memory"]

@@ -141,9 +141,9 @@ def test_the_cache_is_used_and_can_be_passed_over(invoke, tmp_path, cache_dir, m
 
 def test_the_cache_tells_of_measured_schedules_too(invoke, tmp_path, monkeypatch):
     from scalec import compiler
+    from scalec.measured import database
+    from scalec.measured.database import Entry
     from scalec.sizes import Range
-    from scalec.tuning import database
-    from scalec.tuning.database import Entry
 
     own = tmp_path / "tuning.json"
     monkeypatch.setenv("SCALEC_TUNING", str(own))

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from scalec.commands import tune as command
+from scalec.measured import database
+from scalec.measured.database import Entry
 from scalec.sizes import Range
-from scalec.tuning import database
 from scalec.tuning.chart import chart
-from scalec.tuning.database import Entry
 from scalec.tuning.tuner import Found, Job
 from tests.early import without_what_follows
 

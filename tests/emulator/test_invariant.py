@@ -11,7 +11,7 @@ import pytest
 import scalec
 from scalec.checking.launch import upload
 from scalec.ir import schedule as schedules
-from scalec.passes.fix_order import order_of
+from scalec.passes.choose.fix_order import order_of
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 

@@ -6,7 +6,7 @@ import pytest
 
 from scalec.compiler import Compilation, compile_source, decide
 from scalec.errors import DeviceError, ScheduleError, SlowKernelError
-from scalec.passes import choose_swizzle
+from scalec.passes.choose import swizzle as choose_swizzle
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import changed, run_quantised
 from tests.emulator.running import run_on

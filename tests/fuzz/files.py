@@ -23,11 +23,11 @@ from typing import Any
 from scalec.abi import KernelSpec
 from scalec.bench import provenance
 from scalec.errors import ScalecError
+from scalec.measured import database
+from scalec.measured.database import Entry
 from scalec.runtime import bundle, cache
 from scalec.runtime.kernel import Kernel
 from scalec.sizes import Range
-from scalec.tuning import database
-from scalec.tuning.database import Entry
 from scalec.tuning.journal import Found, Journal
 from tests.runtime.fake import FakeDevice, gemm_spec, gemm_tensors, machine_code, simple_spec
 

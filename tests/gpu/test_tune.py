@@ -6,8 +6,8 @@ import pytest
 
 import scalec
 from scalec.commands import tune as command
+from scalec.measured import database
 from scalec.sizes import Range
-from scalec.tuning import database
 from scalec.tuning.build import build
 from tests.gpu.test_dense import FP8, diff, quantised
 

@@ -182,7 +182,7 @@ def test_a_loop_where_all_k_blocks_in_a_row_spill(slow: Callable[..., list[str]]
 
 @pytest.mark.parametrize("m", [None, 4096])
 def test_two_factors_keep_a_loop(m: int | None) -> None:
-    """Nothing is gained without one (WHOLE in scalec.passes.choose_stages)."""
+    """Nothing is gained without one (WHOLE in scalec.passes.plan.loop)."""
     dims = {"n": 32768, "k": 512, **({"m": m} if m else {})}
     made = compile_source("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)", dims=dims)
     assert made.schedule is not None

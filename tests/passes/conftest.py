@@ -11,7 +11,8 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
-from scalec.passes.problem import Problem
+from scalec.passes.problem.read import read as read_problem
+from scalec.passes.problem.types import Problem
 from scalec.targets import Target, get_target
 
 DECIDING = [p.name for p in PIPELINE if p.name != "emit-tile"]
@@ -35,7 +36,7 @@ def problem_of(target: Target) -> Callable[[str], Problem]:
     def build(program: str) -> Problem:
         module = contexts.parse(program)
         run_pipeline(module, target, passes=find(["infer-roles", "fuse-epilogue"]))
-        return Problem.of(module.body.operations[0], target)
+        return read_problem(module.body.operations[0], target)
 
     return build
 
@@ -47,7 +48,7 @@ def problem_in() -> Callable[..., Problem]:
     def build(source: str, target: str, **dims: int) -> Problem:
         row, module = get_target(target), frontend.build(source, dims)
         run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
-        return Problem.of(module.body.operations[0], row)
+        return read_problem(module.body.operations[0], row)
 
     return build
 

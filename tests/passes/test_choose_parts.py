@@ -9,11 +9,11 @@ import pytest
 from scalec import compiler
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
-from scalec.passes.choose_parts import FEWEST_STAGES, at_once
-from scalec.passes.parts import cluster_ctas, no_meeting
-from scalec.passes.problem import Problem
-from scalec.passes.resources import SharedPlan, part_owners
-from scalec.tuning.space import plans
+from scalec.model.space import plans
+from scalec.passes.choose.parts import at_once
+from scalec.passes.plan.parts import FEWEST_STAGES, cluster_ctas, no_meeting
+from scalec.passes.plan.resources import SharedPlan, part_owners
+from scalec.passes.problem.types import Problem
 from tests.passes.scale_programs import text
 
 TILE = {"tile": (64, 64, 128), "cluster": (1, 1), "swap": 0}

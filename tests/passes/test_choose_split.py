@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.parts import part_blocks, parts, split_of
-from scalec.passes.problem import Problem
+from scalec.passes.plan.parts import part_blocks, parts, split_of
+from scalec.passes.problem.types import Problem
 from scalec.targets import get_target
 from tests.passes.scale_programs import text
 

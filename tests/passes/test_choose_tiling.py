@@ -11,11 +11,11 @@ from scalec.errors import ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.schedule import Schedule
-from scalec.passes.choose_tiling import ChooseTiling
+from scalec.model.space import plans
+from scalec.passes.choose.tiling import ChooseTiling
 from scalec.passes.pipeline import find, run_pipeline
-from scalec.passes.problem import Problem
+from scalec.passes.problem.types import Problem
 from scalec.targets import Target
-from scalec.tuning.space import plans
 from tests.passes.scale_programs import text
 
 

@@ -11,7 +11,7 @@ from scalec import compiler
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir.schedule import Schedule
 from scalec.lowering import ptxas
-from scalec.passes.choose_tiling import choose
+from scalec.passes.choose.tiling import choose
 
 FEW_REGISTERS = {
     "sums for a block beside column factors, seed 21479": (
@@ -105,7 +105,7 @@ def test_every_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         return asked[-1]
 
     monkeypatch.setattr(ptxas, "assemble", slow)
-    monkeypatch.setattr("scalec.passes.choose_tiling.choose", note)
+    monkeypatch.setattr("scalec.passes.choose.tiling.choose", note)
     target, text, dims, _ = FEW_REGISTERS["two reads and partial sums, seed 4251"]
     with pytest.raises(ptxas.SlowKernelError):
         compiler.compile_source(text, target, dims, tuned=False)

@@ -18,9 +18,9 @@ from scalec.ir.schedule import Schedule
 from scalec.lowering.common.control import Walk
 from scalec.lowering.common.copies import MOST_PREFETCHES
 from scalec.lowering.ptxas import Assembled
-from scalec.passes.parts import parts
-from scalec.passes.problem import Dim
-from scalec.passes.windows import WINDOW, window_slots
+from scalec.passes.plan.parts import parts
+from scalec.passes.plan.windows import WINDOW, window_slots
+from scalec.passes.problem.types import Dim
 from scalec.runtime import checks
 from scalec.sizes import MOST, parse_size
 

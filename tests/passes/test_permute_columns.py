@@ -8,7 +8,7 @@ import pytest
 
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
-from scalec.passes.permute_columns import no_permuted_columns
+from scalec.passes.plan.column_factors import no_permuted_columns
 
 PLANNED = Schedule(tile=(128, 96, 128), epilogue="bulk")
 

@@ -10,7 +10,7 @@ import pytest
 from scalec import compiler
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import WHOLE
-from scalec.passes.problem import Index, Problem
+from scalec.passes.problem.types import Index, Problem
 from tests.passes.scale_programs import MAPS, text
 
 

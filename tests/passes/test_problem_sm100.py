@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from scalec.errors import UnsupportedError
-from scalec.passes.problem import Problem
+from scalec.passes.problem.types import Problem
 
 In = Callable[..., Problem]
 TARGET = "sm_100a"

@@ -10,14 +10,8 @@ import pytest
 
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem import Problem
-from scalec.passes.resources import (
-    Registers,
-    SharedPlan,
-    register_file,
-    stages_that_fit,
-    window_slots,
-)
+from scalec.passes.plan.resources import Registers, SharedPlan, register_file, stages_that_fit, window_slots
+from scalec.passes.problem.types import Problem
 from scalec.targets import TARGETS, WARPGROUP, Target
 from tests.passes.scale_programs import text
 

@@ -24,8 +24,9 @@ from scalec.lowering.common import epilogue
 from scalec.lowering.common.staging import store
 from scalec.lowering.common.state import COMMON, Buffer, Geometry, State, Window, row_swizzle
 from scalec.passes.pipeline import find, run_pipeline
-from scalec.passes.problem import Problem
-from scalec.passes.resources import SharedPlan
+from scalec.passes.plan.resources import SharedPlan
+from scalec.passes.problem.read import read as read_problem
+from scalec.passes.problem.types import Problem
 from scalec.targets import get_target
 
 SWIZZLED_BITS = {128: 3, 64: 2, 32: 1}
@@ -228,7 +229,7 @@ def problems(_context: None) -> dict[tuple[str, int], Problem]:
         for k in (512, 2048, 2560):
             module = frontend.build(source, {"m": 4096, "n": 7168, "k": k})
             run_pipeline(module, get_target("sm_90a"), passes=find(["infer-roles", "fuse-epilogue"]))
-            made[name, k] = Problem.of(module.body.operations[0], get_target("sm_90a"))
+            made[name, k] = read_problem(module.body.operations[0], get_target("sm_90a"))
     return made
 
 

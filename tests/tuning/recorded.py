@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 
+from scalec.model.predict import Prediction
 from scalec.tuning.explain import explain
-from scalec.tuning.predict import Prediction
 
 ROOT = Path(__file__).parents[2]
 SUITES = ("h200-hopper-fp8", "h200-hopper-fp8-col", "h200-hopper-fp8-decode", "h200-bf16")

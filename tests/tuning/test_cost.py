@@ -10,8 +10,8 @@ from benchmarks.fit_costs import Judgement, judge, read
 from benchmarks.schedules import PROGRAMS, problem_of
 from scalec.ir import context as contexts
 from scalec.ir.schedule import from_mapping
+from scalec.model.cost import FITTED, Load, seconds
 from scalec.targets import get_target
-from scalec.tuning.cost import FITTED, Load, seconds
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 

@@ -11,10 +11,10 @@ import scalec
 from scalec import compiler
 from scalec.errors import ScalecError, ScheduleError
 from scalec.ladder import rungs
+from scalec.measured import database
+from scalec.measured.database import Entry
 from scalec.runtime import cache
 from scalec.sizes import Range
-from scalec.tuning import database
-from scalec.tuning.database import Entry
 from scalec.tuning.explain import explain
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"

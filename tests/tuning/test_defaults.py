@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scalec import compiler
-from scalec.passes.problem import ASSUMED
-from scalec.tuning import database
+from scalec.measured import database
+from scalec.passes.problem.types import ASSUMED
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 F32 = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,1x128)"

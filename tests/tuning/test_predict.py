@@ -11,12 +11,13 @@ from scalec.errors import ScalecError, ScheduleError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
+from scalec.model.predict import Prediction, cycles_of_tile, memory_bytes, shared_bytes
 from scalec.passes.pipeline import PIPELINE, run_pipeline
-from scalec.passes.problem import Problem
+from scalec.passes.problem.read import read as read_problem
+from scalec.passes.problem.types import Problem
 from scalec.sizes import Range
 from scalec.targets import TARGETS
 from scalec.tuning.explain import explain
-from scalec.tuning.predict import Prediction, cycles_of_tile, memory_bytes, shared_bytes
 from tests.tuning.recorded import ROOT, SUITES, line, recorded
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
@@ -31,7 +32,7 @@ def mlir():
 def problem_of(source: str, target: str = "sm_90a", **dims: int) -> Problem:
     module = frontend.build(source, dims)
     run_pipeline(module, TARGETS[target], passes=PIPELINE[:2])
-    return Problem.of(next(o for o in module.body.operations if o.operation.name == "func.func"), TARGETS[target])
+    return read_problem(next(o for o in module.body.operations if o.operation.name == "func.func"), TARGETS[target])
 
 
 def plan(tile: str, cluster: str = "1x1", warpgroups: str = "2", warps: str = "8x1", **more: str) -> schedules.Schedule:

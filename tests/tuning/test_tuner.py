@@ -12,10 +12,11 @@ import pytest
 
 from scalec import compiler
 from scalec.errors import ArgumentError, ScalecError
+from scalec.measured import database
 from scalec.runtime.cache import Compiled
 from scalec.sizes import MOST, Range
 from scalec.tuning import build as builder
-from scalec.tuning import database, tuner
+from scalec.tuning import tuner
 from scalec.tuning.build import Built, Recipe, build
 from scalec.tuning.journal import Found, Journal
 from scalec.tuning.ranking import Ranked
@@ -170,7 +171,7 @@ def test_the_compilers_digest_sees_every_file_that_makes_a_kernel(tmp_path, monk
     assert before == builder.contents()
     (copy / "bench" / "report.py").write_text("")
     assert digest() == before
-    for name in ("passes/fix_order.py", "frontend/grammar.lark", "targets.py", "lowering/sm90/multiply.py"):
+    for name in ("passes/choose/fix_order.py", "frontend/grammar.lark", "targets.py", "lowering/sm90/multiply.py"):
         (copy / name).write_text("")
         assert digest() != before
         before = digest()

@@ -1,0 +1,1 @@
+"""What a schedule costs, by documented rates: asked by the passes that choose, by `explain` and by the tuner."""

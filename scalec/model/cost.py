@@ -1,0 +1,266 @@
+"""What a launch takes by a schedule, of a kind of kernel whose launches were measured: the model that schedules are
+ranked by.
+
+The SMs work on the tiles, or their parts of K, in waves. A wave takes as long as what one SM does for a tile, and the
+memory for all of theirs, the two half hidden behind each other (`overlap`); within an SM a K block likewise takes as
+long as its products, a warpgroup's chain of product and promotion, and its copies. Beside the target's documented
+rates a few constants are fitted to measured launches (benchmarks/fit_costs.py), a set for each kind of kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scalec.formats import WHOLE
+from scalec.ir.schedule import Schedule
+from scalec.passes.plan.column_factors import fetched
+from scalec.passes.plan.parts import cluster_ctas
+from scalec.passes.plan.resources import part_rooms, turns, units
+from scalec.passes.problem.types import ASSUMED, Problem
+
+STEPS = 2
+"""Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
+
+
+SPREAD = 4
+"""CTAs of the clusters that `Costs.spread` is of. H200, 2026-11-22, 16 rows: clusters of four took 0.93 to 0.97 of the
+time of single CTAs with 72 to 116 CTAs, clusters of two 1.00, of eight 0.95 to 0.97; with up to 66, one for each pair
+of SMs, clusters of four took 1.06 to 1.16, and with 120, which is all that run at once, 0.99 to 1.00. Whether four
+rows are shared or sixteen is the same: it is not what they share, but perhaps where they are put."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The constants, fitted to a kind of kernel. In nanoseconds where nothing else is said.
+
+    Attributes:
+        launch: of a launch, whatever its size.
+        warpgroup: that each consumer warpgroup adds to it.
+        cluster: that a cluster of several CTAs adds to it.
+        tensor: times the documented time of the products.
+        chain: after each product of a warpgroup's wave, or of some of its columns, until it can issue the next.
+        step: for each factor of a row of the tile, where there are more than STEPS.
+        fill: a byte of a K block that copies write to shared memory.
+        empty: a row of a K block beyond the tensor, which copies fill with zeros.
+        l2: a byte of a K block that an SM asks L2 for, all SMs asking.
+        block: of a K block, beside these.
+        tile: of a tile, beside its K blocks.
+        column: of a tile, for each column of each wave of a warpgroup: the results' way to memory.
+        turned: likewise, where the transposed result is computed.
+        memory: times the documented time of the bytes that cross device memory.
+        stream: of a byte that crosses device memory for an SM, where both of a pair have a CTA.
+        lone: likewise, where one of a pair has.
+        spread: times these two and what is asked of L2, where a lone wave of clusters of SPREAD CTAs leaves SMs idle.
+        split: of a launch whose parts of K meet in memory.
+        exchange: likewise, for each accumulator of each part of a tile.
+        sent: of a launch whose parts meet in a cluster, for each accumulator of other parts that a CTA adds.
+        overlap: exponent of the norm that SM and memory are combined by.
+        bound: exponent of the norm that products, chain and copies are combined by.
+        tiles: by swap, and rows and columns of the tile, what the whole is multiplied by: what the rest leaves over.
+    """
+
+    launch: float
+    warpgroup: float
+    cluster: float
+    tensor: float
+    chain: float
+    step: float
+    fill: float
+    empty: float
+    l2: float
+    block: float
+    tile: float
+    column: float
+    turned: float
+    memory: float
+    stream: float
+    lone: float
+    spread: float
+    split: float
+    exchange: float
+    sent: float
+    overlap: float
+    bound: float
+    tiles: Mapping[tuple[int, int, int], float] = field(default_factory=dict)
+
+
+FITTED = {
+    ("shared", "blocks"): Costs(
+        launch=1390, warpgroup=364, cluster=382, tensor=1.03, chain=46.8, step=10.7, fill=0.00492, empty=3.02,
+        l2=0.00763, block=42.2, tile=577, column=2.27, turned=23.4, memory=1.16, stream=0.025, lone=0.0165,
+        spread=0.98, split=1090, exchange=0.0985, sent=0.14, overlap=3.52, bound=2.8,
+        tiles={(0, 64, 16): 1.15, (0, 64, 24): 0.95, (0, 64, 32): 1.09, (0, 64, 40): 0.89, (0, 64, 48): 1.02,
+               (0, 64, 56): 0.88, (0, 64, 64): 1.04, (0, 64, 80): 0.98, (0, 64, 112): 0.98, (0, 64, 128): 1.02,
+               (0, 64, 192): 0.98, (0, 128, 16): 1.1, (0, 128, 32): 1.07, (0, 128, 48): 1.03, (0, 128, 64): 1.03,
+               (0, 128, 80): 1.03, (0, 128, 96): 0.97, (0, 128, 128): 0.96, (0, 128, 144): 1.02, (0, 128, 160): 0.98,
+               (0, 128, 176): 1.08, (0, 128, 192): 0.96, (0, 128, 256): 0.98, (0, 192, 48): 1.04, (0, 192, 64): 1.03,
+               (0, 192, 80): 1.06, (0, 192, 96): 1.02, (0, 192, 112): 1.07, (0, 192, 128): 0.98, (0, 256, 32): 1.13,
+               (0, 256, 48): 1.06, (0, 256, 80): 0.97, (1, 64, 8): 0.97, (1, 64, 64): 0.98, (1, 64, 80): 0.97,
+               (1, 64, 128): 0.96, (1, 64, 160): 1.04, (1, 64, 192): 1.04, (1, 128, 8): 0.97, (1, 128, 48): 1.02,
+               (1, 128, 64): 1.04, (1, 128, 80): 1.03, (1, 128, 96): 1.02, (1, 128, 112): 1.07, (1, 128, 160): 1.03,
+               (1, 128, 192): 1.09, (1, 192, 8): 0.97, (1, 192, 32): 1.03, (1, 192, 48): 1.05, (1, 192, 64): 1.07,
+               (1, 192, 80): 1.1, (1, 192, 96): 1.11, (1, 192, 112): 1.14, (1, 192, 128): 1.04, (1, 256, 32): 1.04,
+               (1, 256, 48): 1.05, (1, 256, 64): 1.04, (1, 256, 80): 1.08, (1, 256, 96): 1.08, (1, 256, 112): 1.07},
+    ),
+    ("shared", "rows"): Costs(
+        launch=0, warpgroup=1030, cluster=190, tensor=1.58, chain=32.6, step=11.3, fill=0.0117, empty=0, l2=0.00822,
+        block=0, tile=606, column=27.7, turned=37.1, memory=0.713, stream=0, lone=0, spread=1, split=751,
+        exchange=0.0877, sent=0.14, overlap=1.49, bound=4.55,
+        tiles={(0, 64, 48): 1.04, (0, 64, 96): 0.97, (0, 64, 128): 0.97, (0, 64, 160): 0.92, (0, 64, 192): 0.93, (0,
+               128, 32): 0.97, (0, 128, 48): 0.98, (0, 128, 64): 0.98, (0, 128, 96): 0.97, (0, 128, 112): 1.04, (0,
+               128, 128): 0.98, (0, 128, 160): 0.97, (0, 128, 192): 0.97, (0, 192, 48): 0.96, (0, 192, 80): 1.05,
+               (0, 192, 112): 1.02, (0, 256, 64): 1.03, (0, 256, 80): 1.05, (0, 256, 96): 1.03, (0, 256, 112): 1.05,
+               (1, 64, 32): 1.04, (1, 64, 64): 1.02, (1, 64, 128): 0.98, (1, 64, 160): 0.96, (1, 128, 48): 0.97, (1,
+               128, 64): 1.03, (1, 128, 80): 0.98, (1, 128, 112): 1.04, (1, 128, 128): 0.97, (1, 192, 80): 1.03, (1,
+               192, 96): 1.04},
+    ),
+    ("shared", "whole"): Costs(
+        launch=1240, warpgroup=366, cluster=367, tensor=1.18, chain=80.4, step=0, fill=0.00801, empty=5, l2=0.00783,
+        block=0, tile=385, column=2.5, turned=0, memory=1.11, stream=0.024, lone=0.0165, spread=0.98,
+        split=1180, exchange=0.11, sent=0.14, overlap=2.58, bound=6.39,
+        tiles={(0, 64, 16): 1.45, (0, 64, 32): 1.15, (0, 64, 48): 1.07, (0, 64, 64): 1.03, (0, 64, 112): 0.97,
+               (0, 64, 128): 0.94, (0, 64, 160): 0.97, (0, 64, 192): 0.94, (0, 64, 224): 0.95, (0, 64, 256): 0.96,
+               (0, 128, 32): 1.28, (0, 128, 48): 1.13, (0, 128, 64): 1.06, (0, 128, 80): 1.06, (0, 128, 112): 1.02,
+               (0, 128, 160): 0.98, (0, 128, 192): 0.98, (0, 128, 224): 1.02, (0, 128, 256): 0.98, (0, 192, 48): 1.03,
+               (0, 192, 64): 1.04, (0, 192, 80): 1.07, (0, 192, 96): 1.02, (0, 192, 112): 1.03, (0, 192, 128): 0.98,
+               (0, 192, 160): 1.05, (0, 256, 32): 1.04, (0, 256, 48): 1.08, (0, 256, 64): 1.07, (0, 256, 80): 1.03,
+               (0, 256, 96): 0.98, (0, 256, 112): 1.14, (0, 256, 128): 1.06, (0, 256, 144): 1.02, (0, 256, 192): 1.03,
+               (1, 64, 16): 0.97, (1, 64, 32): 0.98, (1, 64, 48): 0.98, (1, 64, 80): 0.88, (1, 64, 96): 0.92,
+               (1, 64, 112): 1.08, (1, 64, 128): 1.02, (1, 64, 160): 0.88, (1, 64, 192): 0.9, (1, 128, 16): 0.96,
+               (1, 128, 64): 1.05, (1, 128, 80): 0.98, (1, 128, 112): 1.07, (1, 128, 128): 1.1, (1, 128, 160): 0.95,
+               (1, 128, 192): 1.07, (1, 192, 16): 0.94, (1, 192, 48): 1.02, (1, 192, 64): 1.06, (1, 192, 112): 1.11,
+               (1, 192, 128): 1.1, (1, 256, 16): 0.98, (1, 256, 32): 1.03, (1, 256, 48): 1.02, (1, 256, 64): 1.08,
+               (1, 256, 96): 1.07, (1, 256, 112): 1.12, (1, 256, 128): 1.02},
+    ),
+}  # fmt: skip
+"""By `kind_of`: of FP8 1x128 by 128x128, of FP8 1x128 by 1x128 added to f32, and of BF16. H200, 2026-11-21 and 22,
+1403, 118 and 340 shapes with some 20 schedules each (benchmarks/results, *-schedules-*.json; before tiles of 8 columns
+one warpgroup promoted one K block an iteration, not two). The fastest of a shape is among the first five in 91, 78 and
+82 of 100, and the first one 2.0, 1.5 and 3.1 % slower than it in the geometric mean. The first were fitted to all but
+the 170 shapes of up to 64 rows of 2026-11-22-h200-schedules-fp8-few.json (86 of 100, 2.2 %) and the 214 of -fp8-parts
+and -fp8-parts-suite, which alone have parts of K that meet in a cluster (91 of 100, 2.1 %). Transposed results were
+stored from registers then; with these turned in shared memory, at 150 shapes of 16 to 64 rows to which nothing was
+fitted (2026-11-23-h200-schedules-fp8-few.json), 79 of 100 and 2.7 %, 0.4 % with the database's entries. By hand:
+`sent`, by these, and `lone`, by all; of the first, 0.98 of 128x256, where the fit had 1.00 and the choice at K = 512
+was another; of BF16, empty, stream, lone and spread, which the first had (3, and 5 as transposed tiles were faster
+wherever both were timed). The second and BF16 have the first's `sent`, as their parts were not timed in a cluster; of
+few rows the second knows nothing else, as few were timed."""
+
+
+def kind_of(problem: Problem, promote: int) -> tuple[str, str]:
+    """The kind of kernel that a problem has: MmaShape.kernel, and how sums come about: "whole" in the tensor core,
+    or promoted by "blocks", or by "rows" where both sides have a scale for each of theirs: two multiplications an
+    accumulator, not one."""
+    if not promote:
+        return problem.family.kernel, "whole"
+    both = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
+    return problem.family.kernel, "rows" if both else "blocks"
+
+
+def costs_of(problem: Problem, promote: int) -> Costs | None:
+    """The constants of the kind of kernel that a problem has, None where nobody has measured it."""
+    return FITTED.get(kind_of(problem, promote))
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a launch is to do, whatever its schedule.
+
+    Attributes:
+        sizes: of M, N and K of the program.
+        bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
+    """
+
+    sizes: tuple[int, int, int]
+    bytes: int
+
+    @staticmethod
+    def of(problem: Problem, sizes: Mapping[str, int] | None = None) -> Load:
+        """Of a problem that is not transposed; dimensions of no size have that of `sizes`, or the largest of
+        their range, or are assumed large."""
+        m, n, k = (
+            d.size if d.size is not None else (sizes or {}).get(d.name, d.most or ASSUMED)
+            for d in (problem.m, problem.n, problem.k)
+        )
+        moved = problem.lhs.element.bytes(m * k) + problem.rhs.element.bytes(n * k)
+        return Load((m, n, k), moved + problem.result.element.bytes(m * n))
+
+
+def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:
+    """What a launch takes.
+
+    Args:
+        problem: as the schedule sees it.
+        schedule: with swap, tile, cluster, split and promote decided, and parts and consumers where they are not as
+            most are.
+        load: of the launch.
+        costs: of the kind of kernel.
+    """
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    c, target, family = costs, problem.target, problem.family
+    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split or 1
+    m, n, k = load.sizes
+    if schedule.swap:
+        m, n = n, m
+    tiles = -(-m // bm) * -(-n // bn)
+    together = schedule.parts == "cluster"
+    size = cluster_ctas(schedule)
+    clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
+    at_once = target.at_once(size)
+    waves = -(-clusters // at_once)
+    last = clusters - (waves - 1) * at_once
+    blocks = math.ceil(math.ceil(k / bk) / parts)
+    sharing, taking = units(problem, schedule)[0], turns(problem, schedule)
+    waves_each = bm // (family.m * sharing)
+
+    rates = target.rates
+    flop = 2 * bn * bk / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) / rates.clock * 1e9
+    products = bm * flop * c.tensor
+    goes = bn // (schedule.mma_n or bn)
+    chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
+    row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
+    filled = (bm * row + bn * column) * c.fill + (max(bm - m, 0) + max(bn - n, 0)) * c.empty
+    asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
+    stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
+    moved = load.bytes / (tiles * parts)
+    spread = size == SPREAD and not together and target.sms < 2 * clusters * size and clusters < at_once
+    if spread:
+        asked, moved = asked * c.spread, moved * c.spread
+
+    def memory(ctas: int) -> float:
+        """For all CTAs together, and for one of a pair of SMs, where two share what brings it."""
+        return moved * max(ctas * c.memory / rates.memory * 1e9, c.stream if 2 * ctas > target.sms else c.lone)
+
+    def wave(ctas: int) -> float:
+        if taking > 1:  # another tile is multiplied while one is stored, and between a warpgroup's products
+            block = _norm(c.bound, products, filled, asked * ctas / target.sms) + c.block
+            return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), memory(ctas))
+        block = _norm(c.bound, products, chain, filled, asked * ctas / target.sms) + c.block
+        return _norm(c.overlap, blocks * block + stored, memory(ctas))
+
+    total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * sharing * taking
+    if size > 1 and not spread:
+        total += c.cluster
+    if together:
+        total += c.sent * math.prod(part_rooms(problem, schedule))
+    elif parts > 1:
+        total += c.split + c.exchange * parts * bm * bn
+    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)
+
+
+def _norm(exponent: float, *values: float) -> float:
+    """The maximum at a large exponent, the sum at 1."""
+    most = max(values)
+    return most * sum((v / most) ** exponent for v in values) ** (1 / exponent)
+
+
+def _steps(problem: Problem, schedule: Schedule) -> int:
+    """Factors of a row of a tile beyond STEPS: one for each columns that lie in one block wherever the tile begins, or
+    for each block."""
+    assert schedule.tile is not None
+    blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
+    steps = max((fetched(schedule, schedule.tile[1], b)[0] for b in blocks), default=1)
+    return steps if steps > STEPS else 0

@@ -1,0 +1,236 @@
+"""How long a kernel takes, predicted from the target's documented rates. Never a measurement.
+
+The model: a launch takes waves of CTAs, one CTA on an SM, each wave as long as the slowest of what an SM does for a
+tile (tensor instructions, shared memory, promotion in FP32, scales that threads rearrange), all of it overlapped; or,
+if longer, as long as L2 or device memory take for all its bytes, each tensor crossing the latter once. Filling and
+draining pipelines, latencies and clocks that fall under load are not in it: a prediction is what the documents promise,
+and kernels are slower. Where launches of the kind of kernel were measured, cost.py's estimate stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from scalec.errors import ScheduleError
+from scalec.formats import ELEMENT_TYPES, WHOLE
+from scalec.ir.schedule import Schedule
+from scalec.model import cost, scale_words
+from scalec.passes.plan.parts import cluster_ctas
+from scalec.passes.plan.resources import units
+from scalec.passes.problem.types import Dim, EpilogueInput, Operand, Problem
+from scalec.targets import Target
+
+LABEL = "predicted from documented rates, not measured"
+"""What stands beside every prediction."""
+
+QUANTISED = 0.1
+"""Share of the SMs' time lost to the last wave from which on a launch is said to be bound by it."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one launch is predicted to take.
+
+    Attributes:
+        sizes: of M, N and K, by their names in the program.
+        tiles: tiles of the result, or where K is split their parts: one CTA's work each.
+        waves: rounds in which the SMs work on them.
+        busy: share of the waves' places, one for each SM, that have a tile or part.
+        flop: floating-point operations of the contraction.
+        bytes: that cross device memory if every tensor does once.
+        l2_bytes: from L2 to the SMs.
+        times: seconds that each resource takes by itself.
+        launch: seconds of the launch.
+        sustained: (clock in Hz, seconds) where power leaves the SMs no more (`Rates.sustained`); None where that is not
+            known.
+        fitted: seconds by the model that was fitted to measured launches of this kind of kernel (scalec.model.cost);
+            None where none was measured.
+        bound: what the time is bound by: a key of `times`, or "wave quantisation".
+    """
+
+    sizes: dict[str, int]
+    tiles: int
+    waves: int
+    busy: float
+    flop: int
+    bytes: int
+    l2_bytes: int
+    times: dict[str, float]
+    launch: float
+    sustained: tuple[float, float] | None
+    fitted: float | None
+    bound: str
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time, of documented rates alone."""
+        return self.launch + max(self.times.values())
+
+    @property
+    def flop_per_second(self) -> float:
+        """FLOP over the predicted time."""
+        return self.flop / self.seconds
+
+    @staticmethod
+    def of(problem: Problem, schedule: Schedule, sizes: Mapping[str, int]) -> Prediction:
+        """The prediction for a schedule whose tile, cluster, warps and warpgroups are decided.
+
+        Args:
+            problem: as the schedule sees it (scalec.passes.base.problem_of).
+            sizes: of every dimension of the contraction, by name.
+
+        Raises:
+            ScheduleError: one of these fields is not decided.
+        """
+        if schedule.tile is None or schedule.cluster is None or schedule.warps is None or schedule.warpgroups is None:
+            raise ScheduleError("a prediction needs tile, cluster, warps and warpgroups", got=str(schedule))
+        rates, sms = problem.target.rates, problem.target.sms
+        m, n, k = (sizes[d.name] for d in (problem.m, problem.n, problem.k))
+        along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
+        clusters = _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
+        split = schedule.split or 1
+        alone = 1 if schedule.parts == "cluster" else split  # clusters of a tile
+        waves = _ceil(clusters * alone, problem.target.at_once(cluster_ctas(schedule)))
+        tiles = along_m * along_n * split
+        longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
+        result = problem.result.element.bytes(m * n)
+        l2_bytes = (
+            problem.lhs.element.bytes(m * k) * _ceil(along_n, schedule.cluster[1])
+            + problem.rhs.element.bytes(n * k) * _ceil(along_m, schedule.cluster[0])
+            + result
+        )
+        if alone > 1:  # sums of the parts, stored and loaded once each
+            l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
+        moved = memory_bytes(problem, sizes)
+        in_sm = {name: waves * c / rates.clock for name, c in cycles_of_tile(problem, schedule, longest).items()}
+        times = {**in_sm, "L2": l2_bytes / rates.l2, rates.memory_kind: moved / rates.memory}
+        clock = rates.sustained_clock(*(_rated(problem, x) for x in (problem.lhs, problem.rhs)))
+        slower = max(*times.values(), *(t * rates.clock / (clock or rates.clock) for t in in_sm.values()))
+        busy = tiles / (waves * sms)
+        costs = cost.costs_of(problem, schedule.promote or 0)
+        load = cost.Load.of(problem.transposed() if problem.swapped else problem, sizes)
+        slowest = max(times, key=lambda name: times[name])
+        quantised = slowest in in_sm and 1 - busy > QUANTISED
+        return Prediction(
+            sizes={d.name: sizes[d.name] for d in dims_of(problem)},
+            tiles=tiles,
+            waves=waves,
+            busy=busy,
+            flop=2 * m * n * k,
+            bytes=moved,
+            l2_bytes=l2_bytes,
+            times=times,
+            launch=rates.launch,
+            sustained=None if clock is None else (clock, rates.launch + slower),
+            fitted=None if costs is None else cost.seconds(problem, schedule, load, costs),
+            bound="wave quantisation" if quantised else slowest,
+        )
+
+
+def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, float]:
+    """Clocks that each part of an SM takes for one tile of so much K: whole K blocks, and rows beyond the edge."""
+    assert schedule.tile is not None
+    family, rates = problem.family, problem.target.rates
+    bm, bn, bk = schedule.tile
+    blocks = _ceil(k, bk)
+    multiplies = bm * bn * bk * blocks
+    along_m, along_n = units(problem, schedule)
+    instructions = multiplies / (along_m * along_n * family.m * family.n[0] * family.k)  # of one warp
+    tensor = 2 * multiplies / rates.flop_per_clock(*(_rated(problem, x) for x in (problem.lhs, problem.rhs)))
+    parts = {
+        "tensor issue": max(tensor, instructions * rates.issue_cycles),
+        "shared memory": blocks * shared_bytes(problem, schedule) / rates.shared,
+    }
+    if schedule.promote:
+        parts["promotion"] = bm * bn * _ceil(k, schedule.promote) * _promotion(problem) / rates.fp32
+    words = scale_words.instructions(problem, schedule)
+    if words:
+        parts["scale words"] = blocks * words
+    return parts
+
+
+def _rated(problem: Problem, operand: Operand) -> str:
+    """The element type at whose rate an operand is multiplied: narrow ones that are padded to a byte, as bytes are."""
+    narrow = operand.element.bits < problem.family.container_bits
+    return "e4m3" if narrow else operand.element.name
+
+
+def shared_bytes(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of shared memory that tensor instructions, or the loads before them, read in a K block.
+
+    What copies write there is left out: with it, the 192x128 tile of the H200 could not keep its tensor cores 94 %
+    busy, as it does (8192x8192x8192 FP8, 2026-11-21).
+    """
+    assert schedule.tile is not None
+    bm, bn, bk = schedule.tile
+    a, b = bm * problem.lhs.shared_bytes(bk), bn * problem.rhs.shared_bytes(bk)
+    if problem.family.operands_in == "shared":  # each instruction reads its rows of A and the B that is here
+        return a + b * (bm // problem.family.m) // (schedule.cta_group or 1)
+    along_m, along_n = units(problem, schedule)  # each warp loads its rows and its columns
+    return a * along_n + b * along_m
+
+
+def _promotion(problem: Problem) -> int:
+    """FP32 instructions for each sum that is promoted: one more where its scale is its own."""
+    own = problem.lhs.promoted and any(s.rows == 1 for s in problem.rhs.promoted)
+    return 2 if own else 1
+
+
+def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
+    """Bytes of all tensors: operands, scales, what the epilogue reads, and the result (twice where it is added to)."""
+    k = sizes[problem.k.name]
+    total = 0
+    for operand, dim in ((problem.lhs, problem.m), (problem.rhs, problem.n)):
+        total += _operand_bytes(operand, sizes[dim.name], k)
+    total += sum(_input_bytes(x, sizes) for x in problem.inputs if x.name != problem.result.name)
+    if problem.result.scale is not None and problem.result.scale.outer is not None:
+        total += _input_bytes(problem.result.scale.outer, sizes)
+    result = problem.result.element.bytes(prod(sizes[d] for d in problem.result.dims))
+    return total + result * (2 if problem.result.inout else 1)
+
+
+def _operand_bytes(operand: Operand, rows: int, k: int) -> int:
+    scales = (ELEMENT_TYPES[s.type].bytes(_blocks(rows, s.rows) * _blocks(k, s.k)) for s in operand.scales)
+    return operand.element.bytes(rows * k) + sum(scales)
+
+
+def _input_bytes(x: EpilogueInput, sizes: Mapping[str, int]) -> int:
+    return x.element.bytes(prod(_ceil(sizes[i.dim], i.divisor) for i in x.index if i.dim))
+
+
+def _blocks(size: int, block: int) -> int:
+    return 1 if block == WHOLE else _ceil(size, block)
+
+
+def _ceil(size: int, extent: int) -> int:
+    return -(-size // extent)
+
+
+def dims_of(problem: Problem) -> tuple[Dim, Dim, Dim]:
+    """M, N and K of the program, whichever way round the schedule sees it."""
+    m, n = (problem.n, problem.m) if problem.swapped else (problem.m, problem.n)
+    return m, n, problem.k
+
+
+def size_of(dim: Dim, sizes: Mapping[str, int], assumed: int) -> int:
+    """The size of a dimension: its own, else the one given, else the assumed one."""
+    return dim.size if dim.size is not None else sizes.get(dim.name, assumed)
+
+
+def rates_of(target: Target) -> dict[str, object]:
+    """The rates behind a prediction, as plain data."""
+    r = target.rates
+    return {
+        "part": r.part,
+        "source": r.source,
+        "clock_ghz": r.clock / 1e9,
+        "sustained_clock_ghz": {", ".join(sorted(types)): round(clock / 1e9, 3) for types, clock in r.sustained},
+        "memory": r.memory_kind,
+        "memory_gbytes_per_s": r.memory / 1e9,
+        "l2_gbytes_per_s": r.l2 / 1e9,
+        "flop_per_clock_and_sm": {", ".join(sorted(types)): rate for types, rate in r.tensor},
+        "sms": target.sms,
+        "launch_us": r.launch * 1e6,
+    }

@@ -1,0 +1,205 @@
+"""The schedules among which a launch's is chosen, where the kind of kernel has been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+from scalec.ir.schedule import Schedule
+from scalec.model.cost import Costs, Load, seconds
+from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
+from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.resources import WINDOW, part_rooms, units, warpgroups_of
+from scalec.passes.plan.tiles import keeps_sides, misfit, no_swap
+from scalec.passes.plan.turns import no_pingpong
+from scalec.passes.plan.warps import REGISTERS, warps_for
+from scalec.passes.problem.types import ASSUMED, Problem
+
+ROWS = (64, 128, 192, 256)
+"""Of tiles: one to three warpgroups of one wave, or two of two waves."""
+
+COLUMNS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+"""Of tiles: multiples of 16, so that bf16 results are staged whole swizzle atoms wide. 144 was the fastest at 2 of 737
+shapes, 176 at none: with eleven factors, ptxas 13.0 spilled it wherever K was split (H200, 2026-11-21)."""
+
+FEWEST_COLUMNS = 8
+"""Of tiles of a transposed problem that so many columns cover: 64x8 took 0.935 to 0.994 of the time of 64x16 at 1, 4
+and 8 rows (H200, 2026-11-22; docs/decisions.md)."""
+
+BETWEEN = (24, 40, 56)
+"""Of tiles too: where the lowest tile covers M and M is more than half of it, stored from registers, as N more often
+has as many tiles as there are SMs. At 64 rows 64x40 took 0.92 of the time of 64x80 in two parts (5120x8192), 64x24 0.94
+of 64x32, transposed (3072x4096), and 64x56 1.03 of 64x64 in clusters of four (7168x16384; H200, 2026-11-22). Of
+transposed results of up to 64 rows: 24 and 40 rows took 0.94 and 0.95 of the time of wider or narrower tiles whose
+results were stored from registers (77 programs, 2026-11-23). Rows of A beyond M, which copies fill with zeros, take
+three nanoseconds each a K block: at 16 rows such tiles took 1.3 to 2.8 of the time of transposed ones."""
+
+BY_GOES = ((128, 256),)
+"""Tiles whose columns are multiplied in several goes (`mma_n`) where sums are promoted, as threads have no registers
+for the partial sums of all at once: 128x256 in clusters of 2x1 took 0.97 to 1.01 of the time of the fastest other at
+eight sizes. 128x224, 192x144, 192x160, 192x176 and 192x192 took 1.04 to 1.5, even where they fill the last wave
+(192x176, 4096x2112x7168: 1.04), so they are not looked at (H200, 2026-11-22)."""
+
+SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+"""Parts of K: of 737 shapes one was the fastest with 8, none with 12 or 16."""
+
+CLUSTERS = ((1, 1), (1, 2), (2, 1))
+"""CTAs that share copies, in pairs."""
+
+LARGER = ((1, 4), (4, 1))
+"""Where all tiles run at once: else they leave more SMs idle than they save copies."""
+
+SWAP = 192
+"""Rows up to which the transposed result is considered."""
+
+SWAP_TOGETHER = 32
+"""Rows up to which it is where warps then find scales of the result together: blocks of 128 took 0.81 to 0.88 of the
+time of the other way at 1 and 16 rows of 7168x2048, 1.03 to 1.07 at 64 and 128 (H200, 2026-11-22)."""
+
+OVERFULL = 2
+"""Waves up to which K is split: the parts of more tiles would not begin together."""
+
+
+def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: bool = False) -> Iterator[Schedule]:
+    """The schedules with swap, tile, cluster, cta_group, split and promote decided, and `parts` where K is split, that
+    agree with what is `given`.
+
+    Args:
+        problem: as the program states it, or transposed if that was decided.
+        given: what is decided; its tile is not.
+        tile_k: K of a tile.
+        promote: K elements that are promoted at a time.
+        larger: whether tiles come too that are larger than one that covers a dimension.
+    """
+    for swap in _ways(problem, given):
+        seen = problem.transposed() if swap and not problem.swapped else problem
+        m, n = (d.tiles(1, ASSUMED) for d in (seen.m, seen.n))
+        columns = COLUMNS
+        if swap and n <= FEWEST_COLUMNS:
+            columns = (FEWEST_COLUMNS, *columns)
+        elif n <= ROWS[0] if swap else ROWS[0] // 2 < m <= ROWS[0]:
+            columns = tuple(sorted((*columns, *BETWEEN)))
+        for bm, bn in product(ROWS, columns):
+            if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, columns)):
+                continue
+            along = -(-m // bm), -(-n // bn)
+            for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
+                if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
+                    continue
+                tried = {"swap": swap, "tile": (bm, bn, tile_k), "cluster": cluster, "cta_group": 1, "promote": promote}
+                whole = _by_goes(seen, given.with_fields(**tried))
+                for split in _splits(seen, whole, prod(along)):
+                    parted = whole.with_fields(split=split)
+                    if _together(seen, parted):
+                        yield parted.with_fields(parts="cluster")
+                    parted = parted.with_fields(parts=given.parts or ("memory" if split > 1 else None))
+                    if parted.parts == "cluster":
+                        continue
+                    if not given.cluster and cluster in LARGER and not at_once(seen, parted):
+                        continue
+                    yield parted
+                    if _by_turns(seen, parted, prod(along), given):
+                        yield parted.with_fields(consumers="pingpong")
+
+
+def ranked(
+    problem: Problem,
+    given: Schedule,
+    tile_k: int,
+    promote: int,
+    costs: Costs,
+    spare: int = 0,
+    larger: bool = False,
+) -> Iterator[tuple[float, Schedule, str]]:
+    """The plans, the fastest first: seconds of a launch, the schedule, and why it cannot be, "" where it can.
+
+    Args:
+        problem, given, tile_k, promote, larger: as `plans` takes them.
+        costs: of the kind of kernel.
+        spare: registers that a consumer thread must have beyond those that are estimated.
+    """
+    load = Load.of(problem.transposed() if problem.swapped else problem)
+    seen = {problem.swapped: problem, not problem.swapped: problem.transposed()}
+    found = plans(problem, given, tile_k, promote, larger)
+    timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), plan) for plan in found]
+    for time, plan in sorted(timed, key=lambda x: x[0]):
+        assert plan.tile is not None
+        yield time, plan, misfit(seen[bool(plan.swap)], plan, plan.tile, promote, spare)
+
+
+def _by_goes(problem: Problem, schedule: Schedule) -> Schedule:
+    """The schedule, with `mma_n` decided where its tile is one of those."""
+    assert schedule.tile is not None
+    if schedule.mma_n is not None or schedule.tile[:2] not in BY_GOES or no_mma_n(problem, schedule):
+        return schedule
+    warpgroups = warpgroups_of(problem, schedule)
+    warps = schedule.warps or warps_for(problem, schedule.tile, units(problem, schedule)[0])
+    registers = schedule.registers or REGISTERS[warpgroups]
+    return schedule.with_fields(mma_n=mma_n_of(problem, schedule.with_fields(warps=warps, registers=registers)))
+
+
+def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:
+    """The values of swap: what is decided; else 1 too for few rows, unless a field was decided that it would turn."""
+    if given.swap is not None:
+        return (given.swap,)
+    if keeps_sides(given):
+        return (0,)
+    together = problem.result.block > problem.family.adjacent_rows
+    few = problem.m.largest is not None and problem.m.largest <= (SWAP_TOGETHER if together else SWAP)
+    return (0, 1) if few and not no_swap(problem) else (0,)
+
+
+def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
+    """Whether a smaller extent covers the dimension too."""
+    return any(size <= e < extent for e in extents)
+
+
+def _together(problem: Problem, schedule: Schedule) -> bool:
+    """Whether it is worth looking at parts of K that meet in a cluster: where all clusters run at once, and their sums
+    leave room for some stages."""
+    if schedule.parts == "memory" or no_meeting(problem, schedule):
+        return False
+    if schedule.parts == "cluster":  # decided: any that fits
+        return True
+    if not at_once(problem, schedule.with_fields(parts="cluster")):
+        return False
+    assert schedule.tile is not None
+    bm, bn, bk = schedule.tile
+    stage = bm * problem.lhs.shared_bytes(bk) + bn * problem.rhs.shared_bytes(bk)
+    staged = 0 if problem.swapped else bm * problem.result.element.bytes(bn)
+    sides = ((problem.lhs, bm), (problem.rhs, bn))
+    windows = sum(2 * 4 * WINDOW * rows for x, rows in sides if any(scale.rows == 1 for scale in x.promoted))
+    sums = 4 * prod(part_rooms(problem, schedule))
+    return FEWEST_STAGES * stage + sums + staged + windows <= problem.target.shared_bytes
+
+
+def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
+    """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
+    assert schedule.tile is not None
+    if schedule.split or schedule.consumers == "pingpong":
+        return [schedule.split or 1]
+    if problem.k.size is None:
+        return [1]
+    blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
+    able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
+    return [s for s in able if not no_unroll_of_parts(problem, schedule.with_fields(split=s), schedule.unroll or 1)]
+
+
+TURNS = 2048
+"""Bytes of K of a row up to which warpgroups that take tiles by turns are looked at. H200, 2026-11-21, times as fast as
+the fastest other schedule timed, with tiles of 128x128 in clusters of 1x2, without promotion: FP8 1.07 to 1.11 at K =
+512 to 1536, 1.06 at 2048, 1.00 at 4096, 0.98 and 0.95 at 7168 and 16384; BF16 1.10 at 512, 1.00 at 1536, 0.99 at
+2048."""
+
+TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
+"""What a warpgroup has registers for, and enough of for its copies."""
+
+
+def _by_turns(problem: Problem, plan: Schedule, tiles: int, given: Schedule) -> bool:
+    """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
+    if plan.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.k.size is None:
+        return False
+    assert plan.tile is not None
+    few = max(x.shared_bytes(problem.k.size) for x in (problem.lhs, problem.rhs)) <= TURNS
+    return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)

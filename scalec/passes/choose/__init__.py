@@ -1,0 +1,1 @@
+"""One decision a file, in the order of the pipeline."""

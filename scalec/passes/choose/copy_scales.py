@@ -1,0 +1,28 @@
+"""Who copies the scales that the tensor core applies from shared to tensor memory."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import decide
+from scalec.passes.plan.copier import copier_for
+from scalec.passes.problem.types import Problem
+from scalec.targets import Target
+
+
+class CopyScales:
+    """Decides `scale_copier`: a warp of its own where copies are many and tensor memory has room for two K blocks'.
+
+        #scale.schedule<{tile = array<i64: 128, 256, 256>, promote = 0, ...}>    (nvfp4: 12 copies for 4 products)
+    -->
+        #scale.schedule<{..., scale_copier = 1 : i64}>
+    """
+
+    name = "copy-scales"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, self._choose, needs=("tile", "promote"))
+
+    @staticmethod
+    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
+        return schedule.with_fields(scale_copier=copier_for(problem, schedule))

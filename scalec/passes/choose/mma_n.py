@@ -1,0 +1,28 @@
+"""How many columns one tensor-core instruction multiplies."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.passes.base import decide
+from scalec.passes.plan.mma_n import mma_n_of
+from scalec.targets import Target
+
+
+class ChooseMmaN:
+    """Decides `mma_n`: 0, all columns of the tile, where a consumer thread has registers for the partial sums of as
+    many; else the widest instruction for which it has. A narrower one reads A's tile more often.
+
+        #scale.schedule<{tile = array<i64: 192, 176, 128>, ..., registers = array<i64: 32, 160>, promote = 128 : i64}>
+    -->
+        #scale.schedule<{..., mma_n = 88 : i64}>
+    """
+
+    name = "choose-mma-n"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(
+            module,
+            target,
+            lambda problem, schedule: schedule.with_fields(mma_n=mma_n_of(problem, schedule)),
+            needs=("tile", "warps", "registers", "promote"),
+        )

@@ -1,0 +1,36 @@
+"""Where the sums of parts of K meet."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import decide
+from scalec.passes.plan.parts import FEWEST_STAGES, at_once, no_meeting
+from scalec.passes.plan.resources import SharedPlan
+from scalec.passes.problem.types import Problem
+from scalec.targets import Target
+
+
+class ChooseParts:
+    """Decides `parts`: "cluster" where K is split, all clusters of parts run at once, and the sums have room.
+
+        #scale.schedule<{tile = array<i64: 128, 64, 128>, split = 2 : i64, ...}>
+    -->
+        #scale.schedule<{..., parts = "cluster"}>
+    """
+
+    name = "choose-parts"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        needs = ("tile", "cluster", "split", "scheduler", "warpgroups", "epilogue")
+        decide(module, target, lambda problem, schedule: schedule.with_fields(parts=meeting(problem, schedule)),
+               needs=needs)  # fmt: skip
+
+
+def meeting(problem: Problem, schedule: Schedule) -> str:
+    """Where they meet, of a schedule that has not decided it."""
+    together = schedule.with_fields(parts="cluster", stages=schedule.stages or FEWEST_STAGES)
+    if no_meeting(problem, schedule) or not at_once(problem, together):
+        return "memory"
+    fits = SharedPlan.of(problem, together).total <= problem.target.shared_bytes
+    return "cluster" if fits else "memory"

@@ -1,0 +1,32 @@
+"""Whether copies bring B's rows in an order that gives each thread adjacent columns of the result."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import PERMUTED, Schedule
+from scalec.passes.base import decide
+from scalec.passes.plan.column_factors import no_permuted_columns
+from scalec.passes.problem.types import Problem
+from scalec.targets import Target
+
+
+class PermuteColumns:
+    """Decides `permute_n`: 16 wherever results of 8 bits are staged and copies can bring B's rows so, 32 of 4 bits.
+
+    A register then holds four or eight adjacent columns, and one `stmatrix` stages what eight 2-byte stores would, 16
+    rows by 32 columns, or sixteen 1-byte stores, 16 rows by 64.
+
+        #scale.schedule<{tile = array<i64: 256, 128, 128>, epilogue = "bulk", ...}>    (an mxfp8 result on sm_90a)
+    -->
+        #scale.schedule<{..., permute_n = 16 : i64}>
+    """
+
+    name = "permute-columns"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, self._choose, needs=("tile", "epilogue"))
+
+    @staticmethod
+    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
+        within = PERMUTED.get(problem.result.element.bits, 0)
+        return schedule.with_fields(permute_n=0 if no_permuted_columns(problem, schedule, within) else within)

@@ -1,0 +1,100 @@
+"""The depth of the ring of stages, and what the main loop overlaps."""
+
+from __future__ import annotations
+
+from scalec.errors import ScheduleError
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import decide
+from scalec.passes.plan.column_factors import factor_registers
+from scalec.passes.plan.loop import few_blocks
+from scalec.passes.plan.parts import k_blocks, no_unroll_of_parts, part_blocks
+from scalec.passes.plan.resources import SharedPlan, free_registers, path_of_scales, stages_that_fit
+from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
+from scalec.passes.plan.warps import REGISTERS, UNROLL
+from scalec.passes.problem.types import Problem
+from scalec.targets import Target
+
+MAX_STAGES = 8
+"""Small tiles would fit more; their copies are never all on the way at once."""
+
+
+class ChooseStages:
+    """Decides `stages` (as many as fit, up to eight, and are whole rounds of what is in tensor memory), `scale_path`,
+    `early_wait` and `unroll`.
+
+    Testing the next stage's barrier before the promotion: +2 to +4 % with two consumer warpgroups. Scales by bulk copy:
+    8 to 12 % faster than plain loads at K >= 7168. Both: H200, 2026-11-21, FP8 1x128 by 128x128. Several K blocks in
+    one iteration (UNROLL) where K is known, as the remainder would be a second loop, and where the registers suffice.
+
+        #scale.schedule<{tile = array<i64: 256, 128, 128>, warpgroups = 2, promote = 128, epilogue = "bulk", ...}>
+    -->
+        #scale.schedule<{..., stages = 3, scale_path = "bulk", early_wait = 1, unroll = 2}>
+    """
+
+    name = "choose-stages"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, self._choose, needs=("tile", "warpgroups", "promote", "epilogue"))
+
+    @staticmethod
+    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
+        if schedule.scale_path is None:
+            schedule = schedule.with_fields(scale_path=path_of_scales(problem, schedule))
+        stages = schedule.stages or in_whole_rounds(
+            problem, schedule, min(MAX_STAGES, stages_that_fit(problem, schedule))
+        )
+        if stages < 2:
+            raise ScheduleError(
+                f"two stages of {schedule} do not fit into shared memory",
+                got=str(SharedPlan.of(problem, schedule.with_fields(stages=2))),
+                expected=f"at most {problem.target.shared_bytes} bytes on {problem.target.name}",
+                fix="a smaller tile" + ("" if schedule.epilogue == "direct" else ", or epilogue=direct"),
+            )
+        return schedule.with_fields(
+            stages=stages,
+            scale_path=schedule.scale_path,
+            early_wait=int(problem.family.kernel == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)),
+            unroll=schedule.unroll or unroll_of(problem, schedule.with_fields(stages=stages)),
+        )
+
+
+def in_whole_rounds(problem: Problem, schedule: Schedule, most: int) -> int:
+    """The most stages, up to `most`, that are whole rounds of the rings in tensor memory, if there are any: the loop
+    that issues products then knows each stage's accumulator and scales. Instructions a product with promotion: 9.1 with
+    seven stages and four accumulators, 6.8 with six and three (FP8 1x128 by 128x128, ptxas 13.0, 2026-11-21)."""
+    if problem.family.sums_in != "tensor":
+        return most
+
+    def whole(stages: int) -> bool:
+        decided = schedule.with_fields(stages=stages)
+        rings = [scale_slots(problem, decided), *([sums_slots(problem, decided)] if schedule.promote else [])]
+        return all(stages % slots == 0 for slots in rings)
+
+    return next((n for n in range(most, 1, -1) if whole(n)), most)
+
+
+def unroll_of(problem: Problem, schedule: Schedule) -> int:
+    """K blocks in one iteration: all of few (`few_blocks`), else those of UNROLL, or one where K is not known, a part
+    of K is no multiple of them, or the registers do not suffice.
+
+    Where one thread issues products, a round of the stages, so that their addresses are constants; one block where K
+    has no round. Instructions a product: 8.3 with one block, 6.5 with a round of five (BF16), 10.0 and 7.9 (MXFP8),
+    11.3 and 9.7 (FP8 1x128 by 128x128), 19.3 and 18.3 (NVFP4, of four, whose thread copied scales too; ptxas 13.0,
+    2026-11-21).
+    """
+    assert schedule.tile is not None
+    assert schedule.warpgroups is not None
+    if problem.family.sums_in == "tensor":
+        assert schedule.stages is not None
+        few = problem.k.size is not None and k_blocks(problem, schedule) < schedule.stages
+        return 1 if few or no_unroll_of_parts(problem, schedule, schedule.stages) else schedule.stages
+    usual = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
+    whole = part_blocks(problem, schedule)[0] if usual > 1 and few_blocks(problem, schedule) else usual
+    given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
+
+    def suits(blocks: int) -> bool:
+        short = factor_registers(problem, schedule, blocks) and free_registers(problem, given, blocks) < 0
+        return not short and not no_unroll_of_parts(problem, schedule, blocks)
+
+    return next((blocks for blocks in (whole, usual) if suits(blocks)), 1)

@@ -1,0 +1,67 @@
+"""How tiles lie in shared memory, and whether results go through it."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import decide
+from scalec.passes.plan.resources import copied_columns, path_of_scales, staged_row, stages_that_fit
+from scalec.passes.plan.swizzle import (
+    STAGES_BESIDE_STAGING,
+    no_bulk_epilogue,
+    no_turned_epilogue,
+    not_worth_turning,
+    operand_swizzle,
+    staging,
+    widest,
+    worth_loading,
+    worth_staging,
+)
+from scalec.passes.problem.types import Problem
+from scalec.targets import Target
+
+
+class ChooseSwizzle:
+    """Decides `swizzle_a`, `swizzle_b`, `swizzle_c`, `epilogue`, `staged`, `panels` and `adds`.
+
+    Operand tiles take the widest swizzle that divides a row of the tile, along the operand's contiguous index. Results
+    are staged in shared memory and leave by bulk copy where that is known to be worth it (`worth_staging`), the copy's
+    alignment is known to hold and three stages still fit; transposed ones are turned there (`not_worth_turning`);
+    otherwise registers are stored directly. Only copies have a `swizzle_c` (else 0). What results are added to is
+    loaded where K is short (LOADED_K), else copies add in memory.
+
+        #scale.schedule<{tile = array<i64: 256, 128, 128>}>
+    -->
+        #scale.schedule<{tile = ..., swizzle_a = 128, swizzle_b = 128, swizzle_c = 128, epilogue = "bulk"}>
+    """
+
+    name = "choose-swizzle"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, self._choose, needs=("tile",))
+
+    @staticmethod
+    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
+        assert schedule.tile is not None
+        tile, epilogue = schedule.tile, schedule.epilogue
+        if schedule.adds is None:
+            schedule = schedule.with_fields(adds="loaded" if worth_loading(problem, schedule) else "memory")
+        beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem, schedule))
+        plan = staging(problem, beside.with_fields(epilogue="bulk"))
+        if epilogue is None and problem.swapped:
+            able = not no_turned_epilogue(problem) and not not_worth_turning(problem, beside)
+            epilogue = "turned" if able else "direct"
+        elif epilogue is None:
+            most = stages_that_fit(problem, beside.with_fields(epilogue="direct"))
+            fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
+            worth = (fits and worth_staging(problem, plan)) or schedule.adds == "loaded"
+            able = worth and not no_bulk_epilogue(problem, schedule)
+            epilogue = "bulk" if able else "direct"
+        return schedule.with_fields(
+            staged=plan.staged if epilogue == "bulk" else 0,
+            panels=plan.panels if epilogue == "bulk" else 0,
+            swizzle_a=operand_swizzle(problem, problem.lhs, tile[0], tile[2]),
+            swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(schedule), tile[2]),
+            swizzle_c=widest(problem.target.swizzles, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
+            epilogue=epilogue,
+        )

@@ -1,0 +1,415 @@
+"""The tile of one CTA, the cluster, and how often sums leave the tensor core."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from scalec.errors import ScalecError, ScheduleError, UnsupportedError
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
+from scalec.model.cost import Costs, Load, costs_of
+from scalec.model.space import ranked
+from scalec.passes.base import decide
+from scalec.passes.choose import every_tile
+from scalec.passes.plan.parts import cluster_ctas, no_meeting
+from scalec.passes.plan.resources import stages_that_fit
+from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
+from scalec.passes.problem.epilogue import RESULT_BLOCK
+from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Problem
+from scalec.targets import MAX_BOX, WAVES, Target
+
+TILE_K_BYTES = 128
+"""Bytes of K in a tile: one row of the widest swizzle, four instructions, and for FP8 one scale step."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tile (M, N) of one CTA, the share of a fast tile's rate that it reaches with all SMs busy, and how many CTAs
+    multiply together."""
+
+    m: int
+    n: int
+    efficiency: float
+    ctas: int = 1
+
+
+# Predicted: by bytes that warps load of shared memory for a product, 1/rows + 1/columns of a warp.
+_REGISTERS = (
+    Candidate(128, 128, 1.00),
+    Candidate(128, 64, 0.85),
+    Candidate(64, 128, 0.85),
+    Candidate(64, 64, 0.70),
+    Candidate(32, 128, 0.65),
+    Candidate(32, 64, 0.50),
+    Candidate(128, 32, 0.45),
+    Candidate(16, 128, 0.40),
+    Candidate(128, 16, 0.30),
+    Candidate(64, 32, 0.30),
+    Candidate(64, 16, 0.20),
+)
+
+# Predicted: by bytes that L2 gives for a product. Of one CTA, whose A another takes from the same copy, 1/2n + 1/m; of
+# two that multiply together, each with half of B, 1/n + 1/2m. The line through the former's values has the latter's,
+# down to 128x64, below which it would be 0; at 128x128 both copy as much, and two take less of shared memory.
+_TENSOR = (
+    Candidate(128, 256, 1.10, 2),
+    Candidate(128, 192, 1.03, 2),
+    Candidate(128, 128, 0.91, 2),
+    Candidate(128, 64, 0.50, 2),
+    Candidate(128, 32, 0.25, 2),
+    Candidate(128, 256, 1.00),
+    Candidate(128, 192, 0.97),
+    Candidate(128, 128, 0.90),
+    Candidate(128, 64, 0.70),
+    Candidate(128, 32, 0.40),
+    Candidate(128, 16, 0.25),
+)
+
+CANDIDATES = {"registers": _REGISTERS, "tensor": _TENSOR}
+"""By MmaShape.kernel, of kinds whose launches nobody has measured (scalec.model.cost)."""
+
+COLUMNS = 16
+"""Columns that a warp takes, or an instruction has, multiples of."""
+
+
+def candidates(problem: Problem) -> Iterator[Candidate]:
+    """Those of the problem's kind of kernel, of other columns where they would cut blocks of the result's scales."""
+    step = math.lcm(problem.block_columns, COLUMNS)
+    for c in CANDIDATES[problem.family.kernel]:
+        columns = c.n if c.n % problem.block_columns == 0 else c.n // step * step or step
+        yield replace(c, n=columns, efficiency=c.efficiency * min(1, columns / c.n))
+
+
+@dataclass(frozen=True)
+class ChooseTiling:
+    """Decides `swap`, `tile`, `cluster`, `cta_group` and `promote`, and with them `split` where launches of the kind of
+    kernel were measured: of the schedules in scalec.model.space the first that fits, ranked by scalec.model.cost.
+
+    Of other kinds the candidate that keeps the tensor cores busy the shortest. A launch takes ceil(clusters of tiles /
+    clusters that run at once) waves, each as long as one tile takes; the candidates must fit registers and shared
+    memory. Two CTAs along N share their A tile where N has two tiles; two that multiply together lie along M. FP8 sums
+    leave the tensor core every 128 of K (its accumulator keeps fewer bits than FP32), 16-bit ones at the end.
+
+    Attributes:
+        spare: registers that a consumer thread must have beyond those that are estimated: where ptxas spilled, the
+            compiler asks for more.
+        search: the first of SEARCHES that looks for a tile.
+
+        #scale.schedule<{}>
+    -->
+        #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, cta_group = 1 : i64,
+                         promote = 128 : i64}>
+    """
+
+    spare: int = 0
+    search: str = "listed"
+
+    name = "choose-tiling"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare, self.search))
+
+
+SEARCHES = ("listed", "every", "roomiest")
+"""Where a tile is looked for, one after the other: among those listed here and in scalec.model.space; among all that
+the instructions can have; and among these again whatever is estimated, as ptxas is the judge: the one that leaves a
+thread the most registers. So every program has one that has a tile at all."""
+
+
+def choose(problem: Problem, schedule: Schedule, spare: int = 0, search: str = SEARCHES[0]) -> Schedule:
+    """The schedule with tile, cluster, cta_group and promote decided. Arguments are those of `ChooseTiling`: with
+    `spare` registers no other search than `search` follows, which is for the compiler to ask for.
+
+    Raises:
+        ScheduleError: the fields decided leave no candidate.
+        UnsupportedError: nothing is decided, and the target has no tile for the program.
+    """
+    promote = promotion(problem) if schedule.promote is None else schedule.promote
+    costs = costs_of(problem, promote)
+    swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
+    ways = _both_ways(problem, schedule, swap)
+    if not any(every_tile.has_whole_blocks(way) for way, _ in ways):
+        raise _blocks_too_wide(ways[0][0])
+    seen = ways[0][0]
+    if schedule.tile is not None:
+        return _finished(seen, schedule, swap, schedule.tile, _ctas_of(seen, schedule, schedule.tile), promote)
+    tile_k, refused = deepest(problem), Refused()
+    if search == "listed":
+        if costs is not None:
+            plan = _fastest(problem, schedule, tile_k, promote, spare, costs, refused)
+        else:
+            plan = _first(seen, schedule, swap, tile_k, promote, spare, refused)
+        if plan is not None:
+            return plan
+    if search == "every" or (search == "listed" and spare <= 0):
+        fitting = list(every_tile.fitting(ways, tile_k, promote, spare))
+        if fitting:
+            return _of_every(*min(fitting, key=lambda way: _cost_of(*way)))
+    if search == "roomiest" or spare <= 0:
+        others = Refused()
+        way = every_tile.roomiest(ways, tile_k, promote, spare, others.add)
+        if way is not None:
+            return _of_every(*way)
+        refused = refused if refused.tiles else others
+    raise _none_fits(problem, schedule, refused, retried=spare > 0)
+
+
+def _first(
+    problem: Problem, schedule: Schedule, swap: int, tile_k: int, promote: int, spare: int, refused: Refused
+) -> Schedule | None:
+    """Of the listed tiles that fit the one that keeps the tensor cores busy the shortest, None where none fits."""
+    fitting = _fitting(problem, schedule, tile_k, promote, spare, refused)
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda c: cost(problem, schedule, c))
+    own = schedule.with_fields(cta_group=best.ctas)
+    tile = (best.m, best.n, _depth(problem, own, (best.m, best.n, tile_k), promote))
+    return _finished(problem, schedule, swap, tile, best.ctas, promote)
+
+
+def _finished(
+    problem: Problem, schedule: Schedule, swap: int, tile: tuple[int, int, int], ctas: int, promote: int
+) -> Schedule:
+    """With a tile, and the cluster that goes with it."""
+    cluster = _cluster(problem, schedule, tile[1], ctas)
+    return schedule.with_fields(swap=swap, tile=tile, cluster=cluster, cta_group=ctas, promote=promote)
+
+
+def _both_ways(problem: Problem, schedule: Schedule, swap: int) -> list[every_tile.Way]:
+    """The program and its transpose, as far as what is decided leaves the choice; by `swap` first."""
+    other = not no_swap(problem) and not keeps_sides(schedule) and schedule.swap is None
+    ways = []
+    for way in (swap, 1 - swap) if other else (swap,):
+        seen = problem.transposed() if way and not problem.swapped else problem
+        ways.append((seen, schedule.with_fields(swap=way)))
+    return ways
+
+
+def _of_every(problem: Problem, plan: Schedule) -> Schedule:
+    assert plan.tile is not None
+    return _finished(problem, plan, plan.swap or 0, plan.tile, plan.cta_group or 1, plan.promote or 0)
+
+
+def _cost_of(problem: Problem, plan: Schedule) -> float:
+    """What `cost` says of a tile that is not listed."""
+    assert plan.tile is not None
+    m, n, _ = plan.tile
+    return cost(problem, plan, Candidate(m, n, every_tile.efficiency(m, n), plan.cta_group or 1))
+
+
+class Refused:
+    """Tiles that were looked at, by the reasons why they were not taken."""
+
+    def __init__(self) -> None:
+        self.tiles: dict[str, list[str]] = {}
+
+    def add(self, reason: str, plan: Schedule) -> None:
+        self.tiles.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
+
+    def __str__(self) -> str:
+        return "; ".join(f"{_some(tiles)}: {reason}" for reason, tiles in self.tiles.items())
+
+
+def _fastest(
+    problem: Problem,
+    schedule: Schedule,
+    tile_k: int,
+    promote: int,
+    spare: int,
+    costs: Costs,
+    refused: Refused,
+) -> Schedule | None:
+    """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel, None where
+    none fits.
+
+    Tiles larger than one that covers a dimension are looked at where what is decided needs them: 192 rows for three
+    warpgroups, whatever M is.
+    """
+    for larger in (False, True):
+        refused.tiles.clear()
+        for _, plan, reason in ranked(problem, schedule, tile_k, promote, costs, spare, larger):
+            if not reason:
+                return plan
+            refused.add(reason, plan)
+    return None
+
+
+def promotion(problem: Problem) -> int:
+    """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all. Those of a
+    tile where parts that warps take out of tensor memory, of 2^i columns, would cut blocks of the result's scales."""
+    if problem.has_scales or problem.family.short_sums:
+        return PROMOTION_BLOCK
+    uneven = problem.block_columns & (problem.block_columns - 1)
+    return deepest(problem) if problem.family.sums_in == "tensor" and uneven else 0
+
+
+def deepest(problem: Problem) -> int:
+    """K of a tile, where nothing speaks for less: a scale step, or a row of the widest swizzle."""
+    bits = max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    return PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
+
+
+def _groups(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
+    """How many CTAs may multiply together: what is decided, else two as well where M has two tiles for them.
+
+    One where what is decided does not exist: check-schedule says so.
+    """
+    family = problem.family
+    if schedule.cta_group is not None:
+        return (schedule.cta_group,) if family.columns(schedule.cta_group) else (1,)
+    if problem.half_bytes:  # check-schedule says why
+        return (1,)
+    pairs = family.pair_n and (schedule.cluster or PAIR)[0] % 2 == 0 and problem.target.max_cluster >= 2
+    return (1, 2) if pairs and problem.m.tiles(family.m, ASSUMED) >= 2 else (1,)
+
+
+def _ctas_of(problem: Problem, schedule: Schedule, tile: tuple[int, int, int]) -> int:
+    """How many CTAs multiply a decided tile together: as takes the fewest waves, then copies the fewest rows."""
+
+    def key(ctas: int) -> tuple[int, float, int]:
+        along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
+        return _waves(problem, schedule, tile, ctas), tile[0] / along_n + tile[1] / along_m, -ctas
+
+    able = [g for g in _groups(problem, schedule) if g == 1 or not no_halves(problem, tile, g)]
+    return min(able, key=key, default=schedule.cta_group or 1)
+
+
+DEEP = 4
+"""Stages with which copies are far enough ahead: where memory is the bound, a shallower K tile makes up for fewer."""
+
+
+def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> int:
+    """K of a tile: the widest swizzle's, or half where that leaves fewer than DEEP stages and memory is the bound.
+
+    Half the depth costs 3 % of the issue slots (sum of stall counts of the loop, 1.06 against 1.03 times the tensor
+    core's, ptxas 13.0 for sm_120a), which a kernel that waits for memory does not need.
+    """
+    halves = tile[2] // 2
+    if promote or problem.lhs.padded or problem.rhs.padded or problem.family.operands_in != "registers":
+        return tile[2]
+    if schedule.invariant:  # what the bound is depends on M
+        return tile[2]
+    plan = schedule.with_fields(tile=tile, epilogue=schedule.epilogue or "direct")
+    return tile[2] if stages_that_fit(problem, plan) >= DEEP or not _memory_bound(problem) else halves
+
+
+def _memory_bound(problem: Problem) -> bool:
+    """Whether operands and result, moved once, take longer than the products, all SMs busy, by the documented rates."""
+    target, (m, n, k) = problem.target, (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
+    rate = target.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
+    return Load.of(problem).bytes / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
+
+
+SWAP = 32
+"""Rows up to which they are columns of the transposed result: a tile may be 16 columns wide, but is 64 rows high at the
+least. From sm_90a, where the fitted model decides by now: H200, 2026-11-21, FP8 1x128 by 128x128, 7168x2048, times as
+fast as cuBLASLt: 1.51 against 0.94 at one row, 1.40 against 1.05 at 16; at 64 rows 1.20 against 1.22, and 1.31 against
+1.69 at 2112x7168."""
+
+
+def _swaps(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the transposed result is computed: few rows, which instructions are narrower than high for.
+
+    Not where a field was decided that would change its meaning, nor where results are to leave by bulk copies of rows,
+    nor where blocks of the result's scales ask for more rows of each warp than narrow tiles have.
+    """
+    if problem.family.warps == 1 and problem.result.block > problem.family.m:
+        return False
+    if keeps_sides(schedule):
+        return False
+    return problem.m.largest is not None and problem.m.largest <= SWAP and not no_swap(problem)
+
+
+def _fitting(
+    problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int, refused: Refused
+) -> list[Candidate]:
+    """The candidates that fit."""
+    found = []
+    for c in candidates(problem):
+        if c.ctas not in _groups(problem, schedule):
+            continue
+        if (problem.m.largest or c.m) <= max(WAVES["registers"], problem.family.m) < c.m:
+            continue
+        own = schedule.with_fields(cta_group=c.ctas)
+        reason = misfit(problem, own, (c.m, c.n, tile_k), promote, spare)
+        if reason:
+            refused.add(reason, own.with_fields(tile=(c.m, c.n, tile_k)))
+        else:
+            found.append(c)
+    return found
+
+
+def _blocks_too_wide(problem: Problem) -> UnsupportedError:
+    """That no tile has whole blocks of the result's scales, and whole copies of B."""
+    result, rhs, n = problem.result, problem.rhs, problem.n.name
+    alone = every_tile.column_step(replace(problem, result=replace(result, scale=None)))
+    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if _has_tile(problem, b)]
+    copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
+    return UnsupportedError(
+        f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
+        f"{copied}, on {problem.target.name}",
+        expected="blocks of " + ", ".join(map(str, able)),
+        fix=(f"store {rhs.name} as [{n}, {problem.k.name}], " if rhs.mn_major else "")
+        + f"say 1x32 or 1x128, or give {result.name} f32, bf16 or f16 and quantise it after the call",
+        place=problem.place,
+    )
+
+
+def _has_tile(problem: Problem, block: int) -> bool:
+    """Whether the program has a tile at all with a scale for each `block` columns of its result."""
+    assert problem.result.scale is not None
+    scale = replace(problem.result.scale, block=block)
+    tried = replace(problem, result=replace(problem.result, scale=scale))
+    ways = [(tried, Schedule())]
+    return every_tile.roomiest(ways, deepest(tried), promotion(tried), 0, lambda *_: None) is not None
+
+
+def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: bool) -> ScalecError:
+    got, what = str(refused), f"no tile fits {problem.target.name}"
+    if not schedule.decided() and not retried:
+        return UnsupportedError(
+            what,
+            got=got,
+            expected="a tile for which none of these holds",
+            fix=f"say 1x32 or 1x128, or give {problem.result.name} f32, bf16 or f16 and quantise it after the call"
+            if problem.result.scale is not None
+            else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
+            place=problem.place,
+        )
+    if not got and schedule.parts == "cluster":
+        got = f"parts=cluster: {no_meeting(problem, schedule)}"
+    return ScheduleError(
+        f"{what} with {schedule}",
+        got=got,
+        expected="a tile for which none of these holds",
+        fix="decide tile too, or leave more to the compiler",
+    )
+
+
+def _some(tiles: list[str]) -> str:
+    """A few of many."""
+    names = list(dict.fromkeys(tiles))
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
+    """How long a launch takes, in units of one accumulator element at the fastest tile's rate."""
+    waves = _waves(problem, schedule, (candidate.m, candidate.n), candidate.ctas)
+    return waves * candidate.m * candidate.n / candidate.efficiency
+
+
+def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: int) -> int:
+    """Rounds in which the SMs work on all tiles."""
+    along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
+    clusters = -(-problem.m.tiles(tile[0], ASSUMED) // along_m) * -(-problem.n.tiles(tile[1], ASSUMED) // along_n)
+    return -(-clusters // problem.target.at_once(along_m * along_n))
+
+
+def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:
+    if schedule.cluster is not None or ctas > 1:
+        return schedule.cluster or PAIR
+    pair = cluster_ctas(schedule.with_fields(cluster=(1, 2)))  # with those of parts that are to meet in a cluster
+    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= pair else (1, 1)

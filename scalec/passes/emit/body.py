@@ -1,0 +1,169 @@
+"""The elementwise body: what it computes of scalars alone, once, before the tiles; the rest, for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
+from scalec.ir.location import place_of
+from scalec.ir.mlir import arith, ir
+from scalec.passes.emit.results import Results
+from scalec.passes.plan.resources import crowded
+
+LARGEST_INVERSE = 2.0**118
+"""Of a given scale of the whole result: times the largest reciprocal of a ue4m3 scale, 2^9, it is finite."""
+
+Step = tuple[ir.OpView, list[ir.Value]]
+"""An op of the body, and its operands."""
+
+
+class Body(Results):
+    """Splits the body by what it depends on.
+
+    Attributes:
+        inverse: the operand that gives the reciprocal of the scale of the whole result, if there is one.
+        held: of values of the body that are no element's own (inputs, and what is computed of scalars alone) those that
+            elements are computed of, with the operand that gives them.
+        left: what is computed for each element.
+    """
+
+    inverse: ir.Value | None
+    held: dict[ir.Value, ir.Value]
+    left: list[Step]
+
+    def hold(self) -> None:
+        """Before a consumer's loop over tiles: scalars are read, and what the body computes of them alone is computed,
+        once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale."""
+        self.held, self.left, self.inverse = {}, [], self.inverse_of_whole()
+        if self.problem.epilogue is None or self.is_conversion():
+            return
+        source = self.problem.epilogue.body.blocks[0]
+        scalars = {}
+        for x in self.read:
+            argument = source.arguments[x.view]
+            if x.kind == "scalar":
+                scalars[argument] = self.computed({argument: self.input(x)}, [], argument)
+            else:
+                self.held[argument] = self.input(x)
+        elements = {source.arguments[i] for i in self.problem.accumulators} | self.held.keys()
+        steps: dict[ir.Value, Step] = {}
+        for op, operands in self.steps():
+            if op.operation.name != "scale.yield" and not any(v in elements for v in operands):
+                steps[op.result] = op, operands
+                continue
+            for v in operands:
+                if v not in elements and v not in self.held and not is_constant(v):
+                    self.held[v] = self.of_scalars(v, steps, scalars)
+            self.left.append((op, operands))
+            elements |= set(op.results)
+
+    def inverse_of_whole(self) -> ir.Value | None:
+        """`tile.hold` of the reciprocal of the scale of the whole result, if there is one: within the bound that keeps
+        its product with that of a ue4m3 scale finite."""
+        scale, f32 = self.problem.result.scale, ir.F32Type.get()
+        if scale is None or scale.outer is None:
+            return None
+        made = self.e.op("tile.hold", [self.e.type("operand")], [self.input(scale.outer)], segments=(1,), regions=1)
+        block = made.regions[0].blocks.append(f32)
+        with ir.InsertionPoint(block):
+            one = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 1.0))
+            inverse = arith.DivFOp(one.result, block.arguments[0]).result
+            for bound, nearer in ((LARGEST_INVERSE, arith.MinimumFOp), (-LARGEST_INVERSE, arith.MaximumFOp)):
+                inverse = nearer(inverse, arith.ConstantOp(f32, ir.FloatAttr.get(f32, bound)).result).result
+            self.e.op("tile.yield", operands=[inverse])
+        return made.result
+
+    def of_scalars(self, value: ir.Value, steps: dict[ir.Value, Step], scalars: dict[ir.Value, ir.Value]) -> ir.Value:
+        """The operand that gives a value of the body: a scalar, or what `steps` compute of scalars."""
+        if value in scalars:
+            return scalars[value]
+        needed: dict[ir.Value, Step | None] = {}
+
+        def need(v: ir.Value) -> None:
+            if v not in needed:
+                for operand in steps[v][1] if v in steps else ():
+                    need(operand)
+                needed[v] = steps.get(v)
+
+        need(value)
+        read = {v: scalars[v] for v in needed if v in scalars}
+        return self.computed(read, [step for step in needed.values() if step], value)
+
+    def computed(self, read: dict[ir.Value, ir.Value], steps: list[Step], value: ir.Value) -> ir.Value:
+        """`tile.hold` of a value that `steps` compute of what is `read`, each with the operand that gives it; of no
+        steps the value is the one that is read."""
+        e, inputs = self.e, list(read.values())
+        made = e.op("tile.hold", [e.type("operand")], inputs, segments=(len(inputs),), regions=1)
+        block = made.regions[0].blocks.append(*(ir.F32Type.get(),) * len(inputs))
+        values = dict(zip(read, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            for op, operands in steps:
+                values[op.result] = copied(op, [values[v] for v in operands])
+            e.op("tile.yield", operands=[values[value]])
+        return made.result
+
+    def elementwise(self, accumulator: ir.Value, place: list[ir.Value]) -> None:
+        """What is left for each element."""
+        p = self.problem
+        if p.epilogue is None or self.is_conversion():
+            return
+        inputs = list(self.held.values())
+        segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
+        arguments = (ir.F32Type.get(),) * (1 + len(inputs))
+        source = p.epilogue.body.blocks[0]
+        stored = [p.result.element, *([ELEMENT_TYPES[p.result.scale.type]] if p.result.scale else [])]
+        narrow = {"approximate": ir.UnitAttr.get()} if all(x.bits <= 16 for x in stored) else {}
+        pieces = {"piecewise": ir.UnitAttr.get()} if crowded(p, self.schedule) else {}
+        with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow, **pieces) as block:
+            values = dict(zip(self.held, list(block.arguments)[1:], strict=True))
+            values |= {source.arguments[i]: block.arguments[0] for i in p.accumulators}
+            for op, operands in self.left:
+                for v in operands:
+                    if v not in values:
+                        values[v] = copied(v.owner.opview, [])  # a constant
+                if op.operation.name == "scale.yield":
+                    self.e.op("tile.yield", operands=[values[operands[0]]])
+                else:
+                    values[op.result] = copied(op, [values[v] for v in operands])
+
+    def is_conversion(self) -> bool:
+        """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""
+        ops = list(self.problem.epilogue.body.blocks[0].operations)
+        if self.added is not None:
+            return len(ops) == 2
+        return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
+
+    def steps(self) -> Iterator[Step]:
+        """The ops of the map's body, in f32 throughout: inputs come widened, the store rounds, and adds what is there
+        where that is its part."""
+        source = self.problem.epilogue.body.blocks[0]
+        last = source.operations[len(source.operations) - 1]
+        same: dict[ir.Value, ir.Value] = {}
+        for op in source.operations:
+            name, operands = op.operation.name, [same.get(v, v) for v in op.operands]
+            if self.added is not None and name == "arith.addf" and op.result == last.operands[0]:
+                same[op.result] = next(v for v in operands if v != source.arguments[self.added.view])
+            elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
+                same[op.result] = operands[0]
+            elif name == "arith.truncf":
+                raise UnsupportedError(
+                    "a rounding inside the elementwise expression",
+                    expected="only at its end",
+                    fix="keep the body in f32",
+                    place=place_of(op),
+                )
+            else:
+                yield op, operands
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether a value of the body is a constant, which needs no register."""
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name == "arith.constant"
+
+
+def copied(op: ir.OpView, operands: list[ir.Value]) -> ir.Value:
+    """The same op of other operands, at the insertion point."""
+    attributes = {k: op.operation.attributes[k] for k in op.operation.attributes}
+    return ir.Operation.create(op.operation.name, [op.result.type], operands, attributes).result

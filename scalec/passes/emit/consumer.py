@@ -1,0 +1,204 @@
+"""The consumer role: products, promotion by scale factors, hand-over of stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from scalec.formats import ALL, WHOLE
+from scalec.ir.mlir import ir
+from scalec.passes.emit.epilogue import Epilogue
+from scalec.passes.emit.frame import Handles, Side, Work
+from scalec.passes.emit.turns import Turns
+from scalec.passes.plan.column_factors import by_block, fetched, step_of
+from scalec.passes.plan.loop import without_loop
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where a consumer is: in the ring of stages and, if there is one, in the ring of windows."""
+
+    cursor: ir.Value
+    window: ir.Value | None
+
+
+class Consumer(Epilogue):
+    """Empties the stages."""
+
+    def consumer(self, h: Handles) -> None:
+        """Multiplies, promotes, and writes results."""
+        e, s = self.e, self.schedule
+        turns = Turns(self, h)
+        cursor = turns.cursor()
+        accumulator = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, s.tile[1])]).result
+        partial = None
+        if s.promote:
+            partial = e.op("tile.fragment", [e.accumulator(self.wave, s.mma_n or s.tile[1])]).result
+        window = turns.window()
+        h.result_cursor = self.result_cursor()
+        if h.parts_ring is not None:
+            h.parts_cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
+        self.hold()
+        with self.over_tiles(h, turns=self.turns) as w:
+            e.op("tile.clear", operands=[accumulator])
+            if partial is None:
+                self.accumulate(h, w, cursor, accumulator)
+            else:
+                self.promoted(h, w, Positions(cursor, window), accumulator, partial)
+            self.finish(h, w, accumulator)
+            turns.pass_on()
+        turns.end()
+        self.drain()
+
+    def accumulate(self, h: Handles, w: Work, cursor: ir.Value, accumulator: ir.Value) -> None:
+        """Sums in the tensor core: one K block in flight while the next is issued; stages handed back one later."""
+        e = self.e
+        with self.over_k(w, self.schedule.unroll) as k0:
+            first = e.compare("eq", k0, e.i32(0))
+            e.op("tile.wait", operands=[h.ring, cursor])
+            for wave in range(self.waves):
+                self.mma(h, accumulator, cursor, wave, wave, accumulate=1)
+            e.op("tile.mma_wait", operands=[accumulator], pending=self.waves)
+            self.release(h, cursor, lag=1, unless=first)
+            e.op("tile.advance", operands=[cursor])
+        e.op("tile.mma_wait", operands=[accumulator], pending=0)
+        self.release(h, cursor, lag=1)
+
+    @property
+    def padding(self) -> int | None:
+        """Of a K block that is K's last, the element behind the last one, where it shares a byte with that."""
+        k = self.problem.k.size
+        return k % self.schedule.tile[2] if self.problem.half_bytes and k is not None else None
+
+    def at_end(self, w: Work, k0: ir.Value | None = None) -> ir.Value | None:
+        """Whether the K block that begins at element `k0` of a tile or part (None: the first; `w.k`: the one before) is
+        K's last; None where nobody asks (`padding`)."""
+        k, padding = self.problem.k.size, self.padding
+        if k is None or padding is None:
+            return None
+        e, end = self.e, self.at_k(w, k0)
+        if k0 is not w.k:
+            end = e.arith("arith.addi", end, e.i32(self.schedule.tile[2]))
+        return e.compare("lt", e.i32(k - padding), end)
+
+    def mma(
+        self,
+        h: Handles,
+        accumulator: ir.Value,
+        cursor: ir.Value,
+        a_wave: int,
+        wave: int,
+        accumulate: int,
+        column: int = 0,
+    ) -> None:
+        operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
+        which = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
+        self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
+
+    def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
+        extra = [] if unless is None else [unless]
+        self.e.op("tile.release", operands=[h.ring, cursor, *extra], segments=(1, 1, len(extra)), lag=lag)
+
+    def promoted(self, h: Handles, w: Work, at: Positions, accumulator: ir.Value, partial: ir.Value) -> None:
+        """Each K block's product is scaled and added into FP32 registers, wave by wave."""
+        e, s, cursor = self.e, self.schedule, at.cursor
+        if at.window is not None:
+            self.open_window(w, at.window)
+        fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
+        for side in self.sides:
+            self.fetch(h, side, fetched, w.row0, self.at_k(w))
+        late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
+        with self.over_k(w, s.unroll, once=without_loop(self.problem, s)) as k0:
+            e.op("tile.wait", operands=[h.ring, cursor])
+            following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
+            factors: list[tuple[ir.Value | None, ir.Value | None]] = []
+            products = list(product(range(self.waves), range(0, s.tile[1], s.mma_n or s.tile[1])))
+            for number, (wave, column) in enumerate(products):
+                self.mma(h, partial, cursor, wave, 0, accumulate=0, column=column)
+                if number == 0:  # the rest is read and fetched under the first product
+                    factors = [self.factors(h, at, fetched, v, w.n0) for v in range(self.waves)]
+                    for side in self.sides:
+                        self.fetch(h, side, fetched, w.row0, following)
+                e.op("tile.mma_wait", operands=[partial], pending=0)
+                last = number == len(products) - 1
+                if last and not late:
+                    self.hand_over(h, at)
+                sides = [f for f in factors[wave] if f is not None]
+                segments = (1, 1, *(int(f is not None) for f in factors[wave]))
+                e.op(
+                    "tile.promote", operands=[accumulator, partial, *sides], segments=segments, wave=wave, column=column
+                )
+                if last and late:
+                    self.hand_over(h, at)
+
+    def hand_over(self, h: Handles, at: Positions) -> None:
+        cursor = at.cursor
+        self.release(h, cursor)
+        self.e.op("tile.advance", operands=[cursor])
+        if at.window is not None:
+            self.e.op("tile.next_block", operands=[at.window])
+        if self.schedule.early_wait:
+            self.e.op("tile.peek", operands=[h.ring, cursor])
+
+    def scalars(self, side: Side) -> ir.Value:
+        """Room for the side's block scales: one a wave of A, one for each step of columns of B."""
+        return self.e.op("tile.scalars", [self.e.type("registers")], count=self.fetch_shape(side)[0]).result
+
+    def fetch_shape(self, side: Side) -> tuple[int, int, int]:
+        """(count, rows between them, rows between warpgroups or warps) of the side's block scales in a tile."""
+        rows = self.block_scale(side).rows
+        if rows == WHOLE:
+            return 1, 0, 0
+        if side.label == "A":
+            return self.waves, self.wave, self.waves * self.wave
+        own = side.rows // self.units[1]
+        count, spacing = fetched(self.schedule, own, rows)
+        return count, spacing, own if self.units[1] > 1 else 0
+
+    def fetch(
+        self, h: Handles, side: Side, fetched: dict[str, ir.Value], row0: dict[str, ir.Value], k0: ir.Value
+    ) -> None:
+        scale = self.block_scale(side)
+        if scale is None:
+            return
+        _, spacing, own = self.fetch_shape(side)
+        rows = h.m if side.label == "A" else h.n
+        source = self.pointer(scale.name, scale.argument_index)
+        strides = self.strides(scale)
+        operands = [fetched[side.label], source, *strides, row0[side.label], rows, k0, h.k]
+        row_block = ALL if scale.rows == WHOLE else scale.rows
+        axis = "m" if side.label == "A" else "n"
+        self.e.op(
+            "tile.fetch", operands=operands, row_block=row_block, k_block=scale.k, axis=axis, own=own, spacing=spacing
+        )
+
+    def factors(
+        self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int, column0: ir.Value | None = None
+    ) -> tuple[ir.Value | None, ir.Value | None]:
+        """The two sides' scale factors for a wave; `column0`, the tile's first column, is there where `mma_n` is."""
+        e = self.e
+        made: list[ir.Value | None] = []
+        for side in self.sides:
+            scale = self.block_scale(side)
+            position = at.window if self.copy_of(side) == "window" else at.cursor
+            by_row = self.row_scale(side) is not None
+            if by_row and side.label == "A":
+                operands = [h.scale_tiles["A"], position]
+                made.append(e.op("tile.row_factors", [e.type("factors")], operands, wave=wave, waves=self.waves).result)
+            elif by_row:
+                made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], position]).result)
+            elif scale is not None and side.label == "B" and by_block(self.schedule, side.rows, scale.rows):
+                assert column0 is not None
+                sizes = {"block": scale.rows, "step": step_of(side.rows, scale.rows)}
+                operands = [fetched["B"], column0]
+                made.append(e.op("tile.block_factors", [e.type("factors")], operands, **sizes).result)
+            elif scale is not None:
+                count, spacing, own = self.fetch_shape(side)
+                by_wave = own and side.label == "A"
+                first, number, span = (wave, 1, 0) if by_wave else (0, count, spacing if count > 1 else 0)
+                operands = [fetched[side.label]]
+                result = [e.type("factors")]
+                made.append(e.op("tile.uniform_factors", result, operands, first=first, count=number, span=span).result)
+            else:
+                made.append(None)
+        return made[0], made[1]

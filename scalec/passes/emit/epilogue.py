@@ -1,0 +1,128 @@
+"""From accumulators to the result: the elementwise body and its inputs, and the store."""
+
+from __future__ import annotations
+
+import math
+
+from scalec.formats import ELEMENT_TYPES
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import LANES
+from scalec.ir.tile import VECTOR
+from scalec.ir.tile_types import shape_of
+from scalec.passes.emit.body import Body
+from scalec.passes.emit.emitter import Source
+from scalec.passes.emit.frame import Handles, Work
+from scalec.passes.plan.resources import exchanges, part_owners
+from scalec.passes.problem.types import ResultScale
+
+WORD_BLOCKS = 4
+"""Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
+
+
+class Epilogue(Body):
+    """Writes the result."""
+
+    def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
+        """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, or by
+        units of a cluster's first ones."""
+        e, s = self.e, self.schedule
+        if s.split == 1:
+            self.epilogue(h, accumulator, w.m0, w.n0)
+            return
+        result = ir.IntegerType.get_signless(1)
+        if s.parts == "cluster":
+            operands = [accumulator, h.parts, h.parts_ring, h.parts_cursor, w.part]
+            owners = part_owners(self.problem, s)
+            last = e.op("tile.sum_in_cluster", [result], operands, split=s.split, owners=owners).result
+        else:
+            operands = [accumulator, *self.workspace(), w.part, w.number]
+            last = e.op("tile.sum_parts", [result], operands, split=s.split).result
+        with e.region("tile.when", [last]):
+            self.epilogue(h, accumulator, w.m0, w.n0)
+
+    def workspace(self) -> tuple[ir.Value, ir.Value]:
+        """Where the parts of K meet: their sums, and the counters of tiles."""
+        parts, counters = (
+            self.e.parameter(self.body, ir.MemRefType.get([ir.MemRefType.get_dynamic_size()], element), Source(kind))
+            for kind, element in (("parts", ir.F32Type.get()), ("counters", ir.IntegerType.get_signless(32)))
+        )
+        return parts, counters
+
+    def epilogue(self, h: Handles, accumulator: ir.Value, m0: ir.Value, n0: ir.Value) -> None:
+        """The elementwise body, then the store."""
+        e, p, s = self.e, self.problem, self.schedule
+        place = [m0, n0, h.m, h.n]
+        self.elementwise(accumulator, place)
+        result = p.result
+        element = ir.Type.parse(result.element.mlir)
+        if result.scale is not None:
+            self.quantize(accumulator, result.scale, element, place)
+        if self.loads_results:
+            self.add_to_loaded(h, accumulator)
+        elif s.epilogue == "bulk":
+            adds = int(self.added is not None)
+            e.op("tile.store", operands=[accumulator, h.tiles["C"], self.result_map(), m0, n0], adds=adds)
+        elif s.epilogue == "turned":
+            target, stride = self.result_memory(VECTOR)
+            e.op("tile.store_turned", operands=[accumulator, h.tiles["C"], target, stride, *place])
+        else:
+            pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
+            size = max(1, self.result_bits // 8)
+            target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1)
+            strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
+            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair)
+
+    def result_memory(self, align: int) -> tuple[ir.Value, ir.Value]:
+        """Where the result begins, a multiple of so many bytes as its rows are, and how far its rows lie apart."""
+        e, name = self.e, self.problem.result.name
+        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
+        target = e.parameter(self.body, memory, Source("pointer", name, align=align))
+        return target, e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", name, axis=0))
+
+    def quantize(self, accumulator: ir.Value, scale: ResultScale, element: ir.Type, place: list[ir.Value]) -> None:
+        """The scales of the tile's blocks, and what remains to be rounded."""
+        e, i64, by_rows = self.e, ir.IntegerType.get_signless(64), self.problem.swapped
+        n = self.problem.m if by_rows else self.problem.n
+        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[scale.index].type)
+        words = scale.layout in ("packed", "blocked")
+        padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
+        together = 1 if by_rows else self.scales_together(scale, accumulator.type)
+        target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
+        outer = {"row": 0, "col": 1, "packed": 1}.get(scale.layout)  # tiles of "blocked" have no gaps
+        stride = e.i64(0) if outer is None else e.parameter(self.body, i64, Source("stride", scale.name, axis=outer))
+        inverse = [] if self.inverse is None else [self.inverse]
+        operands = [accumulator, target, stride, *place, *inverse]
+        e.op(
+            "tile.quantize",
+            operands=operands,
+            segments=(1,) * (3 + len(place)) + (len(inverse),),
+            block=scale.block,
+            by_rows=int(by_rows),
+            element=ir.TypeAttr.get(element),
+            scale=scale.type,
+            layout=scale.layout,
+            ragged=int(n.size is None or n.size % scale.block != 0),
+            padding=padding,
+            together=together,
+            exchange=self.plan["amax"].offset if exchanges(self.problem, self.schedule) else -1,
+        )
+
+    def scales_together(self, scale: ResultScale, accumulator: ir.Type) -> int:
+        """Bytes of adjacent scales that a lane stores at once: 4, or as many as divide a row of the tile and of the
+        tensor. Of numbers that take as few stores the least, which gives most of the lanes that share a row a share."""
+        if ELEMENT_TYPES[scale.type].bits > 8 or scale.layout == "col":
+            return 1
+        rows, columns = shape_of(accumulator)
+        blocks = max(1, columns // scale.block)
+        # lanes that share a row have blocks by turns where these are narrower than what is permuted
+        most = math.gcd(max(1, columns // max(scale.block, self.schedule.permute_n)), WORD_BLOCKS)
+        if scale.layout == "row":
+            n = self.problem.n
+            most = 1 if n.size is None else math.gcd(most, n.tiles(scale.block, 0))
+        held = 2 * (rows // self.wave) * blocks  # of a thread's rows r and r + 8
+        return min((x for x in (1, 2, 4) if x <= most), key=lambda x: (-(-held // (x * LANES)), x))
+
+    def drain(self) -> None:
+        """At the end of a consumer role: its bulk stores are complete."""
+        if self.schedule.epilogue == "bulk" and not self.loads_results:
+            self.e.op("tile.drain")

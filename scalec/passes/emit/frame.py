@@ -1,0 +1,462 @@
+"""What the roles of a kernel share while `emit-tile` builds it: its values, its loops, how each scale travels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalec.abi import PADDED, TILE_WORDS, TILES, permuted_rows
+from scalec.ir import schedule as schedules
+from scalec.ir.mlir import ir
+from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
+from scalec.passes.emit.emitter import Emitter, Source
+from scalec.passes.plan.parts import k_blocks, part_blocks
+from scalec.passes.plan.resources import (
+    RESPONSES,
+    WINDOW,
+    SharedPlan,
+    copied_columns,
+    part_rooms,
+    producer_warpgroups,
+    result_boxes,
+    scale_copy,
+    scale_warps,
+    staged_columns,
+    staged_rows,
+    threaded,
+    turned_tile,
+    turns,
+    units,
+)
+from scalec.passes.plan.tensor_columns import word_rows
+from scalec.passes.plan.words import WordPlan
+from scalec.passes.problem.types import Operand, Problem, Scale
+from scalec.targets import ATOM
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B in the kernel: its operand, tile rows, swizzle, and what the CTAs of the cluster share.
+
+    Attributes:
+        copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
+        permuted: rows among which copies change the order, 0: they keep it.
+        multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
+            share none.
+    """
+
+    label: str
+    operand: Operand
+    rows: int
+    copied: int
+    swizzle: int
+    permuted: int
+    multicast: int
+    multicast_scales: int
+
+    def shape(self, depth: int) -> tuple[int, int]:
+        """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""
+        count = self.operand.shared_bytes if self.operand.element.bits < 8 else int
+        return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
+
+    def box(self, depth: int) -> tuple[int, ...]:
+        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle."""
+        height, width = self.shape(depth)
+        width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
+        if not self.permuted:
+            return width, height
+        return width, *(extent for extent, _ in permuted_rows(self.permuted, height))
+
+
+@dataclass
+class Handles:
+    """The kernel's values that the roles use.
+
+    Attributes:
+        ring: of the stages; `filled`: the one where those who fill a stage arrive.
+        copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
+        sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
+        result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
+            where none are.
+        pair_rank: of this CTA among those that multiply together; None where each does so by itself.
+        parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
+            position there; None where no sums meet in a cluster.
+    """
+
+    m: ir.Value
+    n: ir.Value
+    k: ir.Value
+    ring: ir.Value
+    filled: ir.Value
+    tiles: dict[str, ir.Value] = field(default_factory=dict)
+    maps: dict[str, ir.Value] = field(default_factory=dict)
+    scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
+    sums: ir.Value | None = None
+    sums_ring: ir.Value | None = None
+    copied: ir.Value | None = None
+    responses: ir.Value | None = None
+    response_ring: ir.Value | None = None
+    vacated: ir.Value | None = None
+    result_ring: ir.Value | None = None
+    result_cursor: ir.Value | None = None
+    pair_rank: ir.Value | None = None
+    parts: ir.Value | None = None
+    parts_ring: ir.Value | None = None
+    parts_cursor: ir.Value | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a CTA works on at a time: a tile, or a part of its K.
+
+    Attributes:
+        m0, n0: the tile's first row and column.
+        k: K elements to walk.
+        k0: the first of them; None where that is 0.
+        part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
+    """
+
+    m0: ir.Value
+    n0: ir.Value
+    k: ir.Value
+    k0: ir.Value | None = None
+    part: ir.Value | None = None
+    number: ir.Value | None = None
+
+    @property
+    def row0(self) -> dict[str, ir.Value]:
+        """First row of A and of B, by side."""
+        return {"A": self.m0, "B": self.n0}
+
+
+class Frame:
+    """One kernel being built."""
+
+    body: ir.Block
+
+    def __init__(self, problem: Problem, schedule: schedules.Schedule, plan: SharedPlan, function: ir.OpView) -> None:
+        self.problem, self.plan, self.function = problem, plan, function
+        self.schedule: Any = schedule  # check-schedule has seen to it that every field is decided
+        self.e = Emitter()
+        s = self.schedule
+        (cm, cn), halves = s.cluster, s.cta_group  # ranks go along M first
+        a, b = cm if cn > 1 else 0, halves if cn == 1 and cm > halves else 0
+        self.sides = (
+            Side("A", problem.lhs, s.tile[0], s.tile[0], s.swizzle_a, 0, a, a),
+            Side("B", problem.rhs, s.tile[1], copied_columns(s), s.swizzle_b, s.permute_n, b, int(cn == 1 and cm > 1)),
+        )
+        self.family = problem.family
+        self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
+        self.wave = self.family.wave
+        self.units, self.turns = units(problem, s), turns(problem, s)
+        self.waves = s.tile[0] // (self.wave * self.units[0])
+        self.consumers = 4 * s.warpgroups
+        self.result_bits = problem.result.element.bits
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a cluster that share copies."""
+        return math.prod(self.schedule.cluster)
+
+    @property
+    def ends_together(self) -> bool:
+        """Whether all threads of the cluster meet before they exit: where tensor memory is given back then, or answers
+        of the scheduler may come. Else only barriers of empty stages, and of room for sums of parts, are arrived at
+        from other CTAs, and a CTA's producer, or who sends sums next, waits for these: 0.96 to 0.99 of the time at few
+        rows, as nobody waits for all that is under way (H200, 2026-11-22). A CTA alone meets too: 0.99 of the time at
+        one row, same run, for no reason known."""
+        alone = self.ctas == 1 and self.schedule.parts != "cluster"
+        return alone or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic"
+
+    @property
+    def stays(self) -> bool:
+        """Whether those who fill a ring wait at the end until all of it is empty: no thread of another CTA, and no
+        tcgen05.commit, then arrives at barriers of a CTA that has exited, and who meets needs no more than to meet.
+        The responses of clusters that take tiles over are a ring of which nobody does."""
+        return not self.ends_together or (self.family.sums_in == "tensor" and self.schedule.scheduler != "dynamic")
+
+    def dim(self, which: str) -> ir.Value:
+        """m, n or k: a constant where the size is known, else a parameter."""
+        d = getattr(self.problem, which)
+        if d.size is not None:
+            return self.e.i32(d.size)
+        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
+
+    def handles(self) -> Handles:
+        """Parameters, shared memory and barriers."""
+        e, s = self.e, self.schedule
+        h = Handles(self.dim("m"), self.dim("n"), self.dim("k"), None, None)
+        depth = s.tile[2]
+        for side in self.sides:
+            operand = side.operand
+            narrow = operand.element.bits < 8  # tiles of bytes, packed or padded
+            element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.element.mlir)
+            box = side.box(depth)
+            source = Source(
+                "tensor_map",
+                operand.name,
+                box=box,
+                swizzle=side.swizzle,
+                atom=operand.atom,
+                element=PADDED if operand.padded else "",
+                permuted=side.permuted,
+                align=operand.align,
+            )
+            h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle, operand.atom), source)
+            shape = side.shape(depth)
+            h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, s.stages, operand.atom)
+            name, plan = f"{side.label}_scale", self.word_plan(side)
+            if plan is not None and plan.tiles:
+                pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
+                shape = (word_rows(self.family, side.rows) // WORD_ROWS, width)
+                h.scale_tiles[side.label] = self.shared(name, shape, pair, 0, s.stages)
+                source = Source("tensor_map", plan.scale.name, box=shape[::-1], element=TILES, align=16)
+                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], pair, 0), source)
+            elif plan is not None:
+                word = ir.IntegerType.get_signless(32)
+                shape = (plan.words, word_rows(self.family, side.rows))
+                h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)
+                if plan.bulk:
+                    box = (side.rows, plan.words)
+                    source = Source("tensor_map", plan.scale.name, box=box, align=16)
+                    h.maps[name] = e.parameter(self.body, e.descriptor(box, word, 0), source)
+            scale = self.row_scale(side)
+            if scale is None:
+                continue
+            f32 = ir.F32Type.get()
+            copy = self.copy_of(side)
+            shape = (side.rows, WINDOW) if copy == "window" else (1, side.rows)
+            swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
+            h.scale_tiles[side.label] = self.shared(name, shape, f32, swizzle, self.plan[name].stages)
+            if copy != "thread":
+                source = Source("tensor_map", scale.name, box=shape[::-1], swizzle=swizzle, align=16)
+                h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
+        if s.epilogue == "turned":
+            element = ir.Type.parse(self.problem.result.element.mlir)
+            h.tiles["C"] = self.shared("C", turned_tile(self.problem, s), element, 0, self.turns)
+        if s.epilogue == "bulk":
+            element = ir.Type.parse(self.problem.result.element.mlir)
+            shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
+            h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, self.turns)
+        if s.adds == "loaded":
+            h.result_ring = e.op(
+                "tile.ring",
+                [e.type("stages")],
+                offset=self.plan["C_barriers"].offset,
+                depth=result_boxes(self.problem, s)[1],
+                full=1,
+                empty=self.consumers,
+            ).result
+        if s.parts == "cluster":
+            f32 = ir.F32Type.get()
+            h.parts = self.shared("parts", part_rooms(self.problem, s), f32, 0, 1)
+            h.parts_ring = e.op(
+                "tile.ring",
+                [e.type("stages")],
+                offset=self.plan["parts_barriers"].offset,
+                depth=1,
+                full=1,
+                empty=self.consumers,
+            ).result
+        by_threads = any(self.threaded(side) for side in self.sides)
+        ctas = s.cluster[0] * s.cluster[1]
+        by_turns: dict[str, Any] = {"turns": self.turns} if self.turns > 1 else {}
+        h.ring = h.filled = e.op(
+            "tile.turn_ring" if by_turns else "tile.ring",
+            [e.type("stages")],
+            offset=self.plan["barriers"].offset,
+            depth=s.stages,
+            full=1 + (self.scale_arrivals if by_threads else 0),
+            empty=self.handers(ctas),
+            **by_turns,
+        ).result
+        if s.scheduler == "dynamic":
+            e = self.e
+            h.responses = e.op("tile.responses", [e.responses(RESPONSES)], offset=self.plan["responses"].offset).result
+            h.response_ring = e.op(
+                "tile.ring",
+                [e.type("stages")],
+                offset=self.plan["response_barriers"].offset,
+                depth=RESPONSES,
+                full=1,
+                empty=self.walkers(self.scale_warps[1] if by_threads else 0, ctas),
+            ).result
+        return h
+
+    def walkers(self, scale_warps: int, ctas: int) -> int:
+        """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, one that
+        loads results where they are, and consumers."""
+        return ctas * (1 + scale_warps + int(self.schedule.adds == "loaded") + self.consumers)
+
+    def handers(self, ctas: int) -> int:
+        """Arrivals that hand a stage back: one of each consumer warp that reads it."""
+        return ctas * self.consumers // self.turns
+
+    @property
+    def scale_arrivals(self) -> int:
+        """Arrivals of those who bring scales to a stage: each thread's."""
+        return 32 * self.scale_warps[1]
+
+    @contextmanager
+    def leading(self, h: Handles) -> Iterator[None]:
+        """What one CTA does for all that multiply together."""
+        if h.pair_rank is None:
+            yield
+            return
+        with self.e.region("tile.when", [self.e.compare("eq", h.pair_rank, self.e.i32(0))]):
+            yield
+
+    def give_back(self, h: Handles) -> None:
+        """What the kernel does when all roles are done."""
+
+    def shared(
+        self, name: str, shape: tuple[int, int], element: ir.Type, swizzle: int, stages: int, atom: int = ATOM
+    ) -> ir.Value:
+        return self.e.op(
+            "tile.shared",
+            [self.e.buffer(shape, element, swizzle, stages, atom)],
+            offset=self.plan[name].offset,
+        ).result
+
+    @contextmanager
+    def over_tiles(self, h: Handles, asks: bool = False, turns: int = 1) -> Iterator[Work]:
+        """The persistent loop over output tiles, or over the parts of K of each; with `turns`, over a warpgroup's own.
+
+        Where tiles are dealt out dynamically, the thread that `asks` does so at the start of each tile, for the next
+        one: no earlier, or the first clusters to ask would take tiles that others could begin sooner.
+        """
+        e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
+        response: list[ir.Value] = []
+        if h.response_ring is not None:
+            response = [h.response_ring, e.op("tile.cursor", [e.type("position")], depth=RESPONSES).result]
+        with self.e.region(
+            "tile.tiles",
+            [h.m, h.n],
+            (i32,) * (4 if s.split > 1 else 2),
+            tile=s.tile[:2],
+            cluster=s.cluster,
+            order=s.order,
+            group=s.group,
+            split=s.split,
+            turns=turns,
+        ) as block:
+            m0, n0, *part = block.arguments
+            if response and asks:
+                e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
+                e.op("tile.try_cancel", operands=[*response, h.responses])
+            yield self.part(m0, n0, *part) if part else Work(m0, n0, h.k)
+            if response:
+                e.op("tile.wait", operands=response)
+                e.op("tile.query_cancel", [i32], operands=[*response, h.responses])
+                e.op("tile.advance", operands=response[1:])
+
+    def part(self, m0: ir.Value, n0: ir.Value, part: ir.Value, number: ir.Value) -> Work:
+        """The K of a part: blocks part * blocks / split up to those of the next part, rounded down."""
+        e, (_, _, depth), split = self.e, self.schedule.tile, self.schedule.split
+        blocks, (fewest, most) = k_blocks(self.problem, self.schedule), part_blocks(self.problem, self.schedule)
+        if fewest == most:
+            length = fewest * depth
+            return Work(m0, n0, e.i32(length), e.arith("arith.muli", part, e.i32(length)), part, number)
+
+        def first(part: ir.Value) -> ir.Value:
+            block = e.arith("arith.divui", e.arith("arith.muli", part, e.i32(blocks)), e.i32(split))
+            return e.arith("arith.muli", block, e.i32(depth))
+
+        k0, end = first(part), first(e.arith("arith.addi", part, e.i32(1)))
+        return Work(m0, n0, e.arith("arith.subi", end, k0), k0, part, number)
+
+    @contextmanager
+    def over_all_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:
+        """The loop over output tiles of those who fill stages, of whoever's turn the tile is."""
+        if self.turns == 1:
+            with self.over_tiles(h, asks) as w:
+                yield w
+            return
+        e, ring = self.e, h.ring
+        turn = e.op("tile.cursor", [e.type("position")], depth=self.turns).result
+        with self.over_tiles(h, asks) as w:
+            h.ring = h.filled = e.op("tile.of_turn", [e.type("stages")], [ring, turn]).result
+            yield w
+            e.op("tile.advance", operands=[turn])
+        h.ring = h.filled = ring
+
+    @contextmanager
+    def over_k(
+        self,
+        w: Work,
+        unroll: int = 1,
+        step: int = 0,
+        start: int = 0,
+        cursors: Sequence[ir.Value] = (),
+        once: bool = False,
+    ) -> Iterator[ir.Value]:
+        """The loop over the K of a tile or part from its element `start` on, in steps of one K block unless `step`
+        says otherwise; yields the K element counted from that of the work, which `at_k` makes one of the tensors. Its
+        iterations begin where `cursors` are at stage 0, if any. `once`: one is all."""
+        i32 = ir.IntegerType.get_signless(32)
+        step = step or self.schedule.tile[2]
+        operands, segments = [w.k, *cursors], (1, len(cursors))
+        attributes: dict[str, Any] = {"start": start, "step": step, "unroll": unroll}
+        if once:
+            attributes["once"] = ir.UnitAttr.get()
+        with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
+            yield block.arguments[0]
+
+    def at_k(self, w: Work, k: ir.Value | None = None) -> ir.Value:
+        """The K element of the tensors that is element `k` (None: the first) of a tile or part."""
+        if k is None:
+            return self.e.i32(0) if w.k0 is None else w.k0
+        return k if w.k0 is None else self.e.arith("arith.addi", k, w.k0)
+
+    # -------------------------------------------------------------------------------------------------------- scales
+
+    def row_scale(self, side: Side) -> Any:
+        """The side's promoted `Scale` with one value a row, varying along K, or None: it travels with the stages."""
+        return next((x for x in side.operand.promoted if x.rows == 1), None)
+
+    def block_scale(self, side: Side) -> Any:
+        """The side's promoted `Scale`, uniform over blocks of rows, varying along K, or None: it is fetched ahead."""
+        return next((x for x in side.operand.promoted if x.rows != 1), None)
+
+    def word_plan(self, side: Side) -> WordPlan | None:
+        """The side's scale bytes, where the tensor core applies them."""
+        return WordPlan.of(self.problem, side.operand, self.schedule)
+
+    def copy_of(self, side: Side) -> str:
+        """How the side's row scale reaches shared memory ("vector", "window" or "thread"), "" where it has none."""
+        scale = self.row_scale(side)
+        return "" if scale is None else scale_copy(self.problem, scale, self.schedule)
+
+    def threaded(self, side: Side) -> bool:
+        """Whether lanes copy the side's scales of single rows."""
+        return threaded(self.problem, side.operand, self.schedule)
+
+    def window(self) -> ir.Value | None:
+        """A position in the ring of windows, where scales come by windows."""
+        for side in self.sides:
+            if self.copy_of(side) == "window":
+                slots = self.plan[f"{side.label}_scale"].stages
+                return self.e.op("tile.windows", [self.e.type("window")], blocks=WINDOW, slots=slots).result
+        return None
+
+    def open_window(self, w: Work, window: ir.Value) -> None:
+        """A new window, and where a part begins within it, the part's first K block."""
+        e = self.e
+        e.op("tile.open_window", operands=[window])
+        if w.k0 is not None:
+            e.op("tile.skip_blocks", operands=[window, e.arith("arith.divui", w.k0, e.i32(self.schedule.tile[2]))])
+
+    def strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
+        """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
+        e, i64, (rows, k) = self.e, ir.IntegerType.get_signless(64), scale.axes
+        if scale.layout == "row":
+            return e.parameter(self.body, i64, Source("stride", scale.name, axis=rows)), e.i64(1)
+        return e.i64(1), e.parameter(self.body, i64, Source("stride", scale.name, axis=k))
+
+    def pointer(self, name: str, argument_index: int, align: int = 0) -> ir.Value:
+        """A tensor argument as memory that threads read or write."""
+        value = self.function.body.blocks[0].arguments[argument_index]
+        return self.e.parameter(self.body, self.e.memory(value.type), Source("pointer", name, align=align))

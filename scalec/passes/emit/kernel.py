@@ -1,0 +1,115 @@
+"""emit-tile: a fused program with a full schedule becomes a `tile.kernel`.
+
+    func.func @C(...) attributes {scale.schedule = #scale.schedule<{tile = [256, 128, 128], stages = 3, ...}>} {
+      %t = scale.contract(...)  ...  return }
+    -->
+    tile.kernel @C {
+      %A_tiles = tile.shared   %B_tiles = tile.shared   %ring = tile.ring   tile.sync "cluster"
+      tile.role "consumer" { tile.tiles { clear; tile.steps { wait; mma; release; promote }; epilogue; store } }
+      tile.role "producer" { tile.warp { tile.tiles { tile.steps { acquire; expect; copy A; copy B; advance } } } }
+    }
+
+It decides nothing: every number is read from the schedule or from the shared-memory plan.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from scalec.abi import entry_name
+from scalec.ir.context import IRError
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import DECISIONS
+from scalec.passes.base import decided, problem_of, programs
+from scalec.passes.emit.consumer import Consumer
+from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.producer import Producer
+from scalec.passes.emit.registers import RegisterConsumer
+from scalec.passes.emit.tensor import TensorConsumer
+from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
+from scalec.targets import Target
+
+
+class EmitTile:
+    """Builds the kernel; takes no decision."""
+
+    name = "emit-tile"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        """Replaces the program by its kernel.
+
+        Raises:
+            IRError: the module has no program.
+            ScheduleError: a field of the schedule is not decided.
+            UnsupportedError: an epilogue or element type that no kernel is built for.
+        """
+        functions = list(programs(module))
+        if not functions:
+            raise IRError(
+                "the module has no program",
+                expected="a func.func with scale.dims",
+                fix="print one with scalec compile --emit scale",
+            )
+        for function in functions:
+            schedule = decided(function, DECISIONS)
+            problem = problem_of(function, target, schedule)
+            with ir.InsertionPoint(function):
+                kernel = KERNELS[problem.family.kernel]
+                kernel(problem, schedule, SharedPlan.of(problem, schedule), function).build()
+            function.operation.erase()
+
+
+class Kernel(Producer, Consumer):
+    """A kernel with its two roles, whose tensor core reads shared memory."""
+
+    def meet(self, h: Handles) -> None:
+        """All threads of the cluster meet when its barriers are ready."""
+        self.e.op("tile.sync", scope="cluster", releases=0)
+
+    def build(self) -> None:
+        """Emits the kernel at the insertion point."""
+        e, s = self.e, self.schedule
+        optional = {"parts": s.split * (s.parts == "cluster"), "registers": launch_registers(self.problem, s)}
+        name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
+        made = e.op(
+            "tile.kernel",
+            regions=1,
+            sym_name=name,
+            threads=threads(self.problem, s),
+            cluster=s.cluster,
+            shared_bytes=self.plan.total,
+            arguments=ir.ArrayAttr.get([]),
+            **cast("dict[str, Any]", {name: value for name, value in optional.items() if value}),
+        )
+        self.body = made.regions[0].blocks.append()
+        with ir.InsertionPoint(self.body):
+            h = self.handles()
+            self.meet(h)
+            if s.dependent:
+                e.op("tile.depend")
+            with e.region("tile.role", label="consumer", warps=(0, self.consumers), registers=s.registers[1]):
+                self.consumer(h)
+            low = self.consumers
+            with e.region("tile.role", label="producer", warps=(low, low + 4), registers=s.registers[0]):
+                self.producer(h)
+            if self.producers > 1:
+                with e.region("tile.role", label="scales", warps=(low + 4, low + 8), registers=s.registers[0]):
+                    self.scales(h)
+            if self.ends_together:
+                e.op("tile.sync", scope="cluster", releases=int(not self.stays))
+            self.give_back(h)
+        made.attributes["arguments"] = e.arguments_attribute()
+
+
+class RegisterKernel(Kernel, RegisterConsumer):
+    """A kernel whose tensor core reads registers."""
+
+    consumer = RegisterConsumer.consumer
+
+
+class TensorKernel(TensorConsumer, Kernel):
+    """A kernel whose tensor core reads shared memory and sums in tensor memory: one more warp issues its products."""
+
+
+KERNELS: dict[str, type[Kernel]] = {"shared": Kernel, "registers": RegisterKernel, "tensor": TensorKernel}
+"""By MmaShape.kernel."""

@@ -1,0 +1,235 @@
+"""The producer role: one thread issues all bulk copies; warps bring the scales that bulk copies cannot."""
+
+from __future__ import annotations
+
+import math
+
+from scalec.abi import TILE_WORDS
+from scalec.formats import ALL, WHOLE
+from scalec.ir.mlir import ir
+from scalec.ir.tile import WORD_ROWS
+from scalec.passes.emit.emitter import Source
+from scalec.passes.emit.frame import Handles, Side, Work
+from scalec.passes.emit.results import Results
+from scalec.passes.plan.parts import part_blocks
+from scalec.passes.plan.resources import WINDOW
+from scalec.passes.plan.tensor_columns import word_rows
+from scalec.passes.plan.words import WordPlan
+from scalec.passes.problem.types import Scale
+
+GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
+
+
+class Producer(Results):
+    """Fills the stages."""
+
+    def producer(self, h: Handles) -> None:
+        """One elected thread issues all bulk copies; a warp copies the scales that bulk copies cannot bring, and one's
+        thread loads and stores results where they are added to what is there."""
+        e = self.e
+        with e.region("tile.warp", index=0, count=1, elected=1):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            window = self.window()
+            with self.over_all_tiles(h, asks=True) as w:
+                if window is not None:
+                    e.op("tile.open_window", operands=[window])
+                with self.over_k(w) as k:
+                    self.bulk_copies(h, cursor, window, w, k)
+            if self.stays:
+                self.stay(h.ring, cursor, self.schedule.stages)
+        if self.producers == 1 and any(self.threaded(side) for side in self.sides):
+            self.scales(h)
+        self.prefetch(h)
+        self.results(h)
+
+    def prefetch(self, h: Handles) -> None:
+        """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
+        ahead, and for what the elementwise body reads of rows and columns, behind the last product: too late for what
+        is still in device memory."""
+        sides, inputs = [side for side in self.sides if self.block_scale(side)], self.ahead
+        busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
+        if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic":
+            return
+        e = self.e
+        with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
+            for x in inputs:
+                operands = [self.input(x), w.m0, w.n0, h.m, h.n]
+                e.op("tile.prefetch_input", operands=operands, tile=self.schedule.tile[:2])
+            for side in sides:
+                scale = self.block_scale(side)
+                if scale.rows == WHOLE:
+                    row_block, count = ALL, 1
+                else:
+                    row_block = scale.rows
+                    within = math.gcd(side.rows, row_block)  # tiles begin at multiples of it
+                    count = -(-(side.rows + row_block - within) // row_block)
+                source, rows = self.pointer(scale.name, scale.argument_index), h.m if side.label == "A" else h.n
+                operands = [source, *self.strides(scale), w.row0[side.label], rows, self.at_k(w), w.k]
+                extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
+                e.op("tile.prefetch", operands=operands, **extents)
+
+    def stay(self, ring: ir.Value, cursor: ir.Value, depth: int) -> None:
+        """Waits until all of a ring is empty, so that nothing arrives at barriers of a CTA that has exited."""
+        for _ in range(depth):
+            self.e.op("tile.acquire", operands=[ring, cursor])
+            self.e.op("tile.advance", operands=[cursor])
+
+    def scales(self, h: Handles) -> None:
+        """Warps bring the scales that bulk copies cannot."""
+        first, count = self.scale_warps
+        with self.e.region("tile.warp", index=first, count=count, elected=0):
+            self.row_copies(h)
+
+    def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
+        e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
+        # barriers count what is copied, not what pads it
+        total = sum(side.copied * side.operand.element.bytes(depth) for side in self.sides)
+        vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
+        windows = [side for side in self.sides if self.copy_of(side) == "window"]
+        total += sum(4 * side.rows for side in vectors)
+        words = [(side, p) for side in self.sides if (p := self.word_plan(side)) is not None and p.bulk]
+        total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
+        ctas = self.schedule.cta_group  # whose copies the barrier counts
+        e.op("tile.acquire", operands=[h.ring, cursor])
+        first = None
+        if window is not None:
+            first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
+            if w.k0 is not None:  # a part may begin within a window
+                first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
+            with self.leading(h), e.region("tile.when", [first]):
+                size = sum(4 * WINDOW * side.rows for side in windows)
+                e.op("tile.announce", operands=[h.ring, cursor], bytes=ctas * size)
+        with self.leading(h):
+            e.op("tile.expect", operands=[h.ring, cursor], bytes=ctas * total)
+        for side in self.sides:
+            packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
+            x = e.arith("arith.divui", k0, e.i32(packed)) if packed > 1 else k0
+            row = self.copied_row(h, side, row0[side.label])
+            place = (row, k0) if side.operand.mn_major else (x, row)
+            operands = [h.maps[side.label], h.tiles[side.label], h.filled, cursor, *place]
+            e.op("tile.copy", operands=operands, multicast=side.multicast)
+        if window is not None:
+            with e.region("tile.when", [first]):
+                block = at = e.arith("arith.divui", k0, e.i32(depth))
+                if w.k0 is not None:
+                    block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
+                for side in windows:
+                    maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+                    operands = [maps, tiles, h.filled, cursor, window, block, row0[side.label]]
+                    e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
+                if w.k0 is not None:
+                    e.op("tile.skip_blocks", operands=[window, at])
+            e.op("tile.next_block", operands=[window])
+        for side, plan in words:
+            word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
+            maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+            place = (row0[side.label], word)
+            if plan.tiles:
+                across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
+                place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
+            operands = [maps, tiles, h.filled, cursor, *place]
+            e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
+        for side in vectors:
+            block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
+            maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+            operands = [maps, tiles, h.filled, cursor, row0[side.label], block]
+            e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
+        e.op("tile.advance", operands=[cursor])
+
+    def copied_row(self, h: Handles, side: Side, row0: ir.Value) -> ir.Value:
+        """The first row that this CTA copies of a tile that begins at `row0`."""
+        if h.pair_rank is None or side.copied == side.rows:
+            return row0
+        return self.e.arith("arith.addi", row0, self.e.arith("arith.muli", h.pair_rank, self.e.i32(side.copied)))
+
+    def row_copies(self, h: Handles) -> None:
+        """Row scales by way of registers, a group of K blocks at a time: a sector of memory holds several of a row's.
+
+        The next group is loaded before the wait for an empty stage, which hides its latency.
+        """
+        e, step = self.e, self.schedule.tile[2]
+        sides = [side for side in self.sides if self.threaded(side)]
+        group = 1 if any(self.word_plan(side) for side in sides) else GROUP // len(sides)
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        rooms = {side.label: self.room(side, group) for side in sides}
+        k = self.problem.k.size
+        whole = k is not None and k % (group * step) == 0
+        if self.schedule.split > 1:
+            whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
+        with self.over_all_tiles(h) as w:
+            row0 = w.row0
+            for side in sides:
+                self.load_rows(h, side, rooms[side.label], row0[side.label], self.at_k(w))
+            with self.over_k(w, step=group * step) as k0:
+                for j in range(group):
+                    if whole or j == 0:
+                        self.store_rows(h, sides, rooms, cursor, j)
+                    else:
+                        at = e.arith("arith.addi", k0, e.i32(j * step))
+                        with e.region("tile.when", [e.compare("lt", at, w.k)]):
+                            self.store_rows(h, sides, rooms, cursor, j)
+                following = self.at_k(w, e.arith("arith.addi", k0, e.i32(group * step)))
+                for side in sides:
+                    self.load_rows(h, side, rooms[side.label], row0[side.label], following)
+
+    def room(self, side: Side, group: int) -> ir.Value:
+        """Registers for the side's scales on their way."""
+        e, plan = self.e, self.word_plan(side)
+        rows, warps = side.rows, self.scale_warps[1]
+        if plan is not None:
+            rows = word_rows(self.family, rows)
+            made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=plan.words, warps=warps)
+        else:
+            made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=group, warps=warps)
+        return made.result
+
+    def load_rows(self, h: Handles, side: Side, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
+        plan = self.word_plan(side)
+        if plan is not None:
+            self.load_bytes(h, side, plan, room, row0, k0)
+            return
+        scale = self.row_scale(side)
+        source = self.pointer(scale.name, scale.argument_index, align=4)
+        strides = self.strides(scale)
+        operands = [room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k]
+        self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
+
+    def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
+        scale = plan.scale
+        source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
+        strides = self.byte_strides(scale)
+        self.e.op(
+            "tile.load_bytes",
+            operands=[room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k],
+            bytes=plan.bytes,
+            unit=plan.unit,
+            block=ALL if scale.k == WHOLE else scale.k,
+            row_block=ALL if scale.rows == WHOLE else scale.rows,
+            layout=scale.layout,
+            whole=int(plan.whole),
+            pads=int(plan.pads),
+        )
+
+    def byte_strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
+        """(row, K) strides of a tensor of scale bytes, or of words of them."""
+        if scale.layout == "blocked":
+            return self.e.i64(0), self.e.i64(0)
+        if scale.layout != "packed":
+            return self.strides(scale)
+        i64 = ir.IntegerType.get_signless(64)
+        row, k = (self.e.parameter(self.body, i64, Source("stride", scale.name, axis=axis)) for axis in (0, 1))
+        return row, k
+
+    def store_rows(
+        self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int
+    ) -> None:
+        e = self.e
+        e.op("tile.acquire", operands=[h.ring, cursor])
+        for side in sides:
+            operands = [rooms[side.label], h.scale_tiles[side.label], cursor]
+            if self.word_plan(side) is None:
+                e.op("tile.store_rows", operands=operands, index=index)
+            else:
+                e.op("tile.store_bytes", operands=operands)
+        e.op("tile.commit", operands=[h.filled, cursor])
+        e.op("tile.advance", operands=[cursor])

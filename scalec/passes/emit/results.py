@@ -1,0 +1,83 @@
+"""Results that are added to what is there: a warp loads their tiles while consumers multiply, and stores the sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.ir.mlir import ir
+from scalec.passes.emit.emitter import Source
+from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.inputs import Inputs
+from scalec.passes.plan.resources import box_columns, box_rows, result_boxes
+from scalec.passes.plan.results import RESULT_WARP
+
+
+class Results(Inputs):
+    """The way of results through shared memory, box by box, where each first receives what is there.
+
+    A slot of the ring has one box of each warpgroup, or warp. It is full when copies have brought what is there;
+    consumers hand it back with their sums added. Then it is stored, and once the copies have read it, filled again.
+    """
+
+    @property
+    def loads_results(self) -> bool:
+        """Whether tiles of the result are loaded."""
+        return self.schedule.adds == "loaded"
+
+    def result_map(self) -> ir.Value:
+        """The result as bulk copies write it, and read it."""
+        s, result = self.schedule, self.problem.result
+        columns, rows = box_columns(self.problem, s), box_rows(self.problem, s)
+        stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, rows)
+        source = Source("tensor_map", result.name, box=stored, swizzle=s.swizzle_c, align=16)
+        element = ir.Type.parse(result.element.mlir)
+        return self.e.parameter(self.body, self.e.descriptor((columns, rows), element, s.swizzle_c), source)
+
+    def result_cursor(self) -> ir.Value | None:
+        """A position in that ring; None where there is none."""
+        if not self.loads_results:
+            return None
+        depth = result_boxes(self.problem, self.schedule)[1]
+        return self.e.op("tile.cursor", [self.e.type("position")], depth=depth).result
+
+    def add_to_loaded(self, h: Handles, accumulator: ir.Value) -> None:
+        """Consumers: each box of the tile's sums is added to what is there, in its place."""
+        e, boxes = self.e, result_boxes(self.problem, self.schedule)[0]
+        target = self.result_map()
+        for index in range(boxes):
+            e.op("tile.wait", operands=[h.result_ring, h.result_cursor])
+            operands = [accumulator, h.tiles["C"], target, h.result_ring, h.result_cursor]
+            e.op("tile.add_loaded", operands=operands, index=index)
+            e.op("tile.advance", operands=[h.result_cursor])
+
+    def results(self, h: Handles) -> None:
+        """One thread's: loads as many boxes ahead as have room, those of the next tile when this one's are stored."""
+        if not self.loads_results:
+            return
+        e, (boxes, slots) = self.e, result_boxes(self.problem, self.schedule)
+        target, wide = self.result_map(), box_columns(self.problem, self.schedule)
+        size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide * self.result_bits // 8
+        with e.region("tile.warp", index=RESULT_WARP, count=1, elected=1):
+            loaded, added = self.result_cursor(), self.result_cursor()
+            for _ in range(slots):  # a round ahead: what is handed back is the box that is there
+                e.op("tile.advance", operands=[added])
+            with self.over_tiles(h) as w:
+                place: dict[str, Any] = {"tile": self.schedule.tile[:2]}
+
+                def load(index: int, pending: int) -> None:
+                    e.op("tile.await_stores", pending=pending)
+                    e.op("tile.expect", operands=[h.result_ring, loaded], bytes=size)
+                    operands = [target, h.tiles["C"], h.result_ring, loaded, w.m0, w.n0]
+                    e.op("tile.load_result", operands=operands, index=index, **place)
+                    e.op("tile.advance", operands=[loaded])
+
+                for index in range(slots):  # all stores of the tile before but this many are of other slots
+                    load(index, slots - 1 - index)
+                for index in range(boxes):
+                    e.op("tile.acquire", operands=[h.result_ring, added])
+                    operands = [h.tiles["C"], target, added, w.m0, w.n0]
+                    e.op("tile.store_result", operands=operands, index=index, **place)
+                    e.op("tile.advance", operands=[added])
+                    if index + slots < boxes:
+                        load(index + slots, 0)
+            e.op("tile.await_stores", pending=0)  # as tile.drain

@@ -1,0 +1,359 @@
+"""The roles where sums are in tensor memory: one thread issues products, a warpgroup takes the sums and writes results.
+
+Accumulators are a ring of their own: while one tile's results are written, the next one's products are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+from scalec.ir.mlir import ir
+from scalec.ir.tile import LANES, WORD_ROWS
+from scalec.passes.emit.consumer import Consumer, Positions
+from scalec.passes.emit.frame import Handles, Work
+from scalec.passes.emit.producer import Producer
+from scalec.passes.plan.tensor_columns import (
+    bare_sides,
+    columns_beside,
+    ones_columns,
+    parts_taken,
+    scale_slots,
+    sums_slots,
+    taken_columns,
+    word_columns,
+)
+
+
+class TensorConsumer(Producer, Consumer):
+    """Empties the stages by way of tensor memory."""
+
+    @property
+    def word_columns(self) -> dict[str, int]:
+        """Columns of tensor memory of each side's scale words; they follow the accumulators, A's first."""
+        return dict(zip(("A", "B"), word_columns(self.problem, self.schedule), strict=True))
+
+    def handles(self) -> Handles:
+        """The ring of accumulators, too: filled by the tensor core, emptied by each consumer warp."""
+        h, e, s = super().handles(), self.e, self.schedule
+        slots, ctas = sums_slots(self.problem, s), s.cta_group
+        if ones_columns(self.problem, s):
+            word = ir.IntegerType.get_signless(32)
+            h.scale_tiles["ones"] = self.shared("ones", (1, WORD_ROWS), word, 0, 1)
+            e.op("tile.ones", operands=[h.scale_tiles["ones"]], scale=self.problem.scale_type)
+        h.sums_ring = h.vacated = e.op(
+            "tile.ring",
+            [e.type("stages")],
+            offset=self.plan["sums_barriers"].offset,
+            depth=slots,
+            full=1,
+            empty=ctas * self.consumers,
+        ).result
+        if s.scale_copier:
+            offset = self.plan["copied_barriers"].offset
+            ring = e.op("tile.ring", [e.type("stages")], offset=offset, depth=s.stages, full=2, empty=1)
+            h.copied = ring.result
+        if ctas > 1:
+            h.pair_rank = e.op("tile.pair_rank", [ir.IntegerType.get_signless(32)]).result
+            h.filled, h.vacated = (
+                e.op("tile.leader", [e.type("stages")], [ring]).result for ring in (h.ring, h.sums_ring)
+            )
+        return h
+
+    def meet(self, h: Handles) -> None:
+        """The CTAs of a cluster meet before tensor memory is allocated: of a pair each writes to the other's shared
+        memory then, which is there once that has begun. What is written after, the address, its own threads read."""
+        e, s = self.e, self.schedule
+        if self.ctas > 1:
+            e.op("tile.sync", scope="cluster", releases=0)
+        slots, beside = sums_slots(self.problem, s), columns_beside(self.problem, s)
+        offset, ctas = self.plan["sums_address"].offset, s.cta_group
+        h.sums = e.op("tile.sums", [e.sums(s.tile[:2], slots)], offset=offset, beside=beside, ctas=ctas).result
+        e.op("tile.sync", scope="cta", releases=1)
+
+    @property
+    def scale_arrivals(self) -> int:
+        """At the leader of CTAs that multiply together, each warp's."""
+        ctas = self.schedule.cta_group
+        return super().scale_arrivals if ctas == 1 else ctas * self.scale_warps[1]
+
+    def handers(self, ctas: int) -> int:
+        """The tensor core hands stages back, once for all CTAs that multiply together, and consumers that read scales
+        in them."""
+        return ctas // self.schedule.cta_group + (ctas * self.consumers if self.schedule.promote else 0)
+
+    def walkers(self, scale_warps: int, ctas: int) -> int:
+        """The warps that issue products and copy scale words, too: one for all CTAs that multiply together."""
+        return super().walkers(scale_warps, ctas) + ctas // self.schedule.cta_group * (1 + self.schedule.scale_copier)
+
+    def give_back(self, h: Handles) -> None:
+        self.e.op("tile.free_sums", operands=[h.sums])
+
+    def producer(self, h: Handles) -> None:
+        """One warp's thread issues bulk copies, another's products, and a third's copies of scale words where there is
+        one: of CTAs that multiply together, the leader's."""
+        super().producer(h)
+        with self.e.region("tile.warp", index=1, count=1, elected=0), self.leading(h):
+            self.products(h)
+        if h.copied is not None:
+            with self.e.region("tile.warp", index=2, count=1, elected=0), self.leading(h):
+                self.copies(h)
+
+    def products(self, h: Handles) -> None:
+        """All products, in the order of copies."""
+        e = self.e
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        slot = self.slot(h)
+        elements = {f"{x.label.lower()}_element": ir.TypeAttr.parse(x.operand.element.mlir) for x in self.sides}
+        taken, columns, scale = self.word_columns, self.columns_of_words(), self.problem.scale_type
+        beside = scale_slots(self.problem, self.schedule) * sum(taken.values())
+        for side, bare in zip(self.sides, bare_sides(self.problem), strict=True):
+            plan, label = self.word_plan(side), side.label.lower()
+            elements[f"{label}_words"] = beside if bare else columns.get(side.label, -1)
+            # of ones, all steps along K take the first byte
+            elements[f"{label}_unit"] = self.schedule.tile[2] if bare else 0 if plan is None else plan.unit
+            elements[f"{label}_mn"] = int(side.operand.mn_major)
+        ones = ones_columns(self.problem, self.schedule)
+        filled = h.ring if h.copied is None else h.copied
+        if ones:
+            if h.pair_rank is not None:  # by the other CTA too, which then has its tensor memory
+                e.op("tile.wait", operands=[filled, cursor])
+            operands = [h.sums, h.scale_tiles["ones"]]
+            e.op("tile.fill_words", operands=operands, column=beside, columns=ones)
+        promote = self.schedule.promote
+        sums, words = self.words(h, cursor)
+        with self.over_tiles(h) as w:
+            if not promote:
+                e.op("tile.acquire", operands=[h.sums_ring, slot])
+            before = self.columns_before(w)
+            with self.over_k(w, self.schedule.unroll, cursors=self.rounds(cursor, slot, words)) as k0:
+                if promote:
+                    e.op("tile.acquire", operands=[h.sums_ring, slot])
+                e.op("tile.wait", operands=[filled, cursor])
+                self.cut_rows(h, cursor, self.at_end(w, k0))
+                if h.copied is None:
+                    self.copy_words(h, sums, cursor)
+                accumulate = e.compare("lt", k0 if promote else e.i32(0), e.i32(0) if promote else k0)
+                operands = [sums, slot, h.tiles["A"], h.tiles["B"], cursor, accumulate, *before]
+                segments = (1,) * 6 + (len(before),)
+                e.op("tile.mma_sums", operands=operands, segments=segments, k=self.family.k, scale=scale, **elements)
+                e.op("tile.hand_over", operands=[h.ring, cursor], side="empty")
+                for position in (cursor, *words):
+                    e.op("tile.advance", operands=[position])
+                if promote:
+                    self.sums_done(h, slot)
+            if not promote:
+                self.sums_done(h, slot)
+
+    def cut_rows(self, h: Handles, cursor: ir.Value, last: ir.Value | None) -> None:
+        """Zeroes what pads rows of A that end in half a byte, in the stage of K's `last` block. The warp waits until it
+        sees the stage full itself."""
+        if last is None:
+            return
+        e = self.e
+        with e.region("tile.when", [last]):
+            if h.copied is not None:
+                e.op("tile.wait", operands=[h.ring, cursor])
+            e.op("tile.cut_rows", operands=[h.tiles["A"], cursor], element=self.padding)
+
+    def copies(self, h: Handles) -> None:
+        """All copies of scale words to tensor memory, as far ahead of the products as it has room.
+
+        A K block's columns are free when the products of the one that had them last are done: where that is the one
+        `stages` before, its stage would not have been filled again otherwise; else they hand back its stage.
+        """
+        e, s = self.e, self.schedule
+        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        sums, words = self.words(h, cursor)
+        freed = []
+        if words:  # the position that many K blocks ahead of which the products of the one in these columns were
+            freed = [e.op("tile.cursor", [e.type("position")], depth=s.stages).result]
+            for _ in range(s.stages - scale_slots(self.problem, s)):
+                e.op("tile.advance", operands=freed)
+        with self.over_tiles(h) as w, self.over_k(w):
+            e.op("tile.wait", operands=[h.ring, cursor])
+            for position in freed:
+                e.op("tile.acquire", operands=[h.ring, position])
+            self.copy_words(h, sums, cursor)
+            e.op("tile.copied", operands=[h.copied, cursor])
+            for position in (cursor, *words, *freed):
+                e.op("tile.advance", operands=[position])
+
+    def words(self, h: Handles, cursor: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
+        """Tensor memory with the scale words of the stage at `cursor`, and the position of these, where a stage has not
+        always the same."""
+        e, s = self.e, self.schedule
+        if h.copied is None or h.sums is None:
+            return h.sums, []
+        slots = scale_slots(self.problem, s)
+        own = [] if slots == s.stages else [e.op("tile.cursor", [e.type("position")], depth=slots).result]
+        operands = [h.sums, *(own or [cursor])]
+        columns = sum(self.word_columns.values())
+        return e.op("tile.word_slot", [h.sums.type], operands, column=0, columns=columns).result, own
+
+    def columns_of_words(self) -> dict[str, int]:
+        """Where a K block's words of each side begin beside the accumulators."""
+        first = {"A": 0, "B": self.word_columns["A"]}
+        return {side.label: first[side.label] for side in self.sides if self.word_plan(side) is not None}
+
+    def copy_words(self, h: Handles, sums: ir.Value, cursor: ir.Value) -> None:
+        """Copies the words of both sides, or of the one that has some."""
+        for label, column in self.columns_of_words().items():
+            self.e.op("tile.copy_words", operands=[sums, h.scale_tiles[label], cursor], column=column)
+
+    def columns_before(self, w: Work) -> list[ir.Value]:
+        """Columns of the words of rows before the first of a tile of B, where its stages may begin with them; else
+        nothing. Tiles of A have all rows of a copy."""
+        side = self.sides[1]
+        plan = self.word_plan(side)
+        if plan is None or not plan.within(side.rows):
+            return []
+        within = self.e.arith("arith.andi", w.row0[side.label], self.e.i32(WORD_ROWS - 1))
+        return [self.e.arith("arith.divui", within, self.e.i32(LANES))]
+
+    def rounds(self, cursor: ir.Value, slot: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
+        """The cursors whose stages an iteration knows: that of the stages where it is a round of them (`unroll`), and
+        those of scale words, and with promotion of accumulators, where a round of stages is one of theirs."""
+        s = self.schedule
+        if s.unroll == 1 or s.unroll % s.stages:
+            return []
+        known = [slot] if s.promote and s.stages % sums_slots(self.problem, s) == 0 else []
+        return [cursor, *known, *(words if s.stages % scale_slots(self.problem, s) == 0 else [])]
+
+    def sums_done(self, h: Handles, slot: ir.Value) -> None:
+        """The accumulator at `slot` may be read when its products are done."""
+        self.e.op("tile.hand_over", operands=[h.sums_ring, slot], side="full")
+        self.e.op("tile.advance", operands=[slot])
+
+    def slot(self, h: Handles) -> ir.Value:
+        """A position in the ring of accumulators."""
+        return self.e.op("tile.cursor", [self.e.type("position")], depth=sums_slots(self.problem, self.schedule)).result
+
+    def consumer(self, h: Handles) -> None:
+        """Takes the sums, some columns at a time, and writes results."""
+        e, s = self.e, self.schedule
+        slot = self.slot(h)
+        h.result_cursor = self.result_cursor()
+        self.hold()
+        if s.promote:
+            self.promoting(h, slot)
+        else:
+            parts = self.parts()
+            with self.over_tiles(h) as w:
+                e.op("tile.wait", operands=[h.sums_ring, slot])
+                if s.split > 1:
+                    self.sum_parts(h, w, slot, parts)
+                else:
+                    own = self.has_rows(h, w) if len(parts) > 1 else None
+                    for column, taken in self.taking(h, slot, parts):
+                        with nullcontext() if own is None else e.region("tile.when", [own]):
+                            self.epilogue(h, taken, w.m0, self.from_column(w, column))
+        self.drain()
+        if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
+            with self.leading(h):
+                self.stay(h.sums_ring, slot, sums_slots(self.problem, s))
+
+    def has_rows(self, h: Handles, w: Work) -> ir.Value:
+        """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for
+        a branch between them."""
+        rows, i1 = self.waves * self.wave, ir.IntegerType.get_signless(1)
+        return self.e.op("tile.has_rows", [i1], [w.m0, h.m], rows=rows).result
+
+    def from_column(self, w: Work, column: int) -> ir.Value:
+        """The result's column that is `column` of the tile."""
+        return self.e.arith("arith.addi", w.n0, self.e.i32(column)) if column else w.n0
+
+    def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[ir.Value]) -> None:
+        """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
+        e, s = self.e, self.schedule
+        columns, split = self.part_columns, s.split
+        (memory, counters), pieces = self.workspace(), self.own_columns // columns
+        for piece, (_, taken) in enumerate(self.taking(h, slot, parts)):
+            operands = [taken, memory, w.part, w.number]
+            e.op("tile.store_part", operands=operands, split=split, piece=piece, pieces=pieces)
+        result = ir.IntegerType.get_signless(1)
+        last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
+        with e.region("tile.when", [last]):
+            for piece in range(pieces):
+                operands = [parts[0], memory, w.number]
+                e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
+                self.epilogue(h, parts[0], w.m0, self.from_column(w, piece * columns * self.units[1]))
+
+    def parts(self) -> list[ir.Value]:
+        """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""
+        e, count = self.e, parts_taken(self.problem, self.own_columns, self.schedule.promote)
+        kind = e.accumulator(self.waves * self.wave, self.part_columns, "warp")
+        return [e.op("tile.fragment", [kind]).result for _ in range(count)]
+
+    @property
+    def own_columns(self) -> int:
+        """Columns of a tile that a warp takes: all, or its share of those of several warpgroups."""
+        return self.schedule.tile[1] // self.units[1]
+
+    @property
+    def part_columns(self) -> int:
+        """Of these, as many as it takes at once."""
+        return taken_columns(self.problem, self.own_columns, self.schedule.promote)
+
+    def taking(self, h: Handles, slot: ir.Value, parts: list[ir.Value]) -> Iterator[tuple[int, ir.Value]]:
+        """The accumulator at `slot`, which is full, part by part: (its first column, its registers). What is emitted
+        for one part stands under the loads of the next.
+
+        Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
+        threads hold for a whole tile are of adjacent columns.
+        """
+        e = self.e
+        columns, own, across = self.part_columns, self.own_columns, self.units[1]
+        apart, step = (own, columns) if self.schedule.promote else (columns, columns * across)
+        starts = range(0, step * (own // columns), step)
+
+        def take(part: ir.Value, column: int) -> None:
+            e.op("tile.take", operands=[part, h.sums, slot], column=column, apart=apart)
+
+        take(parts[0], 0)
+        for i, column in enumerate(starts):
+            part, following = parts[i % len(parts)], parts[(i + 1) % len(parts)]
+            e.op("tile.taken", operands=[part])
+            ahead, more = part is not following, column + step in starts
+            if more and ahead:
+                take(following, column + step)
+            elif not more:
+                e.op("tile.vacate", operands=[h.vacated, slot])
+            yield column, part
+            if more and not ahead:
+                take(following, column + step)
+        e.op("tile.advance", operands=[slot])
+
+    def promoting(self, h: Handles, slot: ir.Value) -> None:
+        """Each K block's sums are taken, scaled and added into FP32 registers; then results are written.
+
+        Of CTAs that multiply together only the leader sees that a stage's scales have come. All see it by its sums.
+        """
+        e, s = self.e, self.schedule
+        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
+        sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, self.own_columns, "warp")]).result
+        parts, at = self.parts(), Positions(cursor, self.window())
+        with self.over_tiles(h) as w:
+            e.op("tile.clear", operands=[sums])
+            if at.window is not None:
+                self.open_window(w, at.window)
+            fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
+            for side in self.sides:
+                self.fetch(h, side, fetched, w.row0, self.at_k(w))
+            with self.over_k(w) as k0:
+                shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
+                e.op("tile.wait", operands=shown)
+                factors = [self.factors(h, at, fetched, wave) for wave in range(self.waves)]
+                if h.pair_rank is None:
+                    e.op("tile.wait", operands=[h.sums_ring, slot])
+                for column, taken in self.taking(h, slot, parts):
+                    for wave, pair in enumerate(factors):
+                        present = [f for f in pair if f is not None]
+                        segments = (1, 1, *(int(f is not None) for f in pair))
+                        operands = [sums, taken, *present]
+                        e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
+                following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
+                for side in self.sides:
+                    self.fetch(h, side, fetched, w.row0, following)
+                self.hand_over(h, at)
+            self.finish(h, w, sums)

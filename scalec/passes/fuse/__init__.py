@@ -1,0 +1,1 @@
+"""From a program as written to one contraction with all that follows it."""

@@ -1,0 +1,173 @@
+"""Everything elementwise that follows a contraction, in one map; scales constant along K go there too."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from scalec.formats import LAYOUTS, WHOLE, element_spelled
+from scalec.ir.mlir import arith, ir
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of
+from scalec.passes.base import programs
+from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, read
+from scalec.passes.problem.contraction import contractions, family_of
+from scalec.targets import Target
+
+
+class FuseEpilogue:
+    """Leaves one `scale.map` for each result, and on operands only the scales that vary along K.
+
+    A sum over K of (a * s) * (b * t), where s and t are constant along K, is (the sum of a * b) * (s * t): one
+    multiplication for each result instead of one for each product. Scales are multiplied with each other before they
+    multiply the sum, as where they are promoted: left ones, then right ones, inner level first; those of whole tensors
+    last, multiplied with each other once and not for each result. Blocks as written say which these are: by extents, a
+    row's result would depend on how many rows there are. A map that reads another map at its own points takes the
+    other's body in.
+
+        %a = scale.dequantize(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
+        %t = scale.contract(%a, %B)
+        %u = scale.map(read %t, read %bias) ({ ^(%x, %y): %z = addf %x, %y; yield %z })
+        %c = scale.map(read %u) ({ ^(%x): %z = truncf %x; yield %z })
+    -->
+        %t = scale.contract(%A, %B)
+        %v = scale.read(%s) {map = (m, n, k) -> (m, 0)}
+        %c = scale.map(read %t, %v, read %bias)
+               ({ ^(%x, %s, %y): %p = mulf %x, %s; %q = addf %p, %y; %z = truncf %q; yield %z })
+
+    A scale that the tensor core's instruction applies itself stays where it is the operand's only one.
+
+    What cannot be merged (another access, a ragged range on the inner map) stays as it is, and so do scales that no map
+    reads (ue4m3, packed, ...) and a program that reads an index from memory: an op's symbols are its own, so maps over
+    them cannot move from one op to another.
+    """
+
+    name = "fuse-epilogue"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        for function in programs(module):
+            block = function.body.blocks[0]
+            if any(op.operation.name == "scale.index" for op in block.operations):
+                continue
+            for contract in contractions(function):
+                self._hoist(contract, target)
+            while any(self._merge(op) for op in block.operations if op.operation.name == "scale.map"):
+                pass
+            erase_unused(block)
+
+    def _hoist(self, contract: Any, target: Target) -> None:
+        """Moves scales constant along K from the operands into a map right behind the contraction."""
+        family = family_of(contract, target)
+        in_mma = {s.type for s in family.scales} if family is not None else set()
+        lhs_map, rhs_map, result_map = maps_of(contract.maps)
+        reduced = dims_in(lhs_map) & dims_in(rhs_map) - dims_in(result_map)
+        hoisted: list[tuple[Any, ir.AffineMap]] = []
+        groups: list[list[int]] = [[], [], []]  # scales of blocks along K; constant along K; of whole tensors
+        for slot, where in enumerate((lhs_map, rhs_map)):
+            levels, value = [], contract.operation.operands[slot]
+            while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+                levels.insert(0, value.owner.opview)
+                value = value.owner.opview.values
+            at = [_scale_map(level, where) for level in levels]
+            kept = [i for i, level in enumerate(levels) if dims_in(at[i]) & reduced or not _readable(level)]
+            kept = kept or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
+            moved = [i for i in range(len(levels)) if i not in kept]
+            if not moved:
+                continue
+            for i in moved:
+                depends = dims_in(_scale_map(levels[i], where, written=True))
+                groups[0 if depends & reduced else 1 if depends else 2].append(len(hoisted))
+                hoisted.append((levels[i].scales, at[i]))
+            with ir.InsertionPoint(contract):
+                for i in kept:
+                    copy = levels[i].operation.clone()
+                    copy.operands[0] = value
+                    value = copy.results[0]
+            contract.operation.operands[slot] = value
+        if not hoisted:
+            return
+        uses = [use.owner for use in contract.result.uses]
+        symbols = list(contract.symbols)
+        with ir.InsertionPoint.after(contract), contract.location:
+            views = [read(contract.result, result_map, symbols)]
+            own = [views[0].owner.operation]
+            views += [read(scales, at, symbols) for scales, at in hoisted]
+
+            def product(values: list[Any]) -> Any:
+                result, *scales = [values[0], *map(_as_f32, values[1:])]
+                along, constant, whole = ([scales[i] for i in group] for group in groups)
+                if whole:
+                    constant.append(reduce(arith.mulf, whole))
+                return reduce(arith.mulf, [reduce(arith.mulf, x) for x in (along, constant) if x], result)
+
+            scaled = build_map(views, result_map, contract.result.type, product)
+        if uses:
+            contract.result.replace_all_uses_except(scaled.result, own)
+
+    def _merge(self, op: Any) -> bool:
+        """Takes into `op` the body of one map that it reads at that map's own points."""
+        for view in op.views:
+            source = view.owner.opview.source
+            if isinstance(source.owner, ir.Block) or source.owner.name != "scale.map":
+                continue
+            inner = source.owner.opview
+            if not _same_points(view.owner.opview, inner):
+                continue
+            mine = list(op.views)
+            with ir.InsertionPoint(op), op.location:
+
+                def body(values: list[Any], inner: Any = inner, mine: list[Any] = mine) -> Any:
+                    taken = len(inner.views)
+                    outer = values[taken:]
+                    computed = inline(inner, values[:taken])
+                    reads = [
+                        computed if _reads(v, inner) and _same_points(v.owner.opview, inner) else outer.pop(0)
+                        for v in mine
+                    ]
+                    return inline(op, reads)
+
+                others = [v for v in mine if not (_reads(v, inner) and _same_points(v.owner.opview, inner))]
+                merged = build_map([*inner.views, *others], map_of(op.map), op.result.type, body, like=op)
+            op.result.replace_all_uses_with(merged.result)
+            op.operation.erase()
+            return True
+        return False
+
+
+def _readable(level: Any) -> bool:
+    """Whether a map can read scales: they lie as their indices say, and their type in MLIR is theirs (not ue4m3's)."""
+    stored = element_spelled(str(element(level.scales.type)))
+    plain = ir.StringAttr(GranularityAttr(level.granularity).layout).value in LAYOUTS[:2]
+    return plain and stored is not None and _type(level) == stored.name
+
+
+def _type(level: Any) -> str:
+    """The element type of the scales of a dequantize."""
+    return ir.StringAttr(GranularityAttr(level.granularity).type).value
+
+
+def _reads(view: Any, op: Any) -> bool:
+    return view.owner.opview.source == op.result
+
+
+def _same_points(view: Any, inner: Any) -> bool:
+    """Whether `view` reads what `inner` computes at the very point that it computes it for, everywhere."""
+    plain = not len(view.symbols) and not len(inner.symbols) and not len(inner.domains)
+    return plain and map_of(view.map) == map_of(inner.map)
+
+
+def _scale_map(level: Any, where: ir.AffineMap, written: bool = False) -> ir.AffineMap:
+    """Where the scale of a dequantize is read, the values being read at `where`; `written`: by its blocks alone,
+    whatever the extents are."""
+    block, at = block_of(level.granularity), []
+    for axis, (size, index) in enumerate(zip(block, where.results, strict=True)):
+        extent = None if level.values.type.is_dynamic_dim(axis) else level.values.type.get_dim_size(axis)
+        if size == WHOLE or (extent is not None and size >= extent and not written):
+            at.append(ir.AffineConstantExpr.get(0))
+        else:
+            at.append(index if size == 1 else ir.AffineExpr.get_floor_div(index, ir.AffineConstantExpr.get(size)))
+    return ir.AffineMap.get(where.n_dims, where.n_symbols, at)
+
+
+def _as_f32(value: Any) -> Any:
+    f32 = ir.F32Type.get()
+    return value if element(value.type) == f32 else arith.extf(f32, value)

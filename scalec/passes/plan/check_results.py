@@ -1,0 +1,105 @@
+"""How results leave, checked: refuses a schedule whose staged tile, panels, additions or columns cannot exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.errors import ScheduleError
+from scalec.passes.plan.column_factors import no_permuted_columns
+from scalec.passes.plan.resources import staged_row, units
+from scalec.passes.plan.results import no_loaded_result
+from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, widest
+from scalec.passes.plan.tiles import cuts_result, no_swap
+from scalec.passes.problem.types import Problem
+
+
+def result_blocks(problem: Problem, schedule: Any) -> None:
+    reason, scale = cuts_result(problem, schedule, schedule.tile), problem.result.scale
+    if reason and scale is not None:
+        axis = 0 if problem.swapped else 1  # which blocks run along
+        alone = problem.family.warps == 1 or not problem.swapped
+        step, extent = scale.block * (schedule.warps[axis] if alone else 1), schedule.tile[axis]
+        fits = f"tile {'MN'[axis]} = {-(-extent // step) * step}"
+        raise ScheduleError(
+            f"a tile of {reason}",
+            got=f"tile {'MN'[axis]} = {extent}",
+            fix=f"{fits}, or other warps" if alone else f"{fits}, or swap=0",
+        )
+
+
+def staged_epilogue(problem: Problem, schedule: Any) -> None:
+    if schedule.epilogue == "turned":
+        reason = no_turned_epilogue(problem)
+        if reason:
+            other = "direct" if no_bulk_epilogue(problem, schedule) else "bulk"
+            turn = not problem.swapped and not no_turned_epilogue(problem.transposed()) and not no_swap(problem)
+            fix = "swap=1, or " * turn + f"epilogue={other}"
+            raise ScheduleError("epilogue=turned is not possible", got=reason, fix=fix)
+    if schedule.epilogue != "bulk":
+        for name in ("staged", "panels"):
+            if getattr(schedule, name):
+                reason = no_bulk_epilogue(problem, schedule)
+                path = f"epilogue={schedule.epilogue}"
+                raise ScheduleError(
+                    f"{name} = {getattr(schedule, name)}, and no copy stores {problem.result.name} ({path})",
+                    got=reason,
+                    expected="0",
+                    fix=f"leave {name} out" if reason else f"epilogue=bulk, or leave {name} out",
+                )
+        return
+    reason = no_bulk_epilogue(problem, schedule)
+    if reason:
+        able = "direct" if no_turned_epilogue(problem) else "turned"
+        raise ScheduleError("epilogue=bulk is not possible", got=reason, fix=f"epilogue={able}")
+    waves = schedule.tile[0] // (problem.family.wave * units(problem, schedule)[0])
+    if schedule.staged and waves % schedule.staged:
+        who = "warp" if problem.family.warps == 1 else "warpgroup"
+        raise ScheduleError(
+            f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
+            expected="0 for all of them, or a divisor",
+        )
+    row = staged_row(problem, schedule)
+    able = widest(problem.target.swizzles, row)
+    if row % schedule.swizzle_c if schedule.swizzle_c else able:
+        raise ScheduleError(
+            f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
+            fix=f"swizzle_c={able}",
+        )
+    room_for_panels(problem, schedule)
+
+
+def adds(problem: Problem, schedule: Any) -> None:
+    reason = no_loaded_result(problem, schedule) if schedule.adds == "loaded" else ""
+    if not reason:
+        return
+    expected, fixes = "", ["adds=memory"]
+    if schedule.epilogue != "bulk" and not no_loaded_result(problem, schedule.with_fields(epilogue="bulk")):
+        unable, unknown = no_bulk_epilogue(problem, schedule), problem.n.size is None
+        if unable:
+            reason = f"{unable}, so no copy stores {problem.result.name} (epilogue={schedule.epilogue})"
+        expected = f"epilogue=bulk: copies load rows of {problem.result.name} as they store them"
+        turned, known = ["swap=0"] * problem.swapped, [f"give {problem.n.name} in dims"] * unknown
+        fixes = [*(turned or known if unable else ["epilogue=bulk"]), *fixes]
+    raise ScheduleError("adds=loaded is not possible", got=reason, expected=expected, fix=", or ".join(fixes))
+
+
+def room_for_panels(problem: Problem, schedule: Any) -> None:
+    if not schedule.panels:
+        return
+    row, what = staged_row(problem, schedule), f"panels = {schedule.panels}"
+    if problem.family.sums_in == "tensor":
+        raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", expected="0")
+    if schedule.staged != 1:
+        raise ScheduleError(f"{what} are a wave's, and staged = {schedule.staged}", fix="staged=1, or panels=0")
+    wide = schedule.swizzle_c or row
+    if schedule.panels * wide >= row:
+        raise ScheduleError(
+            f"{what} of {wide} bytes, and a row of a staged wave is {row} bytes",
+            expected="fewer panels than make up the row, or 0 for all",
+        )
+
+
+def permuted_columns(problem: Problem, schedule: Any) -> None:
+    reason = no_permuted_columns(problem, schedule, schedule.permute_n) if schedule.permute_n else ""
+    if reason:
+        raise ScheduleError(f"permute_n = {schedule.permute_n} is not possible", got=reason, fix="permute_n=0")

@@ -1,0 +1,463 @@
+"""Refuses a schedule that cannot exist, whoever decided it, before anything is emitted for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from scalec.abi import MOST_CTAS
+from scalec.errors import ScheduleError, UnsupportedError
+from scalec.ir.mlir import ir
+from scalec.ir.schedule import DECISIONS, Schedule
+from scalec.passes.base import decide
+from scalec.passes.plan import check_results
+from scalec.passes.plan.mma_n import no_mma_n, widths
+from scalec.passes.plan.parts import k_blocks, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.resources import (
+    Registers,
+    SharedPlan,
+    copied_columns,
+    no_bulk_scales,
+    producer_warpgroups,
+    register_file,
+    threads,
+    turns,
+)
+from scalec.passes.plan.swizzle import no_panels
+from scalec.passes.plan.tensor_columns import most_scale_slots, scale_copies
+from scalec.passes.plan.tiles import PAIR, no_swap
+from scalec.passes.plan.turns import no_dynamic, no_pingpong
+from scalec.passes.plan.warps import LEAST_COLUMNS, TENSOR, WARPS, shared_out, warps_for
+from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
+from scalec.targets import MAX_BOX, PADDED_ROW, Target
+
+COUNTED = 2**32 - 1
+"""Up to where kernels count."""
+
+
+class CheckSchedule:
+    """Leaves the IR as it is, or refuses it with the numbers needed and available.
+
+        #scale.schedule<{tile = array<i64: 256, 128, 128>, ..., stages = 3}>
+    -->
+        the same
+    """
+
+    name = "check-schedule"
+
+    def run(self, module: ir.Module, target: Target) -> None:
+        decide(module, target, self._check, needs=DECISIONS)
+
+    @staticmethod
+    def _check(problem: Problem, schedule: Schedule) -> Schedule:
+        for check in CHECKS:
+            check(problem, schedule)
+        return schedule
+
+
+def _warps(problem: Problem, schedule: Any) -> None:
+    sharing = schedule.warpgroups // turns(problem, schedule)
+    (along_m, along_n), warps = schedule.warps, WARPS * sharing
+    if problem.family.sums_in == "tensor":
+        _quarters(problem, schedule)
+    elif problem.family.warps > 1 and (along_m, along_n) != (warps, 1):
+        raise ScheduleError(
+            f"warps = {along_m}x{along_n}, and {problem.target.name} multiplies for whole warpgroups, which share M",
+            expected=f"{warps}x1",
+            fix="leave warps out, and decide warpgroups",
+        )
+    if along_m * along_n != warps:
+        raise ScheduleError(
+            f"warps = {along_m}x{along_n} are {along_m * along_n} warps, {schedule.warpgroups} warpgroups have {warps}",
+            fix=f"warps={'x'.join(map(str, warps_for(problem, schedule.tile, sharing)))}",
+        )
+
+
+def _quarters(problem: Problem, schedule: Any) -> None:
+    """Refuses warps that cannot share an accumulator in tensor memory."""
+    reason = shared_out(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
+    if reason:
+        step = LEAST_COLUMNS * schedule.warpgroups
+        known = schedule.warpgroups in TENSOR
+        raise ScheduleError(
+            f"a tile of {reason}" if known else reason,
+            got=f"tile N = {schedule.tile[1]}, warpgroups = {schedule.warpgroups}",
+            fix=f"tile N = {-(-schedule.tile[1] // step) * step}, or warpgroups=1" if known else "warpgroups=1",
+        )
+    if tuple(schedule.warps) != (wanted := warps_for(problem, schedule.tile, schedule.warpgroups)):
+        raise ScheduleError(
+            f"warps = {schedule.warps[0]}x{schedule.warps[1]}, and each warp of a warpgroup reads a quarter of the "
+            "rows in tensor memory: warpgroups share columns",
+            expected=f"{wanted[0]}x{wanted[1]}",
+            fix="leave warps out, and decide warpgroups",
+        )
+
+
+def _swap(problem: Problem, schedule: Any) -> None:
+    reason = no_swap(problem.transposed()) if schedule.swap else ""
+    if reason:
+        raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
+
+
+def _consumers(problem: Problem, schedule: Any) -> None:
+    reason = no_pingpong(problem, schedule)
+    if schedule.consumers == "pingpong" and reason:
+        raise ScheduleError("consumers=pingpong is not possible", got=reason, fix="consumers=cooperative")
+
+
+def _tile_rows(problem: Problem, schedule: Any) -> None:
+    family, rows = problem.family, schedule.tile[0]
+    if family.sums_in == "tensor":
+        if rows != family.m:
+            pair = rows == 2 * family.m and family.pair_n
+            raise ScheduleError(
+                f"tile M = {rows}, and one instruction sums {family.m} rows in tensor memory",
+                fix=f"tile M = {family.m}" + (", cta_group=2 for two CTAs that multiply together" if pair else ""),
+            )
+        return
+    sharing = schedule.warpgroups // turns(problem, schedule)
+    who, count = ("warpgroups", sharing) if family.warps > 1 else ("warps", schedule.warps[0])
+    step = family.m * count
+    if rows % step:
+        raise ScheduleError(
+            f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {count} {who})",
+            fix=f"tile M = {-(-rows // step) * step}, or other {who}",
+        )
+
+
+def _box(problem: Problem, schedule: Any) -> None:
+    for axis, extent in zip(("M", "N"), schedule.tile[:2], strict=True):
+        if extent > MAX_BOX:
+            raise ScheduleError(
+                f"tile {axis} = {extent} is more rows than one bulk copy brings", expected=f"at most {MAX_BOX}"
+            )
+
+
+def _tile_columns(problem: Problem, schedule: Any) -> None:
+    family, columns = problem.family, schedule.tile[1]
+    if family.warps == 1:
+        step = 2 * family.n[0] * schedule.warps[1]  # one ldmatrix loads the columns of two instructions
+        if columns % step:
+            raise ScheduleError(
+                f"tile N = {columns} is not a multiple of {step} ({step // schedule.warps[1]} columns for each of "
+                f"{schedule.warps[1]} warps)",
+                fix=f"tile N = {-(-columns // step) * step}, or other warps",
+            )
+    elif columns not in (widths := family.columns(schedule.cta_group)):
+        raise ScheduleError(
+            f"tile N = {columns} is not a width of the tensor-core instruction"
+            + (f" of {schedule.cta_group} CTAs" if schedule.cta_group > 1 else ""),
+            expected=f"a multiple of {widths.step} from {widths[0]} to {widths[-1]}",
+        )
+
+
+def _tile_k(problem: Problem, schedule: Any) -> None:
+    family, k = problem.family, schedule.tile[2]
+    if k % family.k:
+        raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
+    if family.operands_in == "registers" and k % (2 * family.k):
+        raise ScheduleError(
+            f"tile K = {k} is not a multiple of {2 * family.k}: instructions take turns with two sets of registers",
+            fix=f"tile K = {k + family.k}",
+        )
+    for operand in (problem.lhs, problem.rhs):
+        if operand.padded and not operand.mn_major and k != PADDED_ROW:
+            raise ScheduleError(
+                f"tile K = {k}, and copies that pad {operand.element.name} ({operand.name}) to a byte bring "
+                f"{PADDED_ROW} elements of a row",
+                fix=f"tile K = {PADDED_ROW}",
+            )
+    for operand, swizzle, field in (
+        (problem.lhs, schedule.swizzle_a, "swizzle_a"),
+        (problem.rhs, schedule.swizzle_b, "swizzle_b"),
+    ):
+        if operand.mn_major:
+            _panels(problem, operand, schedule, field)
+            continue
+        row = operand.shared_bytes(k)
+        if swizzle == 0 or row != swizzle:
+            raise ScheduleError(
+                f"a row of the tile of {operand.name} is {row} bytes and {field} = {swizzle}",
+                expected="equal: one box of the bulk copy is one swizzled row",
+                fix=f"tile K = {problem.target.swizzles[0] * 8 // operand.shared_bits}, "
+                f"{field}={problem.target.swizzles[0]}",
+            )
+
+
+def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> None:
+    """Refuses a tile with K outermost that is no whole number of panels."""
+    axis, swizzle = int(operand is problem.rhs), getattr(schedule, field)
+    rows, k = copied_columns(schedule) if axis else schedule.tile[0], schedule.tile[2]
+    reason, row = no_panels(problem.target, operand, rows), operand.shared_bytes(rows)
+    if reason:
+        step = _panel(problem, operand) * (schedule.cta_group if axis else 1)
+        raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
+    able = (s for s in operand.swizzles(problem.target) if s and not (operand.padded and s < PADDED_ROW))
+    fitting = [s for s in able if row % s == 0]
+    if swizzle not in fitting:
+        raise ScheduleError(
+            f"a row of the tile of {operand.name}, contiguous along {operand.rows}, is {row} bytes and {field} = "
+            f"{swizzle}",
+            expected="a divisor of the row: a box of the bulk copy is as wide as the swizzle",
+            fix=f"{field}={fitting[0]}",
+        )
+    if k > MAX_BOX:
+        raise ScheduleError(
+            f"tile K = {k} is more rows of {operand.name} than one bulk copy brings", expected=f"at most {MAX_BOX}"
+        )
+
+
+def _panel(problem: Problem, operand: Operand) -> int:
+    """Rows of the narrowest panel."""
+    narrowest = min(s for s in operand.swizzles(problem.target) if s)
+    return PADDED_ROW if operand.padded else narrowest * 8 // operand.shared_bits
+
+
+def _cluster(problem: Problem, schedule: Any) -> None:
+    along_m, along_n = schedule.cluster
+    if along_m * along_n > problem.target.max_cluster:
+        raise ScheduleError(
+            f"a cluster of {along_m}x{along_n} is {along_m * along_n} CTAs",
+            expected=f"at most {problem.target.max_cluster} on {problem.target.name}",
+        )
+    size, pairs = along_m * along_n, along_m // schedule.cta_group
+    if min(pairs, along_n) > 1 or size & (size - 1):
+        raise ScheduleError(
+            f"a cluster of {along_m}x{along_n} shares tiles in two directions or is no power of two",
+            expected="1x1, 1x2, 2x1, 1x4, 4x1, ...: one operand's tile is multicast to all its CTAs"
+            if schedule.cta_group == 1
+            else "2x1, 2x2, 4x1, 2x4, ...: pairs of CTAs share one operand's tile",
+        )
+
+
+def _cta_group(problem: Problem, schedule: Any) -> None:
+    group, target = schedule.cta_group, problem.target
+    if group > 1 and not problem.family.columns(group):
+        raise ScheduleError(
+            f"cta_group = {group}, and {target.name} has no product of {problem.lhs.element.name} and "
+            f"{problem.rhs.element.name} by {group} CTAs together",
+            fix="cta_group=1",
+        )
+    if group > 1 and problem.half_bytes:
+        raise ScheduleError(
+            f"cta_group = {group}, and rows of {problem.k.name} = {problem.k.size} end in half a byte: a CTA zeroes "
+            "the other half in its own shared memory, and a product of several CTAs reads several",
+            fix=f"cta_group=1, or an even {problem.k.name}: pad both operands with zeros",
+        )
+    along_m, along_n = schedule.cluster
+    if along_m % group:
+        raise ScheduleError(
+            f"cta_group = {group} with a cluster of {along_m}x{along_n}",
+            expected=f"a multiple of {group} along M: CTAs that multiply together are adjacent there",
+            fix=f"cluster={PAIR[0]}x{PAIR[1]}, or cta_group=1",
+        )
+
+
+def _split(problem: Problem, schedule: Any) -> None:
+    split, k = schedule.split, problem.k
+    if split > 1 and k.size is None:
+        raise ScheduleError(
+            f"split = {split} and {k.name} is not known",
+            expected="split = 1: a part without K blocks would have no sums",
+            fix=f"give {k.name} in dims",
+        )
+    blocks = k_blocks(problem, schedule)
+    if split > 1 and blocks < split:
+        raise ScheduleError(
+            f"split = {split} and {k.name} = {k.size} has {blocks} blocks of {schedule.tile[2]}",
+            expected="at least one K block for each part",
+            fix=f"split={max(1, blocks)}, or less",
+        )
+
+    if split * blocks > COUNTED:
+        raise ScheduleError(
+            f"split = {split} and {k.name} = {k.size} has {blocks} blocks of {schedule.tile[2]}",
+            expected=f"at most {COUNTED} for all parts together: a kernel counts them in 32 bits",
+            fix=f"split={COUNTED // blocks}, or a longer tile K",
+        )
+
+
+def _tiles(problem: Problem, schedule: Any) -> None:
+    """Refuses known sizes of more tiles than a kernel counts; of others the runtime does (abi.Launch.ctas)."""
+    if problem.m.size is None or problem.n.size is None:
+        return
+    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
+    ctas = math.prod(-(-d.tiles(extent, 0) // along) * along for d, extent, along in pairs) * schedule.split
+    if ctas > MOST_CTAS:
+        raise UnsupportedError(
+            f"{problem.m.name} = {problem.m.size} by {problem.n.name} = {problem.n.size} are {ctas} tiles of "
+            f"{'x'.join(map(str, schedule.tile[:2]))}",
+            expected=f"at most {MOST_CTAS}, the largest grid",
+            fix=f"call the kernel for parts of {problem.m.name} or {problem.n.name}",
+        )
+
+
+def _parts(problem: Problem, schedule: Any) -> None:
+    reason = no_meeting(problem, schedule)
+    if schedule.parts == "cluster" and reason:
+        raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
+
+
+def _scheduler(problem: Problem, schedule: Any) -> None:
+    reason = no_dynamic(problem)
+    if schedule.scheduler == "dynamic" and reason:
+        raise ScheduleError("scheduler=dynamic is not possible", got=reason, fix="scheduler=static")
+
+
+def _promotion(problem: Problem, schedule: Any) -> None:
+    k, promote = schedule.tile[2], schedule.promote
+    if problem.has_scales and not promote == k == PROMOTION_BLOCK:
+        raise ScheduleError(
+            f"promote = {promote} with tile K = {k}",
+            expected=f"{PROMOTION_BLOCK} for both: scales change along {problem.k.name}",
+        )
+    if promote not in (0, k):
+        raise ScheduleError(
+            f"promote = {promote} with tile K = {k}",
+            expected=f"0 (sums stay in the tensor core) or {k} (they leave it with every tile)",
+        )
+
+
+def _registers(problem: Problem, schedule: Any) -> None:
+    target, warpgroups = problem.target, schedule.warpgroups
+    producers, entering = producer_warpgroups(problem, schedule), threads(problem, schedule)
+    for role, count in zip(("producer", "consumer"), schedule.registers, strict=True):
+        if count not in target.setmaxnreg:
+            low, high = target.setmaxnreg[0], target.setmaxnreg[-1]
+            raise ScheduleError(
+                f"{count} registers for a {role} thread",
+                expected=f"a multiple of {target.setmaxnreg.step} from {low} to {high}",
+            )
+    entry, file = target.entry_registers(entering), register_file(problem, schedule)
+    # what setmaxnreg moves between roles is what the CTA was given at entry; beyond it the last increase never returns
+    pool = entry * entering
+    if file > pool:
+        raise ScheduleError(
+            f"{f'{producers} x ' if producers > 1 else ''}{schedule.registers[0]} and {warpgroups} x "
+            f"{schedule.registers[1]} registers a thread are {file} a CTA",
+            expected=f"at most {pool}: {entering} threads enter with {entry} each",
+        )
+    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.mma_n)
+    if need.total > schedule.registers[1]:
+        raise ScheduleError(
+            f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
+            f"partial sums, {need.total - need.accumulators - need.partials} for the rest",
+            got=f"registers={schedule.registers[0]}x{schedule.registers[1]}",
+            fix="a smaller tile, "
+            + ("a smaller mma_n, " if schedule.mma_n else "")
+            + ("consumers=cooperative, " if schedule.consumers == "pingpong" else "more warpgroups, ")
+            + "or promote=0 where no scale varies along K",
+        )
+
+
+def _unroll(problem: Problem, schedule: Any) -> None:
+    if schedule.unroll > 1 and problem.k.size is None and problem.family.sums_in == "registers":
+        raise ScheduleError(
+            f"unroll = {schedule.unroll} and {problem.k.name} is not known",
+            expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",
+            fix=f"give {problem.k.name} in dims",
+        )
+    reason = no_unroll_of_parts(problem, schedule, schedule.unroll)
+    if reason:
+        raise ScheduleError(
+            f"unroll = {schedule.unroll} and {reason}",
+            expected="parts of one length, a multiple of it",
+            fix="unroll=1, or split=1",
+        )
+
+
+def _mma_n(problem: Problem, schedule: Any) -> None:
+    mma_n, columns = schedule.mma_n, schedule.tile[1]
+    if not mma_n:
+        return
+    reason = no_mma_n(problem, schedule)
+    if reason:
+        raise ScheduleError(f"mma_n = {mma_n} is not possible", got=reason, fix="mma_n=0")
+    able = widths(problem, columns)
+    if mma_n not in able:
+        raise ScheduleError(
+            f"mma_n = {mma_n}, and a tile has {columns} columns, which instructions share out evenly",
+            expected=", ".join(map(str, able)),
+            fix=f"mma_n={next((n for n in able if n < mma_n), able[-1])}, or a tile of other columns",
+        )
+
+
+def _early_wait(problem: Problem, schedule: Any) -> None:
+    if schedule.early_wait and problem.family.operands_in != "shared":
+        raise ScheduleError(
+            "early_wait = 1, and the loop waits for the next stage before its last products anyway",
+            expected="0 where the tensor core takes operands from registers",
+            fix="early_wait=0",
+        )
+    if schedule.early_wait and not schedule.promote:
+        raise ScheduleError(
+            "early_wait = 1 looks ahead before each promotion, and with promote = 0 there is none",
+            expected="0",
+            fix="early_wait=0",
+        )
+
+
+def _scale_path(problem: Problem, schedule: Any) -> None:
+    reason = no_bulk_scales(problem, schedule)
+    if schedule.scale_path == "bulk" and reason:
+        scale = "an f32@col scale" if problem.has_scales else "@blocked scales"
+        raise ScheduleError("scale_path=bulk is not possible", got=reason, fix=f"scale_path=thread, or {scale}")
+
+
+def _scale_copier(problem: Problem, schedule: Any) -> None:
+    if not schedule.scale_copier:
+        return
+    tensor = problem.family.sums_in == "tensor"
+    if not tensor or not scale_copies(problem, schedule):
+        what = "no scales of this program" if tensor else "no scales"
+        raise ScheduleError(
+            f"scale_copier = 1, and {what} are copied to tensor memory on {problem.target.name}", fix="scale_copier=0"
+        )
+    slots = most_scale_slots(problem, schedule)
+    if slots < 2:
+        raise ScheduleError(
+            f"scale_copier = 1, and tensor memory has room for the scales of {slots} K block",
+            expected="of two: one's are copied while another's are multiplied",
+            fix="a tile of fewer columns, or scale_copier=0",
+        )
+
+
+def _shared_memory(problem: Problem, schedule: Any) -> None:
+    plan = SharedPlan.of(problem, schedule)
+    if plan.total > problem.target.shared_bytes:
+        raise ScheduleError(
+            f"the schedule needs {plan.total} bytes of shared memory and {problem.target.name} has "
+            f"{problem.target.shared_bytes}",
+            got=str(plan),
+            fix="fewer stages, or a smaller tile" + ("" if schedule.epilogue == "direct" else ", or epilogue=direct"),
+        )
+
+
+CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
+    _swap,
+    _consumers,
+    _warps,
+    _cta_group,
+    _tile_rows,
+    _tile_columns,
+    _tile_k,
+    _box,
+    _cluster,
+    _split,
+    _tiles,
+    _parts,
+    _scheduler,
+    _promotion,
+    check_results.result_blocks,
+    _scale_copier,
+    _mma_n,
+    _registers,
+    check_results.staged_epilogue,
+    check_results.adds,
+    check_results.permuted_columns,
+    _unroll,
+    _early_wait,
+    _scale_path,
+    _shared_memory,
+)

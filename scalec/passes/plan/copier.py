@@ -1,0 +1,20 @@
+"""Who copies the scales that the tensor core applies from shared to tensor memory."""
+
+from __future__ import annotations
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.plan.tensor_columns import most_scale_slots, scale_copies
+from scalec.passes.problem.types import Problem
+
+COPIES = 0.75
+"""Copies for each product that the thread which issues products makes beside them: at so many, three for four products
+of MXFP8, its loop has 8.0 instructions a product, at twice as many 12.4 (MXFP4; ptxas 13.0, 2026-11-21)."""
+
+
+def copier_for(problem: Problem, schedule: Schedule) -> int:
+    """The `scale_copier` of a schedule that leaves it undecided; its tile and `promote` are decided."""
+    assert schedule.tile is not None
+    if problem.family.sums_in != "tensor":
+        return 0
+    many = scale_copies(problem, schedule) > COPIES * (schedule.tile[2] // problem.family.k)
+    return int(many and most_scale_slots(problem, schedule) >= 2)

@@ -1,0 +1,106 @@
+"""How the K blocks of a tile are dealt out to its parts, where K is split."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+from scalec.ir.schedule import MAX_SPLIT, Schedule
+from scalec.passes.problem.types import ASSUMED, Problem
+
+
+def k_blocks(problem: Problem, schedule: Schedule) -> int:
+    """K blocks of a whole tile; 0 where K is not known."""
+    assert schedule.tile is not None
+    return problem.k.tiles(schedule.tile[2], 0)
+
+
+def parts(problem: Problem, schedule: Schedule) -> list[range]:
+    """The K blocks of each part: part p begins at p * blocks / split, rounded down. One part where K is not split."""
+    blocks, split = k_blocks(problem, schedule), schedule.split or 1
+    return [range(low, high) for low, high in pairwise(p * blocks // split for p in range(split + 1))]
+
+
+def part_blocks(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """The fewest and the most K blocks of a part: at most one apart; (0, 0) where K is not known."""
+    lengths = [len(p) for p in parts(problem, schedule)]
+    return min(lengths), max(lengths)
+
+
+def no_unroll_of_parts(problem: Problem, schedule: Schedule, unroll: int) -> str:
+    """Why the loop over a part of K cannot be unrolled so, "" where it can, or where all tiles are whole.
+
+    A remainder's loop might not run; and the blocks of an iteration lie in one half of a window of scales.
+    """
+    lengths = sorted({len(p) for p in parts(problem, schedule)})
+    if unroll == 1 or (schedule.split or 1) == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
+        return ""
+    return f"parts of {problem.k.name} have {' or '.join(map(str, lengths))} K blocks"
+
+
+def cluster_ctas(schedule: Schedule) -> int:
+    """CTAs of a cluster: those that share copies, and where the parts of K meet in a cluster, those of all parts."""
+    together = (schedule.split or 1) if schedule.parts == "cluster" else 1
+    return prod(schedule.cluster or (1, 1)) * together
+
+
+def at_once(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the clusters of all tiles, or of their parts, run at once; tile and cluster are decided."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
+    clusters = prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
+    alone = 1 if schedule.parts == "cluster" else schedule.split or 1
+    return clusters * alone <= problem.target.at_once(cluster_ctas(schedule))
+
+
+def no_meeting(problem: Problem, schedule: Schedule) -> str:
+    """Why the parts of K cannot meet in a cluster, "" where they can; room in shared memory apart."""
+    target, split = problem.target, schedule.split or 1
+    if split == 1:
+        return "split = 1: there are no parts"
+    if problem.family.sums_in == "tensor":
+        return f"{target.name} sums in tensor memory, from where parts do not meet in a cluster yet"
+    ctas = cluster_ctas(schedule.with_fields(parts="cluster"))
+    if ctas > target.max_cluster:
+        return f"{split} parts make clusters of {ctas} CTAs, of at most {target.max_cluster} on {target.name}"
+    if schedule.scheduler == "dynamic":
+        return "scheduler=dynamic: whether another tile follows, and somebody must be told of room, shows too late"
+    return ""
+
+
+FEWEST_BLOCKS = 4
+"""K blocks of a part, at the least: fewer do not fill the ring of stages before the sums are exchanged."""
+
+
+def split_of(problem: Problem, schedule: Schedule) -> int:
+    """The parts that the K of a tile is split into."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    if problem.k.size is None or schedule.consumers == "pingpong":
+        return 1
+    (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
+    clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)
+    most = min(MAX_SPLIT, problem.target.at_once(along_m * along_n) // clusters)
+    splits = [2**i for i in range(1, most.bit_length()) if _fits(problem, schedule, 2**i)] if most > 1 else []
+    return min([1, *splits], key=lambda split: moved(problem, schedule, split))
+
+
+def moved(problem: Problem, schedule: Schedule, split: int) -> int:
+    """Bytes that the last CTA of a tile copies and exchanges: its part of A and B, its sums and everyone's, in f32."""
+    assert schedule.tile is not None
+    (m, n, _), k = schedule.tile, problem.k.tiles(1, 0)
+    copied = m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k)
+    return copied // split + (4 * m * n * (split + 1) if split > 1 else 0)
+
+
+def _fits(problem: Problem, schedule: Schedule, split: int) -> bool:
+    """Whether the parts are long enough, and of lengths that a decided `unroll` divides."""
+    parted = schedule.with_fields(split=split)
+    return part_blocks(problem, parted)[0] >= FEWEST_BLOCKS and not no_unroll_of_parts(
+        problem, parted, schedule.unroll or 1
+    )
+
+
+FEWEST_STAGES = 4
+"""Of the ring, beside the room for the sums of parts: else these meet in memory."""

@@ -1,0 +1,500 @@
+"""What a schedule takes of an SM: shared memory, buffer by buffer, and registers.
+
+`emit-tile` lays shared memory out exactly as `SharedPlan` says; the deciding passes use the same sums to choose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from scalec.errors import ScheduleError
+from scalec.ir.schedule import Schedule
+from scalec.ir.tile import RESPONSE_BYTES, VECTOR, WORD_ROWS
+from scalec.passes.plan.column_factors import factor_registers
+from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
+from scalec.passes.plan.warps import SCALE_WARPS, WARPS, given_warpgroups, turns_of, warpgroups_for, warps_for
+from scalec.passes.plan.windows import WINDOW, window_slots
+from scalec.passes.plan.words import WordPlan, no_bulk_words
+from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem, Scale
+from scalec.targets import WARPGROUP, WAVES, shared_out
+
+TILE_ALIGN = 1024
+"""Alignment of a swizzled tile: one period of the 128-byte swizzle (PTX ISA 9.7.15.5, shared memory layouts)."""
+
+SCALE_ALIGN = 128
+"""Alignment of a bulk copy's place in shared memory (CUDA guide, Tensor Memory Accelerator)."""
+
+WINDOW_ALIGN = 256
+"""One period of the 32-byte swizzle, which windows of scales have."""
+
+RESPONSES = 3
+"""Responses of cluster launch control that are kept: the copies of a tile begin when the consumers are done with the
+third before it, whose products two accumulators in tensor memory have then seen off anyway."""
+
+BARRIER_BYTES = 16
+"""One full and one empty mbarrier of 8 bytes for each stage."""
+
+ACCUMULATORS = 128
+"""Accumulators of a thread in the largest tiles (256x128 of two warpgroups)."""
+
+OVERHEAD_REGISTERS = 32
+"""Registers of a consumer thread beside accumulators: addresses, scales, loop state. The largest that lets the
+192x128 tile (64 + 64 accumulators at 160 registers) through, which ran without spills: H200, 2026-11-21."""
+
+NARROW_OVERHEAD = 24
+"""Likewise where `mma_n` is decided, and threads hold few factors (column_factors.py): 192x176 (88 + 44)
+leaves 28 of 160, 256x160 (160 + 40) at 224 registers leaves 24, and neither spilled (ptxas 13.0, 2026-11-21)."""
+
+
+def round_up(value: int, step: int) -> int:
+    """The least multiple of `step` that is at least `value`."""
+    return -(-value // step) * step
+
+
+def no_bulk(problem: Problem, scale: Scale) -> str:
+    """Why a scale with one value a row, varying along K, cannot come by bulk copy; "" where it can."""
+    dim, align = (problem.m if scale in problem.lhs.promoted else problem.n), problem.target.tma_align
+    if scale.layout == "col":
+        if dim.size is not None and dim.size * 4 % align:
+            return (
+                f"a column of {scale.name} is {dim.size * 4} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
+            )
+        return ""
+    if problem.k.size is None:
+        return f"{scale.name} is row-major and {problem.k.name} is not known"
+    if scale.k != PROMOTION_BLOCK:
+        return f"{scale.name} is row-major with one scale for each {scale.k} elements of {problem.k.name}"
+    row = 4 * problem.k.tiles(scale.k, 0)
+    if row % align:
+        return f"a row of {scale.name} is {row} bytes ({problem.k.name} = {problem.k.size}), not a multiple of {align}"
+    return ""
+
+
+def no_bulk_scales(problem: Problem, schedule: Schedule) -> str:
+    """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there).
+
+    Where there are words for tensor memory, each scale goes its own way: why none of them can.
+    """
+    scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
+    applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
+    if applied and problem.family.sums_in == "tensor":
+        reasons = [no_bulk_words(problem, x, schedule) for x in applied] + [no_bulk(problem, s) for s in scales]
+        return "; ".join(reasons) if all(reasons) else ""
+    return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
+
+
+def path_of_scales(problem: Problem, schedule: Schedule) -> str:
+    """The `scale_path` of a schedule that leaves it undecided; its tile is decided."""
+    return "thread" if no_bulk_scales(problem, schedule) else "bulk"
+
+
+def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
+    """How a scale with one value a row reaches shared memory.
+
+    "vector": one bulk copy for each K block (rows contiguous); "window": one for WINDOW K blocks (K contiguous);
+    "thread": by way of registers.
+    """
+    if schedule.scale_path != "bulk" or no_bulk(problem, scale):
+        return "thread"
+    return "vector" if scale.layout == "col" else "window"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A part of shared memory: `stages` slots of `stage_bytes` each, from `offset` on (bytes)."""
+
+    name: str
+    stage_bytes: int
+    stages: int
+    align: int
+    offset: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """All its bytes."""
+        return self.stage_bytes * self.stages
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """Shared memory of one CTA: the buffers in address order, and their total in bytes."""
+
+    buffers: tuple[Buffer, ...]
+    total: int
+
+    def buffer(self, name: str) -> Buffer | None:
+        """The buffer of that name, None where the kernel has none."""
+        return next((b for b in self.buffers if b.name == name), None)
+
+    def __getitem__(self, name: str) -> Buffer:
+        """The buffer of that name, which must be there."""
+        return {b.name: b for b in self.buffers}[name]
+
+    def __str__(self) -> str:
+        return " + ".join(f"{b.name} {b.bytes}" for b in self.buffers) + f" = {self.total} bytes"
+
+    @staticmethod
+    def of(problem: Problem, schedule: Schedule) -> SharedPlan:
+        """The plan for a schedule whose tile, stages and epilogue are decided.
+
+        Raises:
+            ScheduleError: one of them is not.
+        """
+        if schedule.tile is None or schedule.stages is None or schedule.epilogue is None:
+            raise ScheduleError("shared memory depends on tile, stages and epilogue", got=str(schedule))
+        (bm, bn, bk), stages = schedule.tile, schedule.stages
+        lhs, rhs = problem.lhs, problem.rhs
+        wanted = [
+            Buffer("A", bm * lhs.shared_bytes(bk), stages, TILE_ALIGN),
+            Buffer("B", copied_columns(schedule) * rhs.shared_bytes(bk), stages, TILE_ALIGN),
+        ]
+        if schedule.epilogue == "bulk":
+            row = problem.result.element.bytes(staged_columns(problem, schedule))
+            wanted.append(Buffer("C", staged_rows(problem, schedule) * row, turns(problem, schedule), TILE_ALIGN))
+        if schedule.epilogue == "turned":
+            rows, columns = turned_tile(problem, schedule)
+            wanted.append(Buffer("C", rows * problem.result.element.bytes(columns), turns(problem, schedule), VECTOR))
+        if schedule.adds == "loaded":
+            wanted.append(Buffer("C_barriers", BARRIER_BYTES, result_boxes(problem, schedule)[1], BARRIER_BYTES))
+        for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
+            plan = WordPlan.of(problem, operand, schedule)
+            if plan is not None:
+                size = round_up(word_rows(problem.family, rows) * 4 * plan.words, SCALE_ALIGN)
+                wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
+            for scale in operand.promoted:
+                if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
+                    slots = window_slots(problem, schedule, stages)
+                    wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
+                elif scale.rows == 1:
+                    wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
+        if exchanges(problem, schedule):
+            each = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
+            wanted.append(Buffer("amax", 4 * each, 1, SCALE_ALIGN))
+        if schedule.parts == "cluster":
+            rooms, sums = part_rooms(problem, schedule)
+            wanted.append(Buffer("parts", 4 * sums, rooms, TILE_ALIGN))
+            wanted.append(Buffer("parts_barriers", BARRIER_BYTES, 1, BARRIER_BYTES))
+        beside = (turns(problem, schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
+        wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))
+        if problem.family.sums_in == "tensor":
+            wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
+            wanted.append(Buffer("sums_address", BARRIER_BYTES, 1, BARRIER_BYTES))
+            if schedule.scale_copier:
+                wanted.append(Buffer("copied_barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
+            if any(bare_sides(problem)):
+                wanted.append(Buffer("ones", 4 * WORD_ROWS, 1, SCALE_ALIGN))
+        if schedule.scheduler == "dynamic":
+            wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))
+            wanted.append(Buffer("response_barriers", BARRIER_BYTES, RESPONSES, BARRIER_BYTES))
+        placed, offset = [], 0
+        for buffer in wanted:
+            offset = round_up(offset, buffer.align)
+            placed.append(replace(buffer, offset=offset))
+            offset += buffer.bytes
+        return SharedPlan(tuple(placed), offset)
+
+
+def exchanges(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a block of the result's scales is wider than a warp's columns, or where it is of rows higher than its
+    rows, so that warps find its scale together."""
+    assert schedule.tile is not None
+    if problem.swapped:
+        return problem.result.block > problem.family.adjacent_rows
+    return problem.block_columns > schedule.tile[1] // units(problem, schedule)[1]
+
+
+def part_owners(problem: Problem, schedule: Schedule) -> int:
+    """CTAs of a cluster of parts that finish a tile: two, each every other unit's share of it, where there are several
+    units, which do not find scales of the result together."""
+    return 1 if prod(units(problem, schedule)) == 1 or exchanges(problem, schedule) else 2
+
+
+def part_rooms(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Rooms for the sums of a unit that such a CTA has, and the sums of each."""
+    assert schedule.tile is not None
+    sharing = prod(units(problem, schedule))
+    own = -(-sharing // part_owners(problem, schedule))
+    return own * ((schedule.split or 1) - 1), schedule.tile[0] * schedule.tile[1] // sharing
+
+
+def copied_columns(schedule: Schedule) -> int:
+    """Rows of B that a CTA has of a tile: all columns, or its share of those of CTAs that multiply together."""
+    assert schedule.tile is not None
+    return schedule.tile[1] // (schedule.cta_group or 1)
+
+
+def staged_rows(problem: Problem, schedule: Schedule) -> int:
+    """Rows of a tile that are staged at once: `staged` waves of each warpgroup or warp, all where that is undecided."""
+    assert schedule.tile is not None
+    if not schedule.staged:
+        return schedule.tile[0]
+    return schedule.staged * problem.family.wave * units(problem, schedule)[0]
+
+
+def staged_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of a tile that have room in shared memory at once: those that are converted together, or `panels`."""
+    if not schedule.panels:
+        return converted_columns(problem, schedule)
+    return units(problem, schedule)[1] * schedule.panels * box_columns(problem, schedule)
+
+
+def turned_tile(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Rows and columns of the tile that a result computed by columns is turned in: a row for each column of each wave,
+    and VECTOR bytes behind it."""
+    assert schedule.tile is not None
+    wave = problem.family.wave
+    return schedule.tile[0] // wave * schedule.tile[1], wave + 8 * VECTOR // problem.result.element.bits
+
+
+def converted_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of a tile that are converted together: all, or those that warps take out of tensor memory at a time."""
+    assert schedule.tile is not None
+    by_parts, along_n = problem.family.sums_in == "tensor" and not schedule.promote, units(problem, schedule)[1]
+    return along_n * taken_columns(problem, schedule.tile[1] // along_n, 0) if by_parts else schedule.tile[1]
+
+
+def staged_row(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of a row of the result that one warpgroup, or warp, stages."""
+    assert schedule.tile is not None
+    return problem.result.element.bytes(converted_columns(problem, schedule) // units(problem, schedule)[1])
+
+
+def box_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of a box of the result that one bulk copy writes: as wide as the swizzle, the widest where that is
+    undecided; a whole row where nothing is swizzled."""
+    swizzle = max(problem.target.swizzles) if schedule.swizzle_c is None else schedule.swizzle_c
+    return (swizzle or staged_row(problem, schedule)) * 8 // problem.result.element.bits
+
+
+def box_rows(problem: Problem, schedule: Schedule) -> int:
+    """Rows of a box of the result that one bulk copy writes: those of a wave; where sums come out of tensor memory, all
+    that a warp stages at once, as their parts in shared memory lie under each other."""
+    if problem.family.sums_in == "tensor":
+        return staged_rows(problem, schedule) // units(problem, schedule)[0]
+    return problem.family.wave
+
+
+def result_boxes(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Boxes of the result that a warpgroup, or warp, has of a tile, and how many of them have room."""
+    assert schedule.tile is not None
+    along_m, along_n = units(problem, schedule)
+    box = along_m * along_n * box_rows(problem, schedule) * box_columns(problem, schedule)
+    room = staged_rows(problem, schedule) * staged_columns(problem, schedule)
+    return schedule.tile[0] * schedule.tile[1] // box, room // box
+
+
+def stages_that_fit(problem: Problem, schedule: Schedule) -> int:
+    """The most stages that fit into the target's shared memory, 0 where not even one does."""
+    per_stage = SharedPlan.of(problem, schedule.with_fields(stages=2)).total - (
+        SharedPlan.of(problem, schedule.with_fields(stages=1)).total
+    )
+    stages = problem.target.shared_bytes // per_stage  # per_stage is rounded by alignment: step down to what fits
+    while stages and SharedPlan.of(problem, schedule.with_fields(stages=stages)).total > problem.target.shared_bytes:
+        stages -= 1
+    return stages
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Registers of one consumer thread, estimated.
+
+    Attributes:
+        accumulators: FP32 sums of its part of the tile.
+        partials: FP32 sums of the wave that is being promoted; 0 without promotion.
+        slices: operands, where the tensor core takes them from registers.
+        beside: what a thread needs beside these.
+    """
+
+    accumulators: int
+    partials: int
+    slices: int = 0
+    beside: int = OVERHEAD_REGISTERS
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.accumulators + self.partials + self.slices + self.beside
+
+    @staticmethod
+    def of(
+        problem: Problem,
+        tile: tuple[int, ...],
+        warps: tuple[int, int],
+        promote: int,
+        mma_n: int = 0,
+    ) -> Registers:
+        """For a tile of (M, N, K) that so many `warps` share along M and N.
+
+        A warpgroup promotes wave by wave, `mma_n` columns at a time or all of them; a warp all its sums, and it holds
+        two slices of A and of B.
+        """
+        family = problem.family
+        sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
+        if family.sums_in == "tensor":
+            own = tile[1] // warps[1]
+            taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
+            return Registers(own, taken) if promote else Registers(taken, 0)
+        if family.operands_in == "shared":
+            beside = NARROW_OVERHEAD if mma_n else OVERHEAD_REGISTERS
+            promoted = (mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
+            return Registers(sums, promoted, beside=beside)
+        rows, columns = tile[0] // warps[0], tile[1] // warps[1]
+        return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
+
+
+SPLIT_REGISTERS = 16
+"""Registers beyond OVERHEAD_REGISTERS where K is split: of kernels with 192 accumulators and partial sums in 232
+registers 28 of 120 that split K spilled, and none of 32 that did not (ptxas 13.0, 2026-11-21)."""
+
+
+def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
+    """Registers that a consumer thread keeps free, estimated; the tile, warpgroups and registers are decided."""
+    assert schedule.tile is not None
+    assert schedule.warpgroups is not None
+    assert schedule.registers is not None
+    sharing = schedule.warpgroups // turns_of(schedule, schedule.warpgroups)
+    warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
+    need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0, schedule.mma_n or 0)
+    parted = SPLIT_REGISTERS if (schedule.split or 1) > 1 and problem.family.kernel == "shared" else 0
+    own = READ_REGISTERS * reads_of_own(problem) if problem.family.kernel == "shared" else 0
+    beside = parted + own
+    return schedule.registers[1] - need.total - beside - factor_registers(problem, schedule, unroll)
+
+
+def sums_of_thread(problem: Problem, schedule: Schedule) -> int:
+    """FP32 sums that a consumer thread holds at once; tile and warps are decided."""
+    assert schedule.tile is not None
+    assert schedule.warps is not None
+    return Registers.of(problem, schedule.tile, schedule.warps, schedule.promote or 0).accumulators
+
+
+def most_accumulators(problem: Problem) -> int:
+    """Accumulators of a thread beside which the epilogue of `problem` still finds registers.
+
+    Where N is not known, what is read at a row and a column of its own (`+ R[m,n]`, `+=`) is read one element at a
+    time, and ptxas keeps the offset of each of a thread's columns. Of the kernels tried that read so, all 44 spilled at
+    256x128, 18 of 20 at 128x256, and all 4 that read three such tensors at 128x128 (ptxas 13.5, 2026-11-21).
+
+    Blocks of scales along a tile's rows: each column has a scale and addresses of its own. On sm_90a all 3 kernels
+    tried with 128 accumulators spilled, and none of 4 with 64 (ptxas 13.0, 2026-11-21).
+    """
+    if problem.swapped and problem.result.scale is not None:
+        return 64
+    return {0: ACCUMULATORS, 1: 64, 2: 64}.get(reads_of_own(problem), 32)
+
+
+def crowded(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the epilogue reads elements one by one beside more sums than it finds registers with."""
+    if not reads_of_own(problem):
+        return False
+    assert schedule.tile is not None
+    by_parts = problem.family.sums_in == "tensor" and not schedule.promote
+    own = schedule.tile[1] // units(problem, schedule)[1]
+    sums = taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
+    return sums > most_accumulators(problem)
+
+
+READ_REGISTERS = 40
+"""Registers beyond OVERHEAD_REGISTERS of each tensor that is read so: with one, 192x128 spilled, and 192x64 with three,
+which leave 0 and 64 of 160; 128x128 and 128x64, which leave 72 and 136 of 232, did not (ptxas 13.0, 2026-11-21)."""
+
+
+STAGED_NARROW = 32
+"""Registers beyond OVERHEAD_REGISTERS of results of 8 bits that warps stage beside promotion: 128x128, which leaves 24
+of 232, spilled in all 8 kernels tried (e4m3, mxfp8, fp8_block, blocked e5m2; scales of 1x128 by 128x128 and by 1x128),
+and 128x64, which leaves 96, did not (sm_120a, ptxas 13.0, 2026-11-21)."""
+
+
+def staging_registers(problem: Problem, schedule: Schedule, promote: int) -> int:
+    """Registers of a thread that staging takes, where it is not decided that results leave directly."""
+    staged = schedule.epilogue != "direct" and not problem.swapped
+    return STAGED_NARROW if promote and staged and problem.family.warps == 1 and problem.result.element.bits == 8 else 0
+
+
+def reads_of_own(problem: Problem) -> int:
+    """Tensors that the epilogue reads at a row and a column of its own, where N is not known; 0 where it is."""
+    if problem.n.size is not None:
+        return 0
+    m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
+    return sum(
+        x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.index if i.dim == m) for x in problem.inputs
+    )
+
+
+def warpgroups_of(problem: Problem, schedule: Schedule) -> int:
+    """Consumer warpgroups of a schedule that may leave them undecided."""
+    assert schedule.tile is not None
+    return given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile, schedule.promote)
+
+
+def turns(problem: Problem, schedule: Schedule) -> int:
+    """Warpgroups that take tiles by turns; 1 where they share each."""
+    return turns_of(schedule, warpgroups_of(problem, schedule))
+
+
+def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
+    assert schedule.tile is not None
+    family = problem.family
+    warpgroups = warpgroups_of(problem, schedule) // turns(problem, schedule)
+    if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
+        return WARPS, warpgroups
+    return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(problem, schedule.tile, warpgroups)
+
+
+def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
+    """Whether lanes bring an operand's scales of single rows to shared memory."""
+    plan = WordPlan.of(problem, operand, schedule)
+    rows = (s for s in operand.promoted if s.rows == 1)
+    return (plan is not None and not plan.bulk) or any(scale_copy(problem, s, schedule) == "thread" for s in rows)
+
+
+def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
+    """One; two where threads bring scales beside a warp that copies them on: copies, products and that warp in one,
+    those threads in the other."""
+    return 1 + int(
+        bool(schedule.scale_copier) and any(threaded(problem, x, schedule) for x in (problem.lhs, problem.rhs))
+    )
+
+
+def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """First and number of the warps, of their warpgroup, that bring scales where threads do."""
+    return (0, WARPS) if producer_warpgroups(problem, schedule) > 1 else SCALE_WARPS[problem.family.kernel]
+
+
+def threads(problem: Problem, schedule: Schedule) -> int:
+    """Threads of a CTA: those of its consumer and producer warpgroups."""
+    assert schedule.warpgroups is not None
+    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule))
+
+
+def register_file(problem: Problem, schedule: Schedule) -> int:
+    """Registers of a CTA after its threads have taken and given back some."""
+    assert schedule.warpgroups is not None
+    assert schedule.registers is not None
+    producer, consumer = schedule.registers
+    return WARPGROUP * (producer_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
+
+
+LEAN = frozenset({"registers", "tensor"})
+"""Kernels, by MmaShape.kernel, that are launched with no more registers than their roles share out: those of the next
+launch then find some beside them (`dependent`). wgmma's were timed with all that an SM has."""
+
+
+def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | None:
+    """The `registers` of a launch that takes all that an SM has, where sums are in tensor memory; elsewhere None."""
+    if problem.family.kernel != "tensor":
+        return None
+    assert schedule.warpgroups is not None
+    each = 240 if schedule.warpgroups == 1 else 208
+    rest = problem.target.registers // WARPGROUP - schedule.warpgroups * each
+    return min(240, shared_out(rest, producer_warpgroups(problem, schedule))), each
+
+
+def launch_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a thread is launched with, by 8, so that setmaxnreg can give each role its own; 0 where these are
+    all that there are."""
+    if problem.family.kernel not in LEAN:
+        return 0
+    return -(-register_file(problem, schedule) // (8 * threads(problem, schedule))) * 8

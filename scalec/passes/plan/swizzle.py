@@ -1,0 +1,179 @@
+"""How tiles of operands and results lie in shared memory: what can be, and what follows from a tile."""
+
+from __future__ import annotations
+
+from math import prod
+
+from scalec.ir.schedule import MOST_PANELS, Schedule
+from scalec.ir.tile import LANES, VECTOR
+from scalec.passes.plan.resources import path_of_scales, staged_row, stages_that_fit, turns, units
+from scalec.passes.plan.results import no_loaded_result
+from scalec.passes.problem.types import Dim, Operand, Problem
+from scalec.targets import PADDED_ROW, Target
+
+STAGES_BESIDE_STAGING = 3
+"""With fewer stages beside the staged result, at most one K block is on its way while one is multiplied."""
+
+
+STAGED_BITS = 16
+"""Of elements that are staged whole."""
+
+
+PANELS = 1
+"""Panels of wider elements that have room, where a wave has more: a second one takes a stage's room and gained nothing
+(0.98 to 1.02 of the time with one)."""
+
+
+def worth_staging(problem: Problem, plan: Schedule) -> bool:
+    """Whether results are known to reach memory sooner through shared memory, by bulk copies.
+
+    Narrow elements are; where no swizzle divides a row those of less than 16 bits, unless a swizzle is decided. Wide
+    ones are by panels where a warpgroup stores them. H200, 2026-11-21, FP8 1x128 by 1x128 at five sizes: f32 results
+    are added to what is there in 0.82 to 0.97 of the time that loads and stores take with a tile of the same extents.
+    On the other targets nobody has measured it.
+    """
+    bits = problem.result.element.bits
+    if not widest(problem.target.swizzles, staged_row(problem, plan)):
+        return bits < STAGED_BITS and not plan.swizzle_c
+    return bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
+
+
+TURNED_COLUMNS = range(16, 65)
+"""Columns of a tile, rows of the result, that elements of up to STAGED_BITS are turned in shared memory with. H200,
+2026-11-23, FP8 1x128 by 128x128 at nine sizes of 16 to 32 rows, times as long as stores of registers: 0.97 to 1.00 with
+bf16 results, 0.97 to 1.00 with MXFP8, 0.94 to 1.00 with NVFP4 and MXFP4; with 8 columns 0.98 to 1.01, f32 1.00 to 1.02.
+"""
+
+
+TURNED_SUMS = 64
+"""Of a thread, up to which they are: of 126 kernels with more columns or sums ten spilled, with 88 sums the fewest,
+which did not with stores of registers (ptxas 13.0, 2026-11-23)."""
+
+
+def not_worth_turning(problem: Problem, schedule: Schedule) -> str:
+    """Why a transposed result, which could be turned, leaves from registers; "" where it is turned."""
+    assert schedule.tile is not None
+    (rows, columns, _), bits = schedule.tile, problem.result.element.bits
+    if bits > STAGED_BITS or columns not in TURNED_COLUMNS:
+        return f"{columns} columns of {bits} bits are not known to gain by being turned"
+    sums = rows * columns // (LANES * problem.family.warps * prod(units(problem, schedule)))
+    if sums > TURNED_SUMS:
+        return f"beside {sums} sums a thread may have no registers for turning them"
+    turned, direct = (stages_that_fit(problem, schedule.with_fields(epilogue=x)) for x in ("turned", "direct"))
+    if turned < (schedule.stages or min(direct, STAGES_BESIDE_STAGING)):
+        return "a turned tile would cost stages"
+    return ""
+
+
+LOADED_K = 1024
+"""K up to which what results are added to is loaded. H200, 2026-11-22, FP8 1x128 by 1x128, times as long as copies that
+add in memory, which L2 does at 1.1 TB/s: 0.70 to 0.74 at K = 512 (seven tiles), 1.03 to 1.1 and more from 1536 on; up
+to 970 what is read and written takes longer than the products (predicted)."""
+
+
+def worth_loading(problem: Problem, schedule: Schedule) -> bool:
+    """Whether results are known to be added sooner to what was loaded than in memory."""
+    short = problem.k.size is not None and problem.k.size <= LOADED_K and problem.family.kernel == "shared"
+    if not short or schedule.epilogue == "direct" or no_bulk_epilogue(problem, schedule):
+        return False
+    beside = schedule.with_fields(epilogue="bulk", scale_path=schedule.scale_path or path_of_scales(problem, schedule))
+    plan = staging(problem, beside.with_fields(adds="loaded"))
+    wanted = max(STAGES_BESIDE_STAGING, schedule.stages or 0)
+    return not no_loaded_result(problem, plan) and stages_that_fit(problem, plan) >= wanted
+
+
+def staging(problem: Problem, schedule: Schedule) -> Schedule:
+    """The schedule, which stores by bulk copies, with `staged` and `panels`.
+
+    Wide elements leave by PANELS panels of a wave, where it has more. Else all waves are staged at once (0) where that
+    costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied. Where
+    what is there is loaded, more of it is on its way while a tile is multiplied the more has room: all, or as many
+    panels as leave three stages.
+    """
+    if schedule.adds == "loaded" and schedule.panels is None and schedule.staged is None:
+        return _ahead(problem, schedule)
+    wide = problem.result.element.bits > STAGED_BITS
+    panels, staged = schedule.panels, schedule.staged
+    if panels is None:
+        row = staged_row(problem, schedule)
+        most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
+        by_panels = wide and staged is None and problem.family.sums_in == "registers" and schedule.adds != "loaded"
+        panels = PANELS if by_panels and most > PANELS else 0
+    if staged is not None:
+        return schedule.with_fields(panels=panels)
+    if panels:
+        return schedule.with_fields(panels=panels, staged=1)
+    if problem.family.warps > 1 and turns(problem, schedule) == 1 and not wide:
+        return schedule.with_fields(panels=0, staged=0)
+    all_, one, none = (
+        stages_that_fit(problem, schedule.with_fields(epilogue=epilogue, staged=staged, panels=0))
+        for epilogue, staged in (("bulk", 0), ("bulk", 1), ("direct", 0))
+    )
+    return schedule.with_fields(panels=0, staged=0 if all_ >= min(one, none) else 1)
+
+
+def _ahead(problem: Problem, schedule: Schedule) -> Schedule:
+    """With as much room for what is loaded as leaves the stages decided, or STAGES_BESIDE_STAGING; or the least."""
+    row = staged_row(problem, schedule)
+    most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
+    plans = [schedule.with_fields(staged=0, panels=0), schedule.with_fields(staged=1, panels=0)]
+    plans += [schedule.with_fields(staged=1, panels=n) for n in range(min(most - 1, MOST_PANELS), 0, -1)]
+    wanted = schedule.stages or STAGES_BESIDE_STAGING
+    return next((p for p in plans if stages_that_fit(problem, p) >= wanted), plans[-1])
+
+
+def widest(swizzles: tuple[int, ...], row: int) -> int:
+    """The widest of `swizzles` that divides a row of `row` bytes."""
+    return next(s for s in swizzles if s == 0 or row % s == 0)
+
+
+def operand_swizzle(problem: Problem, operand: Operand, rows: int, depth: int) -> int:
+    """The widest swizzle of an operand's tile, of `rows` rows of the operand by `depth` of K."""
+    return widest(operand.swizzles(problem.target), operand.shared_bytes(rows if operand.mn_major else depth))
+
+
+def no_panels(target: Target, operand: Operand, rows: int) -> str:
+    """Why a tile of `rows` rows cannot be copied panel by panel where K is outermost, "" where it can."""
+    row = operand.shared_bytes(rows)
+    if operand.padded and rows % PADDED_ROW:
+        return f"a tile of {rows} of {operand.rows}: {operand.name} is copied {PADDED_ROW} at a time"
+    if not operand.padded and not widest(operand.swizzles(target), row):
+        return f"a tile of {rows} of {operand.rows}, {row} bytes of {operand.name}: no swizzle divides it"
+    return ""
+
+
+def _ragged_rows(problem: Problem, inner: Dim, align: int) -> str:
+    """Why rows of the result, which run along `inner`, may be no multiple of `align` bytes, "" where they are."""
+    result = problem.result
+    if inner.size is None:
+        return f"{inner.name} is not known at compile time: a row of {result.name} may be misaligned"
+    row = result.element.bytes(inner.size)
+    if row % align:
+        return f"a row of {result.name} is {row} bytes ({inner.name} = {inner.size}), not a multiple of {align}"
+    return ""
+
+
+def no_turned_epilogue(problem: Problem) -> str:
+    """Why results cannot be turned in shared memory, "" where they can."""
+    if not problem.swapped:
+        return f"swap=0 computes rows of {problem.result.name}"
+    if problem.family.kernel != "shared":  # nobody has measured it
+        return f"{problem.target.name} does not multiply from shared memory into registers"
+    return _ragged_rows(problem, problem.m, VECTOR)
+
+
+def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
+    """Why results cannot leave by bulk copy, "" where they can."""
+    result, n, target = problem.result, problem.n, problem.target
+    if problem.swapped:
+        return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
+    if reason := _ragged_rows(problem, n, target.tma_align):
+        return reason
+    row = staged_row(problem, schedule)
+    if widest(target.swizzles, row):
+        return ""
+    if problem.family.kernel != "shared":  # nobody has measured it; on sm_120a 4-bit results spilled (ptxas 13.0)
+        return f"a row of the staged tile is {row} bytes: no swizzle divides it"
+    if row % target.tma_align:
+        return f"a row of the staged tile is {row} bytes, not a multiple of {target.tma_align}"
+    return ""

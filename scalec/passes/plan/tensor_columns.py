@@ -1,0 +1,128 @@
+"""The columns of an SM's tensor memory: accumulators, a K block's scale words beside them, and what a warp takes out.
+
+`resources.py` adds up what registers and shared memory these take.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scalec.ir.schedule import Schedule
+from scalec.ir.tile import LANES, WORD_ROWS
+from scalec.passes.plan.words import WordPlan
+from scalec.passes.problem.types import Problem
+from scalec.targets import MmaShape
+
+TENSOR_COLUMNS = 512
+"""Columns of an SM's tensor memory, each 32 bits of 128 rows (PTX ISA 9.7.16.1)."""
+
+TAKEN_COLUMNS = 32
+"""Sums of a row that a warp takes out of tensor memory at once, at the least: 32 registers of a thread for its 32
+rows."""
+
+PARTS = 2
+"""Of a tile that have registers of their own, if they fit."""
+
+MOST_TAKEN = 64
+"""Columns of which two parts find room in a thread's registers."""
+
+
+def taken_columns(problem: Problem, columns: int, promote: int) -> int:
+    """Columns that a warp takes at once of so many that it has of a tile. Where they are converted as they come: whole
+    blocks of the result's scales, and where bulk copies may write them, as many as fill a row of the widest swizzle. A
+    copy then writes whole lines of memory, and what stands around each part is shared by more columns: 28.5
+    instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0, 2026-11-21). Not where something is
+    read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid."""
+    least = TAKEN_COLUMNS
+    if not promote:
+        row = problem.target.swizzles[0] * 8 // problem.result.element.bits
+        narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
+        narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for x in problem.inputs)
+        least = max(least, problem.block_columns, min(narrowest if narrow else row, MOST_TAKEN))
+    return math.gcd(columns, 1 << (least - 1).bit_length())
+
+
+def parts_taken(problem: Problem, columns: int, promote: int) -> int:
+    """How many of these parts have registers of their own: one is on its way while another is converted, if two fit."""
+    return PARTS if taken_columns(problem, columns, promote) <= MOST_TAKEN else 1
+
+
+def sums_slots(problem: Problem, schedule: Schedule) -> int:
+    """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
+    one where two do not fit beside a K block's scales. With promotion up to four, each of one K block: of these as many
+    as make up whole rounds of the stages."""
+    assert schedule.tile is not None
+    beside = sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
+    room = (TENSOR_COLUMNS - beside) // schedule.tile[1]
+    return whole_rounds(schedule.stages, min(4, room)) if schedule.promote else min(2, room)
+
+
+def most_scale_slots(problem: Problem, schedule: Schedule) -> int:
+    """K blocks whose scale words fit beside the accumulators; 0 where nothing is copied there."""
+    assert schedule.tile is not None
+    words = sum(word_columns(problem, schedule))
+    taken = sums_slots(problem, schedule) * schedule.tile[1] + ones_columns(problem, schedule)
+    return (TENSOR_COLUMNS - taken) // words if words else 0
+
+
+def scale_slots(problem: Problem, schedule: Schedule) -> int:
+    """K blocks whose scale words tensor memory has: one, or where a warp of its own brings them as many as fit and make
+    up whole rounds of the stages; no more than there are stages."""
+    if not schedule.scale_copier:
+        return 1
+    most = max(1, most_scale_slots(problem, schedule))
+    return whole_rounds(schedule.stages, min(most, schedule.stages or most))
+
+
+def whole_rounds(stages: int | None, most: int) -> int:
+    """Slots of a ring in tensor memory, up to `most`, of which the stages are whole rounds, so that a stage has always
+    the same slot; `most` where none above one is, or the stages are not decided."""
+    return next((n for n in range(most, 1, -1) if stages is not None and stages % n == 0), most)
+
+
+def padded_rows(rows: int) -> int:
+    """Rows of whole copies of scale words to tensor memory."""
+    return -(-rows // WORD_ROWS) * WORD_ROWS
+
+
+def word_rows(family: MmaShape, rows: int) -> int:
+    """Rows of scale words in a stage for so many rows of a tile."""
+    return padded_rows(rows) if family.sums_in == "tensor" else rows
+
+
+def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Columns of tensor memory that the scale words of A and of B in a stage take, LANES rows of a word to a column."""
+    assert schedule.tile is not None
+    columns = []
+    for operand, rows in ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1])):
+        plan = WordPlan.of(problem, operand, schedule)
+        taken = 0 if plan is None else plan.words * padded_rows(rows) // LANES
+        columns.append(taken)
+    return columns[0], columns[1]
+
+
+def bare_sides(problem: Problem) -> tuple[bool, bool]:
+    """Whether the instructions take scales of A, and of B, from tensor memory that the program has none for."""
+    takes = problem.family.sums_in == "tensor" and bool(problem.family.scales)
+    return takes and problem.lhs.scale_in_mma is None, takes and problem.rhs.scale_in_mma is None
+
+
+def ones_columns(problem: Problem, schedule: Schedule) -> int:
+    """Columns of tensor memory of the ones that sides without scales share; they follow the words of the others."""
+    assert schedule.tile is not None
+    rows = [rows for bare, rows in zip(bare_sides(problem), schedule.tile[:2], strict=True) if bare]
+    return padded_rows(max(rows, default=0)) // LANES
+
+
+def columns_beside(problem: Problem, schedule: Schedule) -> int:
+    """Columns of tensor memory beside the accumulators."""
+    words = scale_slots(problem, schedule) * sum(word_columns(problem, schedule))
+    return words + ones_columns(problem, schedule)
+
+
+def scale_copies(problem: Problem, schedule: Schedule) -> int:
+    """Copies of a K block's scale words to tensor memory."""
+    assert schedule.tile is not None
+    sides = ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1]))
+    plans = ((WordPlan.of(problem, operand, schedule), rows) for operand, rows in sides)
+    return sum(plan.words * padded_rows(rows) // WORD_ROWS for plan, rows in plans if plan is not None)

@@ -1,0 +1,170 @@
+"""What tiles there can be: why one cannot, of registers, shared memory, scale blocks and how it is shared out."""
+
+from __future__ import annotations
+
+from scalec.formats import WHOLE
+from scalec.ir.schedule import Schedule
+from scalec.passes.plan.mma_n import no_goes
+from scalec.passes.plan.resources import (
+    Registers,
+    converted_columns,
+    free_registers,
+    most_accumulators,
+    path_of_scales,
+    register_file,
+    stages_that_fit,
+    staging_registers,
+    threads,
+    units,
+)
+from scalec.passes.plan.swizzle import no_panels, staging
+from scalec.passes.plan.tensor_columns import sums_slots
+from scalec.passes.plan.warps import given_warpgroups, registers_for, shared_out, turns_of, warpgroups_for, warps_for
+from scalec.passes.problem.types import Problem
+from scalec.targets import WARPGROUP, WAVES
+
+PAIR = (2, 1)
+"""The cluster of two CTAs that multiply together: they share the columns of a product (PTX ISA 9.7.16.5.1)."""
+
+
+INSTRUCTION = 26
+"""Registers that an instruction's thread needs beside its sums, of those it has at entry: what ptxas 13.0 asks for at
+256 columns and 128 registers (C7602), whatever setmaxnreg gives later."""
+
+LANES_ROWS = WAVES["warp"]
+"""Rows of a warp's fragment, whose blocks of scales it finds by itself."""
+
+TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
+"""Fields that mean another dimension or operand in the transposed problem: who decided one meant the program's."""
+
+
+def keeps_sides(schedule: Schedule) -> bool:
+    """Whether fields are decided that the transposed problem would turn, or that ask for bulk copies of the result's
+    rows, so that `swap=1` is not chosen."""
+    by_rows = schedule.epilogue == "bulk" or schedule.staged or schedule.panels or schedule.adds == "loaded"
+    return bool(by_rows) or any(getattr(schedule, name) is not None for name in TURNED)
+
+
+def no_swap(problem: Problem) -> str:
+    """Why a program cannot be computed transposed, "" where it can."""
+    step, result = problem.family.m, problem.result
+    if (scale := result.scale) is not None:
+        together = problem.family.kernel == "shared"  # all consumer warps reach the epilogue, and may meet there
+        if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not together):
+            return (
+                f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a "
+                f"warp has {problem.family.adjacent_rows} adjacent ones, in waves of {LANES_ROWS}"
+            )
+    for scale in problem.rhs.promoted:
+        if scale.rows not in (1, WHOLE) and scale.rows % step:
+            return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"
+    return ""
+
+
+def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
+    """Why the columns of a tile cannot be shared out to so many CTAs that multiply together, "" where they can."""
+    columns = problem.family.columns(ctas)
+    if not columns:
+        return f"{problem.target.name} has no product by {ctas} CTAs together"
+    if ctas > 1 and tile[1] not in columns:
+        return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
+    return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""
+
+
+def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> str:
+    """Why a tile's columns do not hold whole blocks of the result's scales, "" where they do, and each unit's too."""
+    scale, (along_m, along_n) = problem.result.scale, units(problem, schedule.with_fields(tile=tile))
+    if scale is None:
+        return ""
+    if problem.swapped:
+        own = tile[0] // along_m
+        if problem.family.warps == 1 and own % scale.block:
+            return f"{tile[0]} rows for {along_m} warps: {scale.name} has one for each {scale.block} rows of it"
+        if problem.family.kernel == "shared" and tile[0] % scale.block:
+            return f"rows that are no multiple of {scale.block}: {scale.name} has one for each {scale.block} of them"
+        return ""
+    if tile[1] % scale.block:
+        return f"columns that are no multiple of {scale.block}: {scale.name} has one for each {scale.block}"
+    own, shares = tile[1] // along_n, problem.family.sums_in == "registers"  # warps may find a scale together
+    if own % scale.block and not (shares and scale.block % own == 0):
+        return f"{tile[1]} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
+    if along_n > 1 and scale.block % own == 0:
+        return ""
+    together = converted_columns(problem, schedule.with_fields(tile=tile)) // along_n
+    if together % scale.block:
+        return f"columns converted {together} at a time: {scale.name} has one for each {scale.block}"
+    return ""
+
+
+def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int, spare: int) -> str:
+    """Why a tile is not chosen, "" where it is: it cannot be (`planned`), or by the estimates a consumer thread has no
+    `spare` registers beside what it needs."""
+    plan, reason = planned(problem, schedule, tile, promote)
+    if reason:
+        return reason
+    if spared(problem, schedule, plan) < spare:
+        return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
+    if _need(problem, plan).accumulators > most_accumulators(problem):
+        return "too few registers of a thread beside the sums for the elementwise expression"
+    return ""
+
+
+def spared(problem: Problem, schedule: Schedule, plan: Schedule) -> int:
+    """Registers that a consumer thread of a `plan` for the `schedule` keeps free, estimated."""
+    free = free_registers(problem, plan, schedule.unroll or 1)
+    return free - staging_registers(problem, schedule, plan.promote or 0)
+
+
+def planned(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> tuple[Schedule, str]:
+    """The schedule with a tile and what follows from it, and why that cannot be, "" where it can: two stages (without a
+    staged epilogue, unless decided), scales of the result that are cut evenly, registers that are too few for the sums
+    alone."""
+    family = problem.family
+    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile, promote)
+    sharing = warpgroups // turns_of(schedule, warpgroups)
+    warps = schedule.warps or warps_for(problem, tile, sharing)
+    plan = schedule.with_fields(tile=tile, warpgroups=warpgroups, warps=warps, promote=promote)
+    reason = shared_out(family, tile, sharing, warps) or cuts_result(problem, plan, tile)
+    if reason:
+        return plan, reason
+    row = problem.result.element.bytes(converted_columns(problem, schedule.with_fields(tile=tile)))
+    if schedule.swizzle_c and row % schedule.swizzle_c:
+        return plan, f"rows of {row} bytes of results, which a swizzle of {schedule.swizzle_c} does not divide"
+    reason = no_panels(problem.target, problem.lhs, tile[0]) if problem.lhs.mn_major else ""
+    reason = reason or no_halves(problem, tile, schedule.cta_group or 1)
+    if reason:
+        return plan, reason
+    plan = plan.with_fields(
+        registers=schedule.registers or registers_for(problem, plan, warpgroups),
+        epilogue=schedule.epilogue or "direct",
+    )
+    plan = plan.with_fields(scale_path=plan.scale_path or path_of_scales(problem, plan))
+    if plan.epilogue == "bulk" and (plan.staged is None or plan.panels is None):
+        plan = staging(problem, plan)
+    return plan, no_goes(problem, plan) or _no_room(problem, schedule, plan)
+
+
+def _no_room(problem: Problem, schedule: Schedule, plan: Schedule) -> str:
+    """Why a plan for the schedule has no room in registers, tensor memory or shared memory, "" where it has."""
+    assert plan.tile is not None
+    family, entering = problem.family, threads(problem, plan)
+    entry, most = problem.target.entry_registers(entering), (plan.registers or (0, 0))[1]
+    if schedule.registers and register_file(problem, plan) > (pool := entry * entering):
+        return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
+    if _need(problem, plan).total > most:  # as check-schedule has it
+        return f"more than the {most} registers of a consumer thread"
+    if family.sums_in == "tensor" and plan.promote and sums_slots(problem, plan) < 2:
+        return "one accumulator in tensor memory: products would wait until its sums are added up"
+    if family.kernel == "shared" and (plan.mma_n or plan.tile[1]) * family.m // WARPGROUP + INSTRUCTION > entry:
+        return f"sums of an instruction for more than the {entry} registers of a thread at entry"
+    stages = schedule.stages or 2
+    if stages_that_fit(problem, plan) < stages:
+        return f"{stages} stages do not fit into {problem.target.shared_bytes} bytes of shared memory"
+    return ""
+
+
+def _need(problem: Problem, plan: Schedule) -> Registers:
+    """Registers that a consumer thread needs, estimated."""
+    assert plan.tile is not None
+    assert plan.warps is not None
+    return Registers.of(problem, plan.tile, plan.warps, plan.promote or 0, plan.mma_n or 0)

@@ -1,0 +1,156 @@
+"""Warps and their registers: how many a kernel has of each kind, and how they share a tile."""
+
+from __future__ import annotations
+
+from math import prod
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.plan.copier import copier_for
+from scalec.passes.problem.types import Problem
+from scalec.targets import MmaShape
+
+MAX_WARPGROUPS = 3
+
+
+WARPS = 4
+"""Warps of a warpgroup."""
+
+
+REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
+"""(producer, consumer) registers by consumer warpgroups. Two and three: no spills at 256x128 and 192x128 with
+promotion, and the fastest of the splits tried; H200, 2026-11-21. One takes what two take."""
+
+
+UNROLL = {1: 2, 2: 2, 3: 4}
+"""K blocks in one iteration, by consumer warpgroups: +0.3 to +0.9 % for 2 over 1 at 256x128, +0.5 to +1 % for 4 over 1
+at 192x128 (H200, 2026-11-21, six shapes of FP8 1x128 by 128x128, interleaved). With one warpgroup, 2 took 0.96 to 1.00
+of the time of 1 at 18 shapes of up to 64 rows, 0.98 to 0.99 with scales of rows, 1.00 of BF16 (H200, 2026-11-22)."""
+
+
+SCALE_WARPS = {"shared": (1, 3), "registers": (1, 3), "tensor": (2, 2)}
+"""First and number of the producer warpgroup's warps that bring scales, by MmaShape.kernel: all but the one that issues
+copies, and where sums are in tensor memory, the one that issues products. Where one more warp copies scales on to
+tensor memory, those that bring them are a warpgroup of their own (resources.scale_warps)."""
+
+
+BYTEWISE = (88, 208)
+"""Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
+
+
+TENSOR = {1: (56, 184), 2: (56, 184)}
+"""Those where sums are in tensor memory: two parts of 64 columns and what becomes of them. Of 57 programs none spills
+with 176 for consumers; producers need 40 where two of their warps bring scale bytes (ptxas 13.0, 2026-11-23). What a
+launch has of the register file is their mean, so that the next one finds room beside it."""
+
+
+TENSOR_COPIER = {1: (80, 184), 2: (80, 176)}
+"""Likewise where a warp copies scales to tensor memory: there may be two producer warpgroups, and four warps bring the
+scale bytes, which takes 72 (ibid.)."""
+
+
+TENSOR_WIDE = {1: (56, 240), 2: (40, 232)}
+"""Likewise where consumer threads hold more: all their sums, as they add K blocks up, or those of a block of the result
+that is longer than a part."""
+
+
+TENSOR_COPIER_WIDE = {1: (80, 240), 2: (80, 176)}
+"""Likewise where they do and a warp copies scales."""
+
+
+PART = 64
+"""Columns of a part of a tile's sums."""
+
+
+PROMOTED_COLUMNS = 144
+"""Of a tile whose sums a thread then has registers for, beside those of two parts on their way."""
+
+
+LEAST_COLUMNS = 16
+"""Of a warp that takes sums out of tensor memory: those of one stmatrix."""
+
+
+def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int | None = 0) -> int:
+    """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
+    two waves for each of two. Of warps that multiply alone, two warpgroups. Of those that take sums out of tensor
+    memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns."""
+    if family.sums_in == "tensor":
+        halves = promote and tile[1] > PROMOTED_COLUMNS and not shared_out(family, tile, 2, (WARPS, 2))
+        return 2 if halves else 1
+    if family.warps == 1:
+        two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]
+        return 2 if any(not shared_out(family, tile, 2, warps) for warps in two) else 1
+    return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
+
+
+PINGPONG = 2
+"""Warpgroups that take tiles by turns, unless decided: as long as the epilogue is shorter than the products, two keep
+the tensor core busy."""
+
+
+def turns_of(schedule: Schedule, warpgroups: int) -> int:
+    """Warpgroups, of so many, that take whole tiles by turns; 1 where they share each tile."""
+    return warpgroups if schedule.consumers == "pingpong" else 1
+
+
+def given_warpgroups(schedule: Schedule) -> int | None:
+    """The warpgroups that are decided, by their number or by that of their warps; None where neither says it."""
+    if schedule.consumers == "pingpong" and not schedule.warpgroups:
+        return PINGPONG
+    if schedule.warpgroups or schedule.warps is None:
+        return schedule.warpgroups
+    count, rest = divmod(prod(schedule.warps), WARPS)
+    return count if not rest and 1 <= count <= MAX_WARPGROUPS else None
+
+
+def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
+    """How consumer warps share a tile: where each multiplies alone, so that they load the least of shared memory, and
+    so that each has whole blocks of the result's scales, or a part of one."""
+    warps = WARPS * warpgroups
+    if problem.family.sums_in == "tensor":
+        return WARPS, warpgroups
+    if problem.family.warps > 1:
+        return warps, 1
+    ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
+    fitting = [w for w in ways if not shared_out(problem.family, tile, warpgroups, w)]
+    block = problem.result.block
+    if problem.swapped:
+        whole = [w for w in fitting if tile[0] // w[0] % block == 0]
+    else:
+        whole = [w for w in fitting if tile[1] // w[1] % block == 0 or block % (tile[1] // w[1]) == 0]
+    fitting = whole or fitting
+    return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
+
+
+def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: tuple[int, int]) -> str:
+    """Why warpgroups, or warps, cannot share a tile, "" where they can."""
+    if family.sums_in == "tensor":
+        if warpgroups not in TENSOR:
+            return f"{warpgroups} warpgroups, and sums in tensor memory are for {' or '.join(map(str, TENSOR))}"
+        if warpgroups > 1 and tile[1] % (LEAST_COLUMNS * warpgroups):
+            return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}"
+        return ""
+    if family.warps > 1:
+        if tile[0] % (family.m * warpgroups):
+            return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}"
+        return ""
+    if warps[0] * warps[1] != WARPS * warpgroups:
+        return f"{warps[0]}x{warps[1]} warps, of {warpgroups} warpgroups that have {WARPS * warpgroups}"
+    # two instructions wide: one ldmatrix loads for both
+    for extent, unit, count, what in (
+        (tile[0], family.m, warps[0], "rows"), (tile[1], 2 * family.n[0], warps[1], "columns")
+    ):  # fmt: skip
+        if extent % (unit * count):
+            return f"{what} that {count} warps cannot share by {unit}"
+    return ""
+
+
+def registers_for(problem: Problem, schedule: Schedule, warpgroups: int) -> tuple[int, int]:
+    """The `registers` of a schedule that leaves them undecided; tile and promote are decided."""
+    bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
+    registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+    if problem.family.sums_in != "tensor":
+        return registers
+    copier = copier_for(problem, schedule) if schedule.scale_copier is None else schedule.scale_copier
+    tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if copier else (TENSOR, TENSOR_WIDE)
+    wide = bool(schedule.promote) or problem.result.block > PART
+    return tables[wide].get(warpgroups, registers)

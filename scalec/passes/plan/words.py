@@ -1,0 +1,126 @@
+"""Scales that the tensor core applies itself: how the bytes of a stage are laid out for it, and how they get there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scalec.formats import WHOLE
+from scalec.ir.schedule import Schedule
+from scalec.ir.tile import SHIFT, WORD_ROWS
+from scalec.passes.problem.types import Operand, Problem, Scale
+
+WORD = 4
+"""Scale bytes in a register (PTX ISA 9.7.14.5.14: scale-a-data and scale-b-data are .b32)."""
+
+AS_STORED = {"registers": "packed", "tensor": "blocked"}
+"""The layout whose words are those of a stage as they lie in memory, by where instructions take them from."""
+
+
+@dataclass(frozen=True)
+class WordPlan:
+    """Scale bytes of one operand in a stage: for each row `bytes` of them, one for each `unit` elements of K.
+
+    Attributes:
+        scale: the scale.
+        unit: K elements of a byte: the most that lie in one block of the scale, wherever a stage begins. The
+            instruction's block where an instruction takes several bytes of a row.
+        bytes: of a row in a stage.
+        whole: whether each word is four adjacent bytes in memory, aligned.
+        pads: whether of such a word, the last of a row may hold bytes of no block.
+        bulk: whether a bulk copy brings the words of a stage as they are: those of adjacent rows are adjacent.
+        tiles: whether these are whole tiles of a `blocked` tensor, as they lie there.
+    """
+
+    scale: Scale
+    unit: int
+    bytes: int
+    whole: bool
+    pads: bool
+    bulk: bool
+    tiles: bool
+
+    @property
+    def words(self) -> int:
+        """Registers of a row."""
+        return -(-self.bytes // WORD)
+
+    @property
+    def loads(self) -> int:
+        """Loads of a row, where threads bring it."""
+        return self.words if self.whole else self.bytes
+
+    @property
+    def beside(self) -> bool:
+        """Whether what these load lies side by side, at offsets from one address."""
+        return self.scale.layout == "row" and self.unit == self.scale.k
+
+    @staticmethod
+    def of(problem: Problem, operand: Operand, schedule: Schedule) -> WordPlan | None:
+        """The plan for an operand, None where the tensor core applies no scale of its own to it."""
+        scale = operand.scale_in_mma
+        if scale is None:
+            return None
+        unit, count = _bytes(problem, scale, schedule)
+        whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
+        bulk = schedule.scale_path != "thread" and not no_bulk_words(problem, operand, schedule)
+        return WordPlan(
+            scale, unit, count, whole, whole and bool(_pads(problem, scale)), bulk, bulk and scale.layout == "blocked"
+        )
+
+    def within(self, rows: int) -> bool:
+        """Whether a tile of so many rows may begin within the rows of a copy."""
+        return self.tiles and rows % WORD_ROWS > 0
+
+
+def _bytes(problem: Problem, scale: Scale, schedule: Schedule) -> tuple[int, int]:
+    """(K elements of a scale byte, bytes of a row) of a stage."""
+    assert schedule.tile is not None
+    family, depth = problem.family, schedule.tile[2]
+    block = family.scale_block(scale.type)
+    unit = block if block < family.k else depth if scale.k == WHOLE else math.gcd(scale.k, depth)
+    return unit, depth // unit
+
+
+def _pads(problem: Problem, scale: Scale) -> str:
+    """Why the last word along K of a row of scales may hold bytes of no block, "" where it does not.
+
+    Nothing says what these are, and their place is that of zeros of the operands: NaN times zero is NaN.
+    """
+    if problem.k.size is None:
+        return f"{problem.k.name} is not known"
+    count = 1 if scale.k == WHOLE else problem.k.tiles(scale.k, 0)
+    return f"{problem.k.name} = {problem.k.size} has {count} scales" if count % WORD else ""
+
+
+def no_bulk_words(problem: Problem, operand: Operand, schedule: Schedule) -> str:
+    """Why no bulk copy brings the words of an operand's scale as they are, "" where one can.
+
+    Padding along M or N may come along: it scales results that nobody stores.
+    """
+    scale = operand.scale_in_mma
+    assert schedule.tile is not None
+    assert scale is not None
+    dim, rows = (problem.m, schedule.tile[0]) if operand is problem.lhs else (problem.n, schedule.tile[1])
+    align, wanted = problem.target.tma_align, AS_STORED["tensor" if problem.family.sums_in == "tensor" else "registers"]
+    if scale.layout != wanted or scale.rows != 1:
+        return f"{scale.name} is not {wanted}, one scale for each {dim.name}"
+    unit, count = _bytes(problem, scale, schedule)
+    if unit != scale.k or count % WORD:
+        return f"a stage has {schedule.tile[2]} of {problem.k.name}, no whole words of {scale.name}"
+    pads = _pads(problem, scale)
+    if pads:
+        return f"{pads}, and what pads the last word of {scale.name} would be multiplied"
+    column = None if dim.size is None else dim.size * WORD
+    if wanted == "packed" and column is not None and column % align:
+        return f"a column of {scale.name} is {column} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
+    if wanted == "blocked" and rows % SHIFT:
+        return f"a tile has {rows} of {dim.name}, not a multiple of {SHIFT}"
+    return ""
+
+
+def _words_in_memory(problem: Problem, scale: Scale) -> bool:
+    """Whether four bytes that are adjacent along K, from a multiple of four on, are an aligned word in memory."""
+    if scale.layout in ("packed", "blocked"):
+        return True
+    return scale.layout == "row" and problem.k.size is not None and problem.k.tiles(scale.k, 0) % WORD == 0

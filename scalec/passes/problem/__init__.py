@@ -1,0 +1,1 @@
+"""What a program asks for, as plain data, and how it is read."""

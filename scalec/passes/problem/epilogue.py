@@ -1,0 +1,219 @@
+"""From a fused program to its epilogue and its result. What no kernel writes is refused here, once, with its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES, WHOLE, ElementType, element_spelled
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
+from scalec.passes.problem.types import ROUNDED, STORED, Dim, EpilogueInput, Index, Result, ResultScale
+from scalec.targets import Target
+
+RESULT_BLOCK = 8
+"""Columns of a row that four threads hold, two each (PTX ISA 9.7.14.5.8, m16n8): scales are found over whole eights."""
+
+
+def element_of(value: Any, name: str) -> ElementType:
+    """The row of a value's element type.
+
+    Raises:
+        UnsupportedError: an MLIR type that the language has no name for.
+    """
+    spelled = str(element(value.type))
+    row = element_spelled(spelled)
+    if row is not None:
+        return row
+    raise UnsupportedError(
+        f"{name} has element type {spelled}",
+        expected=", ".join(ELEMENT_TYPES),
+        fix=f"convert {name} to one of these",
+        place=place_of(value),
+    )
+
+
+class EpilogueReader:
+    """The walk over one function, what follows its contraction; each method refuses what it cannot represent."""
+
+    def __init__(self, function: Any, target: Target) -> None:
+        self.target = target
+        self.function = function
+        self.block = function.body.blocks[0]
+        self.dims = [ir.StringAttr(a).value for a in function.attributes["scale.dims"]]
+        self.arguments = list(self.block.arguments)
+
+    def results_of(self, where: ir.AffineMap) -> list[str]:
+        """The results of a map as the language writes them: names, where they are bare dimensions."""
+        return [written(e, self.dims) for e in where.results]
+
+    def argument(self, value: Any, what: str) -> tuple[int, str, str]:
+        """(position, name, layout) of a value that must be an argument of the function."""
+        for position, argument in enumerate(self.arguments):
+            if argument == value:
+                facts = self.facts("arg_attrs", position)
+                layout = ir.StringAttr(facts["scale.layout"]).value if "scale.layout" in facts else "row"
+                return position, self.name(facts, f"argument {position}"), layout
+        raise UnsupportedError(
+            f"{what} is computed by the program",
+            expected="an argument",
+            fix="compute it in a program of its own and pass its result",
+            place=place_of(value),
+        )
+
+    def facts(self, attribute: str, position: int) -> dict[str, Any]:
+        attributes = self.function.attributes
+        return {e.name: e.attr for e in attributes[attribute][position]} if attribute in attributes else {}
+
+    @staticmethod
+    def name(facts: dict[str, Any], otherwise: str) -> str:
+        return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
+
+    def epilogue(self, contract: Any, m: Dim, n: Dim) -> tuple[Any, tuple[int, ...], tuple[EpilogueInput, ...], Result]:
+        returned = list(list(self.block.operations)[-1].operation.operands)
+        last = None if not returned or isinstance(returned[0].owner, ir.Block) else returned[0].owner.opview
+        quantised = last is not None and last.operation.name == "scale.quantize"
+        if len(returned) != 1 and not (last is not None and quantised and returned == list(last.operation.results)):
+            raise UnsupportedError(
+                f"the program has {len(returned)} results",
+                expected="one, or one with its scales",
+                fix="one program for each result",
+                place=place_of(returned[-1]) if returned else None,
+            )
+        facts = self.facts("res_attrs", 0)
+        name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
+        final = returned[0]
+        result = Result(name, element_of(final, name), (m.name, n.name), "scale.inout" in facts)
+        place = place_of(final)
+        if result.element.name not in ROUNDED:
+            raise UnsupportedError(
+                f"{name} is {result.element.name}, which results have no kernel for on {self.target.name} yet",
+                expected=" or ".join(ROUNDED),
+                fix=f"give {name} one of these types and convert it after the call",
+                place=place,
+            )
+        if last is not None and quantised:
+            result = replace(result, scale=self.result_scale(last, name, n))
+            final = last.input
+        order = self.results_of(maps_of(contract.maps)[2])
+        if final == contract.result:  # read through a map, the order of its indices does not matter
+            if order != [m.name, n.name]:
+                raise UnsupportedError(
+                    "the contraction's result is not indexed by M then N",
+                    got=f"[{', '.join(order)}]",
+                    expected=f"[{m.name}, {n.name}]: the left operand's dimension first",
+                    fix="swap the operands of @",
+                    place=place_of(contract),
+                )
+            return None, (), (), result
+        if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
+            raise UnsupportedError(
+                f"{name} is not computed from the contraction",
+                expected="an elementwise expression of it",
+                fix="compute it outside the program",
+                place=place,
+            )
+        op = final.owner.opview
+        if len(op.domains) or len(op.symbols):
+            raise UnsupportedError(
+                f"{name} is written through a ragged range or an index read from memory",
+                expected="all points, each at its own indices",
+                fix="call the program on views of the tensors",
+                place=place,
+            )
+        if self.results_of(map_of(op.map)) != [m.name, n.name]:
+            raise UnsupportedError(
+                f"{name}[{', '.join(self.results_of(map_of(op.map)))}] is not indexed by M then N",
+                expected=f"{name}[{m.name}, {n.name}]",
+                fix="swap the operands of @"
+                if self.results_of(map_of(op.map)) == [n.name, m.name]
+                else f"write {name}[{m.name}, {n.name}], and move it to its places after the call",
+                place=place,
+            )
+        accumulators, inputs = [], []
+        for position, view in enumerate(op.views):
+            read = view.owner.opview
+            if read.source == contract.result and map_of(read.map) == maps_of(contract.maps)[2]:
+                accumulators.append(position)
+            else:
+                inputs.append(self.input(read, position, name, m, n))
+        return op, tuple(accumulators), tuple(inputs), result
+
+    def result_scale(self, op: Any, name: str, n: Dim) -> ResultScale:
+        """The scales of a quantised result."""
+        granularity, place = GranularityAttr(op.granularity), place_of(op)
+        *rows, block = block_of(granularity)
+        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        said = "x".join(str(x) if x != WHOLE else "whole" for x in (*rows, block))
+        if any(x != 1 for x in rows) or block == WHOLE or block % RESULT_BLOCK:
+            raise UnsupportedError(
+                f"{name} is quantised in blocks of {said}, which has no kernel on {self.target.name} yet",
+                expected=f"one scale for each {RESULT_BLOCK}, or a multiple, of {n.name} in a row",
+                fix=f"say 1x32 or 1x128, or give {name} f32, bf16 or f16 and quantise it after the call",
+                place=place,
+            )
+        facts = self.facts("res_attrs", 1)
+        outer = next((self.outer_scale(x) for x in op.outer), None)
+        return ResultScale(self.name(facts, f"{name}_scale"), 1, block, kind, layout, outer, place)
+
+    def outer_scale(self, value: Any) -> EpilogueInput:
+        """The scale of the whole result: no view of the map."""
+        index, name, layout = self.argument(value, "the scale of the whole result")
+        at = (Index(""),) * ir.RankedTensorType(value.type).rank
+        return EpilogueInput(index, name, element_of(value, name), "scalar", at, layout, -1, value)
+
+    def input(self, read: Any, position: int, result: str, m: Dim, n: Dim) -> EpilogueInput:
+        if read.operation.name != "scale.read" or len(read.symbols):
+            raise UnsupportedError(
+                f"{result} reads through an index read from memory",
+                expected="inputs at indices of the result",
+                fix="gather it before the call",
+                place=place_of(read),
+            )
+        index, name, layout = self.argument(read.source, f"an input of {result}'s elementwise expression")
+        where = map_of(read.map)
+        reads = {self.dims[d] for d in dims_in(where)}
+        if reads - {m.name, n.name}:
+            raise UnsupportedError(
+                f"{name} is read along {', '.join(sorted(reads - {m.name, n.name}))} in the elementwise expression",
+                expected=f"indices among {m.name}, {n.name}",
+                fix="sum over the others before the call",
+                place=place_of(read),
+            )
+        row = element_of(read.source, name)
+        if row.name not in STORED:
+            raise UnsupportedError(
+                f"{name} is {row.name}, which the elementwise expression has no kernel for on {self.target.name} yet",
+                expected=" or ".join(STORED),
+                fix=f"convert {name} to one of these before the call, and name that type in the program",
+                place=place_of(read),
+            )
+        kind = {(True, False): "row", (False, True): "col", (True, True): "both", (False, False): "scalar"}
+        return EpilogueInput(
+            index,
+            name,
+            row,
+            kind[m.name in reads, n.name in reads],
+            tuple(self.index(e, name, read) for e in where.results),
+            layout,
+            position,
+            read.source,
+        )
+
+    def index(self, e: Any, name: str, read: Any) -> Index:
+        if isinstance(e, ir.AffineDimExpr):
+            return Index(self.dims[e.position])
+        if isinstance(e, ir.AffineConstantExpr) and e.value == 0:
+            return Index("")
+        if isinstance(e, ir.AffineFloorDivExpr):
+            inner, divisor = e.lhs, e.rhs
+            if isinstance(inner, ir.AffineDimExpr) and isinstance(divisor, ir.AffineConstantExpr):
+                return Index(self.dims[inner.position], divisor.value)
+        raise UnsupportedError(
+            f"{name} is read at {written(e, self.dims)}",
+            expected="a dimension, a dimension divided by a number, or 0",
+            fix=f"pass a copy of {name} that has an element for each point",
+            place=place_of(read),
+        )

@@ -1,0 +1,274 @@
+"""What a fused program asks of a dense two-dimensional contraction kernel, as plain data.
+
+The passes that decide and the one that emits `tile` read these dataclasses instead of walking the IR; read.py
+fills them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scalec.errors import Place
+from scalec.formats import ElementType
+from scalec.ir.location import place_of
+from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
+
+PROMOTION_BLOCK = 128
+"""K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes."""
+
+
+ASSUMED = 4096
+"""Elements of a dimension whose size is not known: large, as in training and prefill."""
+
+STORED = ("f32", "bf16", "f16")
+"""Element types that threads read: of inputs of the elementwise expression."""
+
+ROUNDED = (*STORED, "e4m3", "e5m2", "e2m1")
+"""Element types that threads write: of results."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`; `most`
+    is the upper end of the range that its sizes lie in, None where any may come: for what is only a choice."""
+
+    name: str
+    size: int | None
+    position: int
+    most: int | None = None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest size that may come, None where any may."""
+        return self.most if self.size is None else self.size
+
+    def tiles(self, extent: int, assumed: int) -> int:
+        """Tiles of `extent` that cover the dimension; where its size is unknown, that cover the largest one, or
+        `assumed` elements. 0 where that is 0: for what must know the size."""
+        size = self.size if self.size is not None else assumed and (self.most or assumed)
+        return -(-size // extent)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A scale that is applied before the sum over K: one for each `rows` x `k` block of its operand.
+
+    Attributes:
+        argument_index: position among the function's arguments.
+        name: what the user calls it.
+        rows: rows (of A) or columns of the product (of B) in a block; WHOLE where one block spans all.
+        k: K elements of a block: a multiple of PROMOTION_BLOCK, or with `in_mma` of the instruction's block, or WHOLE.
+        layout: "row" (K contiguous) or "col" (rows contiguous); with `in_mma` also "blocked" or "packed"
+            (scalec.formats.Granularity).
+        type: its element type: "f32", or with `in_mma` one of the family's.
+        in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
+        axes: the tensor's axes of rows and of K.
+    """
+
+    argument_index: int
+    name: str
+    rows: int
+    k: int
+    layout: str
+    type: str = "f32"
+    in_mma: bool = False
+    axes: tuple[int, int] = (0, 1)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A or B.
+
+    Attributes:
+        argument_index: position among the function's arguments.
+        name: what the user calls it.
+        element: its element type.
+        rows: name of its dimension that is not K.
+        contiguous: "k", or the name of `rows` for an operand stored with K outermost.
+        scales: its scales that are applied before the sum over K, innermost level first.
+        shared_bits: bits of an element in shared memory.
+        align: bytes that its address and its outer stride must be multiples of.
+        atom: bytes that the swizzle of its tile keeps together.
+    """
+
+    argument_index: int
+    name: str
+    element: ElementType
+    rows: str
+    contiguous: str
+    scales: tuple[Scale, ...]
+    shared_bits: int
+    align: int
+    atom: int = ATOM
+
+    @property
+    def padded(self) -> bool:
+        """Whether copies pad its packed elements: a row of shared memory then comes in boxes of PADDED_ROW elements."""
+        return self.shared_bits > self.element.bits
+
+    @property
+    def mn_major(self) -> bool:
+        """Whether it is stored with K outermost, and its tile in shared memory is [K, rows]."""
+        return self.contiguous != "k"
+
+    @property
+    def promoted(self) -> tuple[Scale, ...]:
+        """The scales that sums are promoted by."""
+        return tuple(s for s in self.scales if not s.in_mma)
+
+    @property
+    def scale_in_mma(self) -> Scale | None:
+        """The scale that the instruction applies, None where it has none (the instruction then takes ones)."""
+        return next((s for s in self.scales if s.in_mma), None)
+
+    def swizzles(self, target: Target) -> tuple[int, ...]:
+        """Byte widths that the swizzle of its tile may have, widest first, 0 for none."""
+        return tuple(s for s in target.swizzles if self.atom == ATOM or s in (0, ATOMIC_SPAN))
+
+    def shared_bytes(self, count: int) -> int:
+        """Bytes that `count` adjacent elements take in shared memory."""
+        return -(-count * self.shared_bits // 8)
+
+
+@dataclass(frozen=True)
+class Index:
+    """One index of an access: `dim floordiv divisor`, or the constant 0 where `dim` is empty."""
+
+    dim: str
+    divisor: int = 1
+
+
+@dataclass(frozen=True)
+class EpilogueInput:
+    """A view that the epilogue's body reads beside the accumulator.
+
+    Attributes:
+        argument_index: position among the function's arguments.
+        name: what the user calls it.
+        element: its element type.
+        kind: "row" (depends on M alone), "col" (on N alone), "both" or "scalar".
+        index: where it is read, one entry an axis; empty for a scalar argument.
+        layout: "row" or "col", the layout of the argument.
+        view: position among the map's views, and so among the body's arguments.
+        value: the function's argument.
+    """
+
+    argument_index: int
+    name: str
+    element: ElementType
+    kind: str
+    index: tuple[Index, ...]
+    layout: str
+    view: int
+    value: Any
+
+
+@dataclass(frozen=True)
+class ResultScale:
+    """The scales of a quantised result, one for each `block` columns of a row.
+
+    Attributes:
+        name: what the user calls them.
+        index: position among the function's results.
+        block: columns that share one.
+        type: their element type.
+        layout: one of scalec.formats.LAYOUTS.
+        outer: the scale of the whole result, which is given; None where there is none.
+        place: where the program says so.
+    """
+
+    name: str
+    index: int
+    block: int
+    type: str
+    layout: str
+    outer: EpilogueInput | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The tensor that the kernel writes: `dims` is (M, N) by name. `inout`: it is also read, being accumulated into.
+
+    `scale`: what it is quantised by, None where it is only rounded.
+    """
+
+    name: str
+    element: ElementType
+    dims: tuple[str, str]
+    inout: bool
+    scale: ResultScale | None = None
+
+    @property
+    def block(self) -> int:
+        """Elements of a row that share a scale, 1 where there is none."""
+        return self.scale.block if self.scale is not None else 1
+
+    @property
+    def group(self) -> int:
+        """Columns that are written together: those of a scale, and whole bytes of packed elements."""
+        return math.lcm(self.block, 8 // math.gcd(8, self.element.bits))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """result[m, n] = epilogue(sum over k of lhs[m, k] * rhs[n, k], inputs).
+
+    `family` are the instructions that multiply `lhs` and `rhs`; `contraction` and `epilogue` are the ops
+    `scale.contract` and `scale.map` (None where the f32 sums are the result); `accumulators` are the positions of the
+    accumulator among the epilogue's views. `swapped`: rows of the result in memory are columns here (`transposed`).
+    """
+
+    target: Target
+    family: MmaShape
+    m: Dim
+    n: Dim
+    k: Dim
+    lhs: Operand
+    rhs: Operand
+    contraction: Any
+    epilogue: Any
+    accumulators: tuple[int, ...]
+    inputs: tuple[EpilogueInput, ...]
+    result: Result
+    swapped: bool = False
+
+    @property
+    def place(self) -> Place | None:
+        """Where the program says what the result is; None where no text says it."""
+        own = self.result.scale.place if self.result.scale is not None else None
+        return own or place_of(self.contraction)
+
+    @property
+    def scale_type(self) -> str:
+        """The type of the scales that the instruction applies, "" where it applies none."""
+        given = [s.type for o in (self.lhs, self.rhs) if (s := o.scale_in_mma) is not None]
+        return next(iter(given), self.family.scales[0].type if self.family.scales else "")
+
+    @property
+    def half_bytes(self) -> bool:
+        """Whether rows of both operands end in half a byte. Copies bring whole ones, so the kernel zeroes the other
+        half in one operand: in the other it is a finite number, as these types have no others."""
+        packed = all(o.element.bits < 8 and not o.padded and not o.mn_major for o in (self.lhs, self.rhs))
+        return packed and self.k.size is not None and self.k.size * self.lhs.element.bits % 8 != 0
+
+    @property
+    def block_columns(self) -> int:
+        """Columns of a tile that share a scale of the result; 1 where its rows do, or it has none."""
+        return 1 if self.swapped else self.result.block
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether sums must be promoted block by block: a scale varies along K that no instruction applies."""
+        return bool(self.lhs.promoted or self.rhs.promoted)
+
+    def transposed(self) -> Problem:
+        """The same product seen as result[n, m]: M and N, and the operands, change places."""
+        kinds = {"row": "col", "col": "row"}
+        inputs = tuple(replace(x, kind=kinds.get(x.kind, x.kind)) for x in self.inputs)
+        result = replace(self.result, dims=self.result.dims[::-1])
+        return replace(
+            self, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, inputs=inputs, result=result, swapped=not self.swapped
+        )
