@@ -4,8 +4,8 @@
       "given": {}, "schedule": {"tile": "128x16x128", ...}, "facts": {"us": 7.1, "gpu": "NVIDIA H200", ...}}, ...]}
 
 Those that ship with the package lie in data/; a user's own, which `scalec tune` writes, win over them. The compiler
-asks before it chooses a tile (passes/choose/recall_tuned.py). Reading needs the standard library alone: a hit in the disk
-cache asks for `digest` and imports no compiler.
+asks before it chooses a tile (passes/choose/recall_tuned.py). Reading needs the standard library alone: a hit in the
+disk cache asks for `digest` and imports no compiler.
 """
 
 from __future__ import annotations
