@@ -102,11 +102,18 @@ def _check_map(spec: KernelSpec, a: Argument) -> None:
             f"{what} has elements {a.element!r} and layout {t.layout}",
             expected=f"elements {TILES!r} with layout blocked, and only there",
         )
-    if a.element == TILES and (len(t.shape), len(a.box), a.swizzle) != (2, 2, 0):
+    if not a.permuted and len(a.box) != len(a.axes or t.shape):
+        raise UnsupportedError(
+            f"{what} has a box {a.box}",
+            got=f"axes {a.axes} of {len(t.shape)} indices",
+            expected="an extent for each axis",
+        )
+    last = (len(t.shape) - 1, len(t.shape) - 2)
+    if a.element == TILES and (a.swizzle or (a.axes[:2] or (1, 0)) != last):
         raise UnsupportedError(
             f"{what} is over tiles (layout blocked)",
-            got=f"{len(t.shape)} indices, a box {a.box}, a swizzle of {a.swizzle} bytes",
-            expected="two indices, a box of two extents, no swizzle",
+            got=f"axes {a.axes} of {len(t.shape)} indices, a swizzle of {a.swizzle} bytes",
+            expected="the last two indices first, no swizzle",
         )
     if a.permuted:
         _check_permuted(spec, a, t)

@@ -40,10 +40,12 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
     t, padded = form.spec, argument.element == PADDED
     if argument.element == TILES:
         rows, columns = stored.TILE
-        across, down = form.shape[1] // columns, form.shape[0] // rows
-        extents, step = (TILE_WORDS * across, down), rows * columns * across
-        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle, argument.atom)
-    item, order = stored.itemsize(t.dtype), stored.memory_order(t)
+        across, down = form.shape[-1] // columns, form.shape[-2] // rows
+        outer = argument.axes[2:]
+        extents = (TILE_WORDS * across, down, *(form.shape[axis] for axis in outer))
+        steps = (rows * columns * across, *(form.strides[axis] for axis in outer))
+        return TensorMap(_TILE_ELEMENT, address, extents, steps, argument.box, argument.swizzle, argument.atom)
+    item, order = stored.itemsize(t.dtype), argument.axes or stored.memory_order(t)
     strides, reach = [], item
     for inner, axis in pairwise(order):
         reach = stored.align_up(reach * form.shape[inner], PADDED_ALIGN if padded else 16)
