@@ -89,7 +89,8 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
                     continue
                 tried = {"swap": swap, "tile": (bm, bn, tile_k), "cluster": cluster, "cta_group": 1, "promote": promote}
                 whole = _by_goes(seen, given.with_fields(**tried))
-                for split in _splits(seen, whole, prod(along)):
+                tiles = seen.walks() * prod(along)
+                for split in _splits(seen, whole, tiles):
                     parted = whole.with_fields(split=split)
                     if _together(seen, parted):
                         yield parted.with_fields(parts="cluster")
@@ -99,7 +100,7 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
                     if not given.cluster and cluster in LARGER and not at_once(seen, parted):
                         continue
                     yield parted
-                    if _by_turns(seen, parted, prod(along), given):
+                    if _by_turns(seen, parted, tiles, given):
                         yield parted.with_fields(consumers="pingpong")
 
 

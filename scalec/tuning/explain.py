@@ -18,7 +18,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.schedule import LANES, Schedule
 from scalec.measured.database import Entry
 from scalec.model import cost, scale_words, space
-from scalec.model.predict import Prediction, cycles_of_tile, dims_of, size_of
+from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.parts import cluster_ctas, no_meeting
 from scalec.passes.plan.resources import (
@@ -33,7 +33,7 @@ from scalec.passes.plan.resources import (
 from scalec.passes.plan.swizzle import no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
 
@@ -88,8 +88,7 @@ def explain(
         taken: list[Entry] = []
         problem, chosen = decisions(module, row, given, found=taken.append)
         entry = taken[0] if taken else None
-        every = dims_of(problem)
-        m = every[0]
+        m = problem.dims[0]
         if rows and m.size is not None:
             raise ScalecError(
                 f"{m.name} is fixed",
@@ -103,12 +102,9 @@ def explain(
                 f"{m.name} = {beyond[0]} lies outside {within}, for which the kernel is compiled",
                 fix=f"predict for sizes from {within}, or give another range of {m.name}",
             )
-        assumed = {d.name: d.most or ASSUMED for d in every if d.size is None}
-        sizes = [
-            {d.name: size_of(d, {m.name: size}, d.most or ASSUMED) for d in every}
-            for size in rows or (m.most or ASSUMED,)
-        ]
-        typical = {d.name: size_of(d, {}, d.most or ASSUMED) for d in every}
+        typical = problem.sizes()
+        assumed = {d.name: typical[d.name] for d in problem.dims if d.size is None}
+        sizes = [typical | {m.name: size} for size in rows] or [typical]
         reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical), entry)
         if given.tile is None and (entry is None or "tile" not in entry.schedule):
             others = _ranked(problem, given, chosen) or _neighbours(module, row, given, chosen, typical)

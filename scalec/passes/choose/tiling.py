@@ -13,7 +13,7 @@ from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.space import ranked
 from scalec.passes.base import decide
 from scalec.passes.choose import every_tile
-from scalec.passes.plan.parts import cluster_ctas, no_meeting
+from scalec.passes.plan.parts import cluster_ctas, clusters_of, no_meeting
 from scalec.passes.plan.resources import stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
@@ -297,9 +297,9 @@ def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
 
 def _memory_bound(problem: Problem) -> bool:
     """Whether operands and result, moved once, take longer than the products, all SMs busy, by the documented rates."""
-    target, (m, n, k) = problem.target, (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
+    target, load = problem.target, Load.of(problem)
     rate = target.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
-    return Load.of(problem).bytes / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
+    return load.bytes / target.rates.memory > load.flop / (rate * target.rates.clock * target.sms)
 
 
 SWAP = 32
@@ -404,8 +404,7 @@ def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
 def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: int) -> int:
     """Rounds in which the SMs work on all tiles."""
     along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
-    clusters = -(-problem.m.tiles(tile[0], ASSUMED) // along_m) * -(-problem.n.tiles(tile[1], ASSUMED) // along_n)
-    return -(-clusters // problem.target.at_once(along_m * along_n))
+    return -(-clusters_of(problem, tile, (along_m, along_n)) // problem.target.at_once(along_m * along_n))
 
 
 def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:
