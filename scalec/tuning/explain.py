@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from scalec import frontend
@@ -169,7 +170,7 @@ def _reasons(
     target = problem.target
     made = {
         "swap": _swap(problem),
-        "tile": f"{_count(typical.tiles, 'tile')} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
+        "tile": f"{_tiles(problem, typical)} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
         f"{target.sms} SMs busy",
         "cluster": _cluster(problem, chosen),
         "cta_group": _cta_group(problem, chosen),
@@ -209,6 +210,18 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("s" if number != 1 else "")
 
 
+def _tiles(problem: Problem, typical: Prediction) -> str:
+    """How many tiles there are, and of how many points of Problem.outer."""
+    walks = prod(typical.sizes[d.name] for d in problem.outer)
+    told = _count(typical.tiles, "tile")
+    return f"{told}, {typical.tiles // walks} for each {_point(problem)}," if problem.outer else told
+
+
+def _point(problem: Problem) -> str:
+    """What one point of Problem.outer is called."""
+    return " and ".join(d.name for d in problem.outer)
+
+
 def _cluster(problem: Problem, chosen: Schedule) -> str:
     assert chosen.cluster is not None
     along_m, along_n = chosen.cluster
@@ -225,7 +238,7 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
     assert chosen.tile is not None
     sides = zip((problem.m, problem.n), chosen.tile, strict=False)
     if all(d.largest is not None and d.largest <= extent for d, extent in sides):
-        return "one tile: nothing to share"
+        return f"one tile{f' for each {_point(problem)}' if problem.outer else ''}: nothing to share"
     return (
         "each CTA copies tiles of its own: to share copies would not be faster by the same reckoning, or does not fit"
     )
@@ -349,4 +362,5 @@ def _scheduler(problem: Problem, chosen: Schedule) -> str:
 
 def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
-    return f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"
+    told = f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"
+    return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told

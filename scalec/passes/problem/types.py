@@ -23,7 +23,7 @@ PROMOTION_BLOCK = 128
 ASSUMED = 4096
 """Elements of a dimension whose size is not known: large, as in training and prefill."""
 
-ASSUMED_OUTER = 8
+ASSUMED_OUTER = 64
 """Likewise of one that is no dimension of a tile: enough that tiles are many."""
 
 STORED = ("f32", "bf16", "f16")
