@@ -179,7 +179,7 @@ def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
     assert schedule.tile is not None
     if schedule.split or schedule.consumers == "pingpong":
         return [schedule.split or 1]
-    if problem.k.size is None:
+    if problem.depth is None:
         return [1]
     blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
@@ -198,8 +198,8 @@ TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
 
 def _by_turns(problem: Problem, plan: Schedule, tiles: int, given: Schedule) -> bool:
     """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
-    if plan.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.k.size is None:
+    if plan.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.depth is None:
         return False
     assert plan.tile is not None
-    few = max(x.shared_bytes(problem.k.size) for x in (problem.lhs, problem.rhs)) <= TURNS
+    few = max(x.shared_bytes(problem.depth) for x in (problem.lhs, problem.rhs)) <= TURNS
     return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)

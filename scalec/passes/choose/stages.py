@@ -87,9 +87,9 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     assert schedule.warpgroups is not None
     if problem.family.sums_in == "tensor":
         assert schedule.stages is not None
-        few = problem.k.size is not None and k_blocks(problem, schedule) < schedule.stages
+        few = problem.depth is not None and k_blocks(problem, schedule) < schedule.stages
         return 1 if few or no_unroll_of_parts(problem, schedule, schedule.stages) else schedule.stages
-    usual = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
+    usual = UNROLL[schedule.warpgroups] if problem.depth is not None else 1
     whole = part_blocks(problem, schedule)[0] if usual > 1 and few_blocks(problem, schedule) else usual
     given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
 
