@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from scalec.abi import MOST_CTAS
 from scalec.errors import ScheduleError, UnsupportedError
+from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import DECISIONS, Schedule
-from scalec.passes.base import decide
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
 from scalec.passes.plan.mma_n import no_mma_n, widths
 from scalec.passes.plan.parts import k_blocks, no_meeting, no_unroll_of_parts
@@ -47,17 +47,15 @@ class CheckSchedule:
     name = "check-schedule"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._check, needs=DECISIONS)
-
-    @staticmethod
-    def _check(problem: Problem, schedule: Schedule) -> Schedule:
-        for check in CHECKS:
-            check(problem, schedule)
-        return schedule
+        for function in programs(module):
+            schedule = schedules.read(function).complete()
+            problem = problem_of(function, target, schedule)
+            for check in CHECKS:
+                check(problem, schedule)
 
 
-def _warps(problem: Problem, schedule: Any) -> None:
-    sharing = schedule.warpgroups // turns(problem, schedule)
+def _warps(problem: Problem, schedule: Schedule) -> None:
+    sharing = schedule.warpgroups // turns(schedule)
     (along_m, along_n), warps = schedule.warps, WARPS * sharing
     if problem.family.sums_in == "tensor":
         _quarters(problem, schedule)
@@ -74,7 +72,7 @@ def _warps(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _quarters(problem: Problem, schedule: Any) -> None:
+def _quarters(problem: Problem, schedule: Schedule) -> None:
     """Refuses warps that cannot share an accumulator in tensor memory."""
     reason = shared_out(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
     if reason:
@@ -85,7 +83,7 @@ def _quarters(problem: Problem, schedule: Any) -> None:
             got=f"tile N = {schedule.tile[1]}, warpgroups = {schedule.warpgroups}",
             fix=f"tile N = {-(-schedule.tile[1] // step) * step}, or warpgroups=1" if known else "warpgroups=1",
         )
-    if tuple(schedule.warps) != (wanted := warps_for(problem, schedule.tile, schedule.warpgroups)):
+    if schedule.warps != (wanted := warps_for(problem, schedule.tile, schedule.warpgroups)):
         raise ScheduleError(
             f"warps = {schedule.warps[0]}x{schedule.warps[1]}, and each warp of a warpgroup reads a quarter of the "
             "rows in tensor memory: warpgroups share columns",
@@ -94,19 +92,19 @@ def _quarters(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _swap(problem: Problem, schedule: Any) -> None:
+def _swap(problem: Problem, schedule: Schedule) -> None:
     reason = no_swap(problem.transposed()) if schedule.swap else ""
     if reason:
         raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
 
 
-def _consumers(problem: Problem, schedule: Any) -> None:
+def _consumers(problem: Problem, schedule: Schedule) -> None:
     reason = no_pingpong(problem, schedule)
     if schedule.consumers == "pingpong" and reason:
         raise ScheduleError("consumers=pingpong is not possible", got=reason, fix="consumers=cooperative")
 
 
-def _tile_rows(problem: Problem, schedule: Any) -> None:
+def _tile_rows(problem: Problem, schedule: Schedule) -> None:
     family, rows = problem.family, schedule.tile[0]
     if family.sums_in == "tensor":
         if rows != family.m:
@@ -116,7 +114,7 @@ def _tile_rows(problem: Problem, schedule: Any) -> None:
                 fix=f"tile M = {family.m}" + (", cta_group=2 for two CTAs that multiply together" if pair else ""),
             )
         return
-    sharing = schedule.warpgroups // turns(problem, schedule)
+    sharing = schedule.warpgroups // turns(schedule)
     who, count = ("warpgroups", sharing) if family.warps > 1 else ("warps", schedule.warps[0])
     step = family.m * count
     if rows % step:
@@ -126,7 +124,7 @@ def _tile_rows(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _box(problem: Problem, schedule: Any) -> None:
+def _box(problem: Problem, schedule: Schedule) -> None:
     for axis, extent in zip(("M", "N"), schedule.tile[:2], strict=True):
         if extent > MAX_BOX:
             raise ScheduleError(
@@ -134,7 +132,7 @@ def _box(problem: Problem, schedule: Any) -> None:
             )
 
 
-def _tile_columns(problem: Problem, schedule: Any) -> None:
+def _tile_columns(problem: Problem, schedule: Schedule) -> None:
     family, columns = problem.family, schedule.tile[1]
     if family.warps == 1:
         step = 2 * family.n[0] * schedule.warps[1]  # one ldmatrix loads the columns of two instructions
@@ -152,7 +150,7 @@ def _tile_columns(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _tile_k(problem: Problem, schedule: Any) -> None:
+def _tile_k(problem: Problem, schedule: Schedule) -> None:
     family, k = problem.family, schedule.tile[2]
     if k % family.k:
         raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
@@ -185,7 +183,7 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
             )
 
 
-def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> None:
+def _panels(problem: Problem, operand: Operand, schedule: Schedule, field: str) -> None:
     """Refuses a tile with K outermost that is no whole number of panels."""
     axis, swizzle = int(operand is problem.rhs), getattr(schedule, field)
     rows, k = copied_columns(schedule) if axis else schedule.tile[0], schedule.tile[2]
@@ -214,7 +212,7 @@ def _panel(problem: Problem, operand: Operand) -> int:
     return PADDED_ROW if operand.padded else narrowest * 8 // operand.shared_bits
 
 
-def _cluster(problem: Problem, schedule: Any) -> None:
+def _cluster(problem: Problem, schedule: Schedule) -> None:
     along_m, along_n = schedule.cluster
     if along_m * along_n > problem.target.max_cluster:
         raise ScheduleError(
@@ -231,7 +229,7 @@ def _cluster(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _cta_group(problem: Problem, schedule: Any) -> None:
+def _cta_group(problem: Problem, schedule: Schedule) -> None:
     group, target = schedule.cta_group, problem.target
     if group > 1 and not problem.family.columns(group):
         raise ScheduleError(
@@ -254,7 +252,7 @@ def _cta_group(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _split(problem: Problem, schedule: Any) -> None:
+def _split(problem: Problem, schedule: Schedule) -> None:
     split, k = schedule.split, problem.k
     if split > 1 and k.size is None:
         raise ScheduleError(
@@ -278,7 +276,7 @@ def _split(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _tiles(problem: Problem, schedule: Any) -> None:
+def _tiles(problem: Problem, schedule: Schedule) -> None:
     """Refuses known sizes of more tiles than a kernel counts; of others the runtime does (abi.Launch.ctas)."""
     if problem.m.size is None or problem.n.size is None:
         return
@@ -293,19 +291,19 @@ def _tiles(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _parts(problem: Problem, schedule: Any) -> None:
-    reason = no_meeting(problem, schedule)
+def _parts(problem: Problem, schedule: Schedule) -> None:
+    reason = no_meeting(problem, schedule.cluster, schedule.split, schedule.scheduler)
     if schedule.parts == "cluster" and reason:
         raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
 
 
-def _scheduler(problem: Problem, schedule: Any) -> None:
+def _scheduler(problem: Problem, schedule: Schedule) -> None:
     reason = no_dynamic(problem)
     if schedule.scheduler == "dynamic" and reason:
         raise ScheduleError("scheduler=dynamic is not possible", got=reason, fix="scheduler=static")
 
 
-def _promotion(problem: Problem, schedule: Any) -> None:
+def _promotion(problem: Problem, schedule: Schedule) -> None:
     k, promote = schedule.tile[2], schedule.promote
     if problem.has_scales and not promote == k == PROMOTION_BLOCK:
         raise ScheduleError(
@@ -319,7 +317,7 @@ def _promotion(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _registers(problem: Problem, schedule: Any) -> None:
+def _registers(problem: Problem, schedule: Schedule) -> None:
     target, warpgroups = problem.target, schedule.warpgroups
     producers, entering = producer_warpgroups(problem, schedule), threads(problem, schedule)
     for role, count in zip(("producer", "consumer"), schedule.registers, strict=True):
@@ -338,7 +336,7 @@ def _registers(problem: Problem, schedule: Any) -> None:
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
-    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.mma_n)
+    need = Registers.of(problem, schedule)
     if need.total > schedule.registers[1]:
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
@@ -351,14 +349,14 @@ def _registers(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _unroll(problem: Problem, schedule: Any) -> None:
+def _unroll(problem: Problem, schedule: Schedule) -> None:
     if schedule.unroll > 1 and problem.k.size is None and problem.family.sums_in == "registers":
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {problem.k.name} is not known",
             expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",
             fix=f"give {problem.k.name} in dims",
         )
-    reason = no_unroll_of_parts(problem, schedule, schedule.unroll)
+    reason = no_unroll_of_parts(problem, schedule)
     if reason:
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {reason}",
@@ -367,11 +365,11 @@ def _unroll(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _mma_n(problem: Problem, schedule: Any) -> None:
+def _mma_n(problem: Problem, schedule: Schedule) -> None:
     mma_n, columns = schedule.mma_n, schedule.tile[1]
     if not mma_n:
         return
-    reason = no_mma_n(problem, schedule)
+    reason = no_mma_n(problem, schedule.promote)
     if reason:
         raise ScheduleError(f"mma_n = {mma_n} is not possible", got=reason, fix="mma_n=0")
     able = widths(problem, columns)
@@ -383,7 +381,7 @@ def _mma_n(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _early_wait(problem: Problem, schedule: Any) -> None:
+def _early_wait(problem: Problem, schedule: Schedule) -> None:
     if schedule.early_wait and problem.family.operands_in != "shared":
         raise ScheduleError(
             "early_wait = 1, and the loop waits for the next stage before its last products anyway",
@@ -398,14 +396,14 @@ def _early_wait(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _scale_path(problem: Problem, schedule: Any) -> None:
-    reason = no_bulk_scales(problem, schedule)
+def _scale_path(problem: Problem, schedule: Schedule) -> None:
+    reason = no_bulk_scales(problem, schedule.tile)
     if schedule.scale_path == "bulk" and reason:
         scale = "an f32@col scale" if problem.has_scales else "@blocked scales"
         raise ScheduleError("scale_path=bulk is not possible", got=reason, fix=f"scale_path=thread, or {scale}")
 
 
-def _scale_copier(problem: Problem, schedule: Any) -> None:
+def _scale_copier(problem: Problem, schedule: Schedule) -> None:
     if not schedule.scale_copier:
         return
     tensor = problem.family.sums_in == "tensor"
@@ -423,7 +421,7 @@ def _scale_copier(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _shared_memory(problem: Problem, schedule: Any) -> None:
+def _shared_memory(problem: Problem, schedule: Schedule) -> None:
     plan = SharedPlan.of(problem, schedule)
     if plan.total > problem.target.shared_bytes:
         raise ScheduleError(
@@ -434,7 +432,7 @@ def _shared_memory(problem: Problem, schedule: Any) -> None:
         )
 
 
-CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
+CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _swap,
     _consumers,
     _warps,

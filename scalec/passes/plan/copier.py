@@ -12,8 +12,7 @@ of MXFP8, its loop has 8.0 instructions a product, at twice as many 12.4 (MXFP4;
 
 
 def copier_for(problem: Problem, schedule: Schedule) -> int:
-    """The `scale_copier` of a schedule that leaves it undecided; its tile and `promote` are decided."""
-    assert schedule.tile is not None
+    """The `scale_copier` of a schedule that leaves it undecided."""
     if problem.family.sums_in != "tensor":
         return 0
     many = scale_copies(problem, schedule) > COPIES * (schedule.tile[2] // problem.family.k)
