@@ -180,8 +180,15 @@ def test_a_decided_swizzle_of_the_result_limits_the_tiles(decide: Callable[..., 
     free = decide(text(1000, 336, 640))
     assert free.tile[1] % 32  # rows of results that 64 bytes do not divide
     held = decide(text(1000, 336, 640), swizzle_c=64)
-    assert held.tile is not None
     assert held.tile[1] % 32 == 0
+
+
+def test_a_decided_swizzle_divides_what_a_warp_stages() -> None:
+    """Of 64 columns for four warps each would stage rows of 32 bytes."""
+    program, sizes = "C[m,n] = A[m,k]:bf16 @ B[n,k]:bf16", {"m": 200, "n": 1536, "k": 1536}
+    chosen, _ = compiler.decide(program, "sm_120a", sizes, {"swizzle_c": "64", "swap": "0"})
+    assert (chosen.epilogue, chosen.swizzle_c) == ("bulk", 64)
+    assert chosen.tile[1] // chosen.warps[1] % 32 == 0
 
 
 def test_sums_of_an_instruction_have_registers_at_entry(decide: Callable[..., Schedule]) -> None:

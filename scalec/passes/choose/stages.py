@@ -8,7 +8,7 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import decide
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.draft import draft
-from scalec.passes.plan.loop import few_blocks
+from scalec.passes.plan.loop import few_blocks, no_early_wait
 from scalec.passes.plan.parts import k_blocks, no_unroll_of_parts, part_blocks
 from scalec.passes.plan.resources import SharedPlan, free_registers, stages_that_fit
 from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
@@ -51,10 +51,11 @@ class ChooseStages:
                 expected=f"at most {problem.target.shared_bytes} bytes on {problem.target.name}",
                 fix="a smaller tile" + ("" if plan.epilogue == "direct" else ", or epilogue=direct"),
             )
+        waits = no_early_wait(problem, plan.promote)
         return given.with_fields(
             stages=stages,
             scale_path=plan.scale_path,
-            early_wait=int(problem.family.kernel == "shared" and plan.warpgroups == 2 and plan.promote > 0),
+            early_wait=int(problem.family.kernel == "shared" and plan.warpgroups == 2 and not waits),
             unroll=given.unroll or unroll_of(problem, plan.with_fields(stages=stages)),
         )
 

@@ -16,7 +16,7 @@ from scalec.passes.choose import every_tile
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import stages_that_fit
-from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
+from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.targets import MAX_BOX, WAVES, Target
@@ -261,9 +261,8 @@ def _groups(problem: Problem, given: Request) -> tuple[int, ...]:
     family = problem.family
     if given.cta_group is not None:
         return (given.cta_group,) if family.columns(given.cta_group) else (1,)
-    if problem.half_bytes:  # check-schedule says why
-        return (1,)
-    pairs = family.pair_n and (given.cluster or PAIR)[0] % 2 == 0 and problem.target.max_cluster >= 2
+    able = not no_group(problem, 2) and problem.target.max_cluster >= 2
+    pairs = able and (given.cluster or PAIR)[0] % 2 == 0
     return (1, 2) if pairs and problem.m.tiles(family.m, ASSUMED) >= 2 else (1,)
 
 

@@ -12,7 +12,9 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
-from scalec.passes.plan.mma_n import no_mma_n, widths
+from scalec.passes.plan.copier import no_copier
+from scalec.passes.plan.loop import no_early_wait
+from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
 from scalec.passes.plan.parts import k_blocks, no_meeting, no_unroll_of_parts
 from scalec.passes.plan.resources import (
     Registers,
@@ -25,10 +27,10 @@ from scalec.passes.plan.resources import (
     turns,
 )
 from scalec.passes.plan.swizzle import no_panels
-from scalec.passes.plan.tensor_columns import most_scale_slots, scale_copies
-from scalec.passes.plan.tiles import PAIR, no_swap
+from scalec.passes.plan.tensor_columns import scale_copies
+from scalec.passes.plan.tiles import PAIR, no_group, no_swap
 from scalec.passes.plan.turns import no_dynamic, no_pingpong
-from scalec.passes.plan.warps import LEAST_COLUMNS, TENSOR, WARPS, shared_out, warps_for
+from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
 from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
 
@@ -76,8 +78,7 @@ def _quarters(problem: Problem, schedule: Schedule) -> None:
     """Refuses warps that cannot share an accumulator in tensor memory."""
     reason = shared_out(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
     if reason:
-        step = LEAST_COLUMNS * schedule.warpgroups
-        known = schedule.warpgroups in TENSOR
+        step, known = steps(problem.family, schedule.warpgroups, schedule.warps)[1], schedule.warpgroups in TENSOR
         raise ScheduleError(
             f"a tile of {reason}" if known else reason,
             got=f"tile N = {schedule.tile[1]}, warpgroups = {schedule.warpgroups}",
@@ -115,11 +116,10 @@ def _tile_rows(problem: Problem, schedule: Schedule) -> None:
             )
         return
     sharing = schedule.warpgroups // turns(schedule)
-    who, count = ("warpgroups", sharing) if family.warps > 1 else ("warps", schedule.warps[0])
-    step = family.m * count
+    who, step = "warpgroups" if family.warps > 1 else "warps", steps(family, sharing, schedule.warps)[0]
     if rows % step:
         raise ScheduleError(
-            f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {count} {who})",
+            f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {step // family.m} {who})",
             fix=f"tile M = {-(-rows // step) * step}, or other {who}",
         )
 
@@ -135,7 +135,7 @@ def _box(problem: Problem, schedule: Schedule) -> None:
 def _tile_columns(problem: Problem, schedule: Schedule) -> None:
     family, columns = problem.family, schedule.tile[1]
     if family.warps == 1:
-        step = 2 * family.n[0] * schedule.warps[1]  # one ldmatrix loads the columns of two instructions
+        step = steps(family, schedule.warpgroups, schedule.warps)[1]
         if columns % step:
             raise ScheduleError(
                 f"tile N = {columns} is not a multiple of {step} ({step // schedule.warps[1]} columns for each of "
@@ -230,19 +230,10 @@ def _cluster(problem: Problem, schedule: Schedule) -> None:
 
 
 def _cta_group(problem: Problem, schedule: Schedule) -> None:
-    group, target = schedule.cta_group, problem.target
-    if group > 1 and not problem.family.columns(group):
-        raise ScheduleError(
-            f"cta_group = {group}, and {target.name} has no product of {problem.lhs.element.name} and "
-            f"{problem.rhs.element.name} by {group} CTAs together",
-            fix="cta_group=1",
-        )
-    if group > 1 and problem.half_bytes:
-        raise ScheduleError(
-            f"cta_group = {group}, and rows of {problem.k.name} = {problem.k.size} end in half a byte: a CTA zeroes "
-            "the other half in its own shared memory, and a product of several CTAs reads several",
-            fix=f"cta_group=1, or an even {problem.k.name}: pad both operands with zeros",
-        )
+    group = schedule.cta_group
+    if reason := no_group(problem, group):
+        even = f", or an even {problem.k.name}: pad both operands with zeros" if problem.family.columns(group) else ""
+        raise ScheduleError(f"cta_group = {group}, and {reason}", fix=f"cta_group=1{even}")
     along_m, along_n = schedule.cluster
     if along_m % group:
         raise ScheduleError(
@@ -367,33 +358,22 @@ def _unroll(problem: Problem, schedule: Schedule) -> None:
 
 def _mma_n(problem: Problem, schedule: Schedule) -> None:
     mma_n, columns = schedule.mma_n, schedule.tile[1]
-    if not mma_n:
+    if not no_goes(problem, schedule):
         return
-    reason = no_mma_n(problem, schedule.promote)
-    if reason:
+    if reason := no_mma_n(problem, schedule.promote):
         raise ScheduleError(f"mma_n = {mma_n} is not possible", got=reason, fix="mma_n=0")
     able = widths(problem, columns)
-    if mma_n not in able:
-        raise ScheduleError(
-            f"mma_n = {mma_n}, and a tile has {columns} columns, which instructions share out evenly",
-            expected=", ".join(map(str, able)),
-            fix=f"mma_n={next((n for n in able if n < mma_n), able[-1])}, or a tile of other columns",
-        )
+    raise ScheduleError(
+        f"mma_n = {mma_n}, and a tile has {columns} columns, which instructions share out evenly",
+        expected=", ".join(map(str, able)),
+        fix=f"mma_n={next((n for n in able if n < mma_n), able[-1])}, or a tile of other columns",
+    )
 
 
 def _early_wait(problem: Problem, schedule: Schedule) -> None:
-    if schedule.early_wait and problem.family.operands_in != "shared":
-        raise ScheduleError(
-            "early_wait = 1, and the loop waits for the next stage before its last products anyway",
-            expected="0 where the tensor core takes operands from registers",
-            fix="early_wait=0",
-        )
-    if schedule.early_wait and not schedule.promote:
-        raise ScheduleError(
-            "early_wait = 1 looks ahead before each promotion, and with promote = 0 there is none",
-            expected="0",
-            fix="early_wait=0",
-        )
+    reason = no_early_wait(problem, schedule.promote)
+    if schedule.early_wait and reason:
+        raise ScheduleError(f"early_wait = 1 {reason}", expected="0", fix="early_wait=0")
 
 
 def _scale_path(problem: Problem, schedule: Schedule) -> None:
@@ -404,21 +384,11 @@ def _scale_path(problem: Problem, schedule: Schedule) -> None:
 
 
 def _scale_copier(problem: Problem, schedule: Schedule) -> None:
-    if not schedule.scale_copier:
-        return
-    tensor = problem.family.sums_in == "tensor"
-    if not tensor or not scale_copies(problem, schedule):
-        what = "no scales of this program" if tensor else "no scales"
-        raise ScheduleError(
-            f"scale_copier = 1, and {what} are copied to tensor memory on {problem.target.name}", fix="scale_copier=0"
-        )
-    slots = most_scale_slots(problem, schedule)
-    if slots < 2:
-        raise ScheduleError(
-            f"scale_copier = 1, and tensor memory has room for the scales of {slots} K block",
-            expected="of two: one's are copied while another's are multiplied",
-            fix="a tile of fewer columns, or scale_copier=0",
-        )
+    reason = no_copier(problem, schedule)
+    if schedule.scale_copier and reason:
+        copied = problem.family.sums_in == "tensor" and scale_copies(problem, schedule)
+        fix = "a tile of fewer columns, or scale_copier=0" if copied else "scale_copier=0"
+        raise ScheduleError(f"scale_copier = 1, and {reason}", fix=fix)
 
 
 def _shared_memory(problem: Problem, schedule: Schedule) -> None:

@@ -52,3 +52,10 @@ def in_a_loop(problem: Problem, schedule: Schedule) -> int:
         return 0
     whole, usual = part_blocks(problem, schedule)[0], UNROLL[schedule.warpgroups]
     return usual if usual < whole else whole // 2
+
+
+def no_early_wait(problem: Problem, promote: int) -> str:
+    """Why the next stage is not waited for before a promotion, "" where it can be."""
+    if problem.family.operands_in != "shared":
+        return "looks ahead to the next stage, for which the loop waits before its last products anyway"
+    return "" if promote else "looks ahead before each promotion, and with promote = 0 there is none"

@@ -12,13 +12,14 @@ from scalec.passes.plan.resources import (
     free_registers,
     most_accumulators,
     register_file,
+    staged_row,
     stages_that_fit,
     staging_registers,
     threads,
     turns,
     units,
 )
-from scalec.passes.plan.swizzle import no_panels, staging
+from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, staging
 from scalec.passes.plan.tensor_columns import sums_slots
 from scalec.passes.plan.warps import shared_out
 from scalec.passes.problem.types import Problem
@@ -62,11 +63,26 @@ def no_swap(problem: Problem) -> str:
     return ""
 
 
+def no_group(problem: Problem, ctas: int) -> str:
+    """Why so many CTAs cannot multiply together, "" where they can."""
+    if not problem.family.columns(ctas):
+        return (
+            f"{problem.target.name} has no product of {problem.lhs.element.name} and {problem.rhs.element.name} by "
+            f"{ctas} CTAs together"
+        )
+    if ctas == 1 or not problem.half_bytes:
+        return ""
+    return (
+        f"rows of {problem.k.name} = {problem.k.size} end in half a byte: a CTA zeroes the other half in its own "
+        "shared memory, and a product of several CTAs reads several"
+    )
+
+
 def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
     """Why the columns of a tile cannot be shared out to so many CTAs that multiply together, "" where they can."""
     columns = problem.family.columns(ctas)
     if not columns:
-        return f"{problem.target.name} has no product by {ctas} CTAs together"
+        return no_group(problem, ctas)
     if ctas > 1 and tile[1] not in columns:
         return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
     return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""
@@ -124,8 +140,8 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     reason = reason or cuts_result(problem, plan)
     if reason:
         return plan, reason
-    row = problem.result.element.bytes(converted_columns(problem, plan))
-    if given.swizzle_c and row % given.swizzle_c:
+    row = staged_row(problem, plan)
+    if given.swizzle_c and row % given.swizzle_c and not no_bulk_epilogue(problem, plan):
         return plan, f"rows of {row} bytes of results, which a swizzle of {given.swizzle_c} does not divide"
     reason = no_panels(problem.target, problem.lhs, plan.tile[0]) if problem.lhs.mn_major else ""
     reason = reason or no_halves(problem, plan.tile, plan.cta_group)

@@ -98,26 +98,30 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
     return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
 
 
+def steps(family: MmaShape, warpgroups: int, warps: tuple[int, int]) -> tuple[int, int]:
+    """Of which a tile's rows and columns are multiples, where so many warpgroups, or warps, share it."""
+    if family.sums_in == "tensor":
+        return family.m, LEAST_COLUMNS * warpgroups if warpgroups > 1 else 1
+    if family.warps > 1:
+        return family.m * warpgroups, 1
+    return family.m * warps[0], 2 * family.n[0] * warps[1]  # one ldmatrix loads the columns of two instructions
+
+
 def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: tuple[int, int]) -> str:
     """Why warpgroups, or warps, cannot share a tile, "" where they can."""
+    rows, columns = steps(family, warpgroups, warps)
     if family.sums_in == "tensor":
         if warpgroups not in TENSOR:
             return f"{warpgroups} warpgroups, and sums in tensor memory are for {' or '.join(map(str, TENSOR))}"
-        if warpgroups > 1 and tile[1] % (LEAST_COLUMNS * warpgroups):
-            return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}"
-        return ""
+        uneven = tile[1] % columns
+        return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}" if uneven else ""
     if family.warps > 1:
-        if tile[0] % (family.m * warpgroups):
-            return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}"
-        return ""
+        return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}" if tile[0] % rows else ""
     if warps[0] * warps[1] != WARPS * warpgroups:
         return f"{warps[0]}x{warps[1]} warps, of {warpgroups} warpgroups that have {WARPS * warpgroups}"
-    # two instructions wide: one ldmatrix loads for both
-    for extent, unit, count, what in (
-        (tile[0], family.m, warps[0], "rows"), (tile[1], 2 * family.n[0], warps[1], "columns")
-    ):  # fmt: skip
-        if extent % (unit * count):
-            return f"{what} that {count} warps cannot share by {unit}"
+    for extent, step, count, what in ((tile[0], rows, warps[0], "rows"), (tile[1], columns, warps[1], "columns")):
+        if extent % step:
+            return f"{what} that {count} warps cannot share by {step // count}"
     return ""
 
 
