@@ -193,27 +193,24 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     Args:
         problem: as the schedule sees it.
-        schedule: with swap, tile, cluster, split and promote decided, and parts and consumers where they are not as
-            most are.
+        schedule: of which swap, tile, cluster, split, parts, promote, mma_n, consumers and warps count.
         load: of the launch.
         costs: of the kind of kernel.
     """
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
     c, target, family = costs, problem.target, problem.family
-    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split or 1
+    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split
     m, n, k = load.sizes
     if schedule.swap:
         m, n = n, m
     tiles = -(-m // bm) * -(-n // bn)
     together = schedule.parts == "cluster"
-    size = cluster_ctas(schedule)
+    size = cluster_ctas(schedule.cluster, parts, schedule.parts)
     clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
     at_once = target.at_once(size)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once
     blocks = math.ceil(math.ceil(k / bk) / parts)
-    sharing, taking = units(problem, schedule)[0], turns(problem, schedule)
+    sharing, taking = units(problem, schedule)[0], turns(schedule)
     waves_each = bm // (family.m * sharing)
 
     rates = target.rates
@@ -248,7 +245,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         total += c.sent * math.prod(part_rooms(problem, schedule))
     elif parts > 1:
         total += c.split + c.exchange * parts * bm * bn
-    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)
+    return total * 1e-9 * c.tiles.get((schedule.swap, bm, bn), 1.0)
 
 
 def _norm(exponent: float, *values: float) -> float:
@@ -260,7 +257,6 @@ def _norm(exponent: float, *values: float) -> float:
 def _steps(problem: Problem, schedule: Schedule) -> int:
     """Factors of a row of a tile beyond STEPS: one for each columns that lie in one block wherever the tile begins, or
     for each block."""
-    assert schedule.tile is not None
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     steps = max((fetched(schedule, schedule.tile[1], b)[0] for b in blocks), default=1)
     return steps if steps > STEPS else 0
