@@ -172,16 +172,18 @@ class Load:
         sizes: of M, N and K of the program.
         bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
         walks: how many times M by N is walked (Problem.walks).
+        sums: over how many times K a sum runs (Problem.summed).
     """
 
     sizes: tuple[int, int, int]
     bytes: int
     walks: int = 1
+    sums: int = 1
 
     @property
     def flop(self) -> int:
         """Floating-point operations of the products."""
-        return 2 * self.walks * math.prod(self.sizes)
+        return 2 * self.walks * self.sums * math.prod(self.sizes)
 
     @staticmethod
     def of(problem: Problem, sizes: Mapping[str, int] | None = None) -> Load:
@@ -190,7 +192,8 @@ class Load:
         every = problem.sizes(sizes)
         m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
         moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, problem.result))
-        return Load((m, n, k), moved, math.prod(every[d.name] for d in problem.outer))
+        walks, sums = (math.prod(every[d.name] for d in dims) for dims in (problem.outer, problem.summed))
+        return Load((m, n, k), moved, walks, sums)
 
 
 def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:
@@ -198,27 +201,24 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     Args:
         problem: as the schedule sees it.
-        schedule: with swap, tile, cluster, split and promote decided, and parts and consumers where they are not as
-            most are.
+        schedule: of which swap, tile, cluster, split, parts, promote, mma_n, consumers and warps count.
         load: of the launch.
         costs: of the kind of kernel.
     """
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
     c, target, family = costs, problem.target, problem.family
-    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split or 1
+    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split
     m, n, k = load.sizes
     if schedule.swap:
         m, n = n, m
     tiles = -(-m // bm) * -(-n // bn) * load.walks
     together = schedule.parts == "cluster"
-    size = cluster_ctas(schedule)
+    size = cluster_ctas(schedule.cluster, parts, schedule.parts)
     clusters = load.walks * -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
     at_once = target.at_once(size)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once
-    blocks = math.ceil(math.ceil(k / bk) / parts)
-    sharing, taking = units(problem, schedule)[0], turns(problem, schedule)
+    blocks = math.ceil(load.sums * math.ceil(k / bk) / parts)
+    sharing, taking = units(problem, schedule)[0], turns(schedule)
     waves_each = bm // (family.m * sharing)
 
     rates = target.rates
@@ -253,7 +253,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         total += c.sent * math.prod(part_rooms(problem, schedule))
     elif parts > 1:
         total += c.split + c.exchange * parts * bm * bn
-    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)
+    return total * 1e-9 * c.tiles.get((schedule.swap, bm, bn), 1.0)
 
 
 def _norm(exponent: float, *values: float) -> float:
@@ -265,7 +265,6 @@ def _norm(exponent: float, *values: float) -> float:
 def _steps(problem: Problem, schedule: Schedule) -> int:
     """Factors of a row of a tile beyond STEPS: one for each columns that lie in one block wherever the tile begins, or
     for each block."""
-    assert schedule.tile is not None
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     steps = max((fetched(schedule, schedule.tile[1], b)[0] for b in blocks), default=1)
     return steps if steps > STEPS else 0

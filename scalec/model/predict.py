@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from scalec.errors import ScheduleError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.schedule import Schedule
 from scalec.model import cost, scale_words
@@ -34,7 +33,7 @@ class Prediction:
     """What one launch is predicted to take.
 
     Attributes:
-        sizes: of the contraction's dimensions by their names in the program: M, N and K, then those of Problem.outer.
+        sizes: of the contraction's dimensions by their names in the program, in the order of Problem.dims.
         tiles: tiles of the result, or where K is split their parts: one CTA's work each.
         waves: rounds in which the SMs work on them.
         busy: share of the waves' places, one for each SM, that have a tile or part.
@@ -75,30 +74,26 @@ class Prediction:
 
     @staticmethod
     def of(problem: Problem, schedule: Schedule, sizes: Mapping[str, int]) -> Prediction:
-        """The prediction for a schedule whose tile, cluster, warps and warpgroups are decided.
+        """The prediction for a schedule.
 
         Args:
             problem: as the schedule sees it (scalec.passes.base.problem_of).
             sizes: of every dimension of the contraction, by name.
-
-        Raises:
-            ScheduleError: one of these fields is not decided.
         """
-        if schedule.tile is None or schedule.cluster is None or schedule.warps is None or schedule.warpgroups is None:
-            raise ScheduleError("a prediction needs tile, cluster, warps and warpgroups", got=str(schedule))
         rates, sms = problem.target.rates, problem.target.sms
         m, n, k = (sizes[d.name] for d in (problem.m, problem.n, problem.k))
-        walks = prod(sizes[d.name] for d in problem.outer)
+        walks, sums = (prod(sizes[d.name] for d in dims) for dims in (problem.outer, problem.summed))
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = walks * _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
-        split = schedule.split or 1
+        split = schedule.split
         alone = 1 if schedule.parts == "cluster" else split  # clusters of a tile
-        waves = _ceil(clusters * alone, problem.target.at_once(cluster_ctas(schedule)))
+        size = cluster_ctas(schedule.cluster, split, schedule.parts)
+        waves = _ceil(clusters * alone, problem.target.at_once(size))
         tiles = walks * along_m * along_n * split
-        longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
+        longest = _ceil(sums * _ceil(k, schedule.tile[2]), split) * schedule.tile[2]  # K of a part
         l2_bytes = (
-            problem.lhs.element.bytes(walks * m * k) * _ceil(along_n, schedule.cluster[1])
-            + problem.rhs.element.bytes(walks * n * k) * _ceil(along_m, schedule.cluster[0])
+            problem.lhs.element.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
+            + problem.rhs.element.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0])
             + problem.result.element.bytes(elements(problem.result.coords, sizes))
         )
         if alone > 1:  # sums of the parts, stored and loaded once each
@@ -109,7 +104,7 @@ class Prediction:
         clock = rates.sustained_clock(*(_rated(problem, x) for x in (problem.lhs, problem.rhs)))
         slower = max(*times.values(), *(t * rates.clock / (clock or rates.clock) for t in in_sm.values()))
         busy = tiles / (waves * sms)
-        costs = cost.costs_of(problem, schedule.promote or 0)
+        costs = cost.costs_of(problem, schedule.promote)
         load = cost.Load.of(problem.transposed() if problem.swapped else problem, sizes)
         slowest = max(times, key=lambda name: times[name])
         quantised = slowest in in_sm and 1 - busy > QUANTISED
@@ -131,7 +126,6 @@ class Prediction:
 
 def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, float]:
     """Clocks that each part of an SM takes for one tile of so much K: whole K blocks, and rows beyond the edge."""
-    assert schedule.tile is not None
     family, rates = problem.family, problem.target.rates
     bm, bn, bk = schedule.tile
     blocks = _ceil(k, bk)
@@ -163,11 +157,10 @@ def shared_bytes(problem: Problem, schedule: Schedule) -> int:
     What copies write there is left out: with it, the 192x128 tile of the H200 could not keep its tensor cores 94 %
     busy, as it does (8192x8192x8192 FP8, 2026-11-21).
     """
-    assert schedule.tile is not None
     bm, bn, bk = schedule.tile
     a, b = bm * problem.lhs.shared_bytes(bk), bn * problem.rhs.shared_bytes(bk)
     if problem.family.operands_in == "shared":  # each instruction reads its rows of A and the B that is here
-        return a + b * (bm // problem.family.m) // (schedule.cta_group or 1)
+        return a + b * (bm // problem.family.m) // schedule.cta_group
     along_m, along_n = units(problem, schedule)  # each warp loads its rows and its columns
     return a * along_n + b * along_m
 

@@ -16,7 +16,7 @@ from scalec.compiler import decisions
 from scalec.errors import ScalecError, ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
-from scalec.ir.schedule import LANES, Schedule
+from scalec.ir.schedule import LANES, Request, Schedule
 from scalec.measured.database import Entry
 from scalec.model import cost, scale_words, space
 from scalec.model.predict import Prediction, cycles_of_tile
@@ -124,15 +124,14 @@ NEXT = 3
 """Tiles that come after the one that was chosen, where schedules are ranked."""
 
 
-def _ranked(problem: Problem, given: Schedule, chosen: Schedule) -> str:
+def _ranked(problem: Problem, given: Request, chosen: Schedule) -> str:
     """How the tiles that are ranked next compare, where launches of the kind of kernel were measured; else ""."""
-    costs = cost.costs_of(problem, chosen.promote or 0)
+    costs = cost.costs_of(problem, chosen.promote)
     if costs is None:
         return ""
-    assert chosen.tile is not None
     stated = problem.transposed() if problem.swapped else problem
     first, found = 0.0, {}
-    for seconds, plan, reason in space.ranked(stated, given, chosen.tile[2], chosen.promote or 0, costs):
+    for seconds, plan, reason in space.ranked(stated, given, chosen.tile[2], chosen.promote, costs):
         if reason:
             continue
         first = first or seconds
@@ -145,9 +144,8 @@ def _ranked(problem: Problem, given: Schedule, chosen: Schedule) -> str:
     return f"next by the fitted model, in times as long: {told}" if told else "no other goes"
 
 
-def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, sizes: Mapping[str, int]) -> str:
+def _neighbours(module: Any, row: Target, given: Request, chosen: Schedule, sizes: Mapping[str, int]) -> str:
     """The tiles twice and half as tall or wide: how their prediction compares, or why they cannot be."""
-    assert chosen.tile is not None
     m, n, k = chosen.tile
     here, found = Prediction.of(*decisions(module, row, given), sizes).seconds, []
     for tile in ((2 * m, n, k), (m, 2 * n, k), (m // 2, n, k), (m, n // 2, k)):
@@ -163,7 +161,7 @@ def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, siz
 
 
 def _reasons(
-    problem: Problem, given: Schedule, chosen: Schedule, typical: Prediction, entry: Entry | None
+    problem: Problem, given: Request, chosen: Schedule, typical: Prediction, entry: Entry | None
 ) -> dict[str, str]:
     """Why each field is what it is; "given" where the program or the user decided it, "measured" where the tuning
     database did."""
@@ -223,9 +221,8 @@ def _point(problem: Problem) -> str:
 
 
 def _cluster(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.cluster is not None
     along_m, along_n = chosen.cluster
-    halves = chosen.cta_group or 1
+    halves = chosen.cta_group
     shared = [f"two CTAs along {problem.m.name} multiply together"] if halves > 1 else []
     shared += [f"{along_n} CTAs along {problem.n.name} take one copy of {problem.lhs.name}"] if along_n > 1 else []
     if along_m > halves:
@@ -235,7 +232,6 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
         return ", ".join(shared)
     if problem.target.max_cluster < 2:
         return f"{problem.target.name} has no multicast to gain from"
-    assert chosen.tile is not None
     sides = zip((problem.m, problem.n), chosen.tile, strict=False)
     if all(d.largest is not None and d.largest <= extent for d, extent in sides):
         return f"one tile{f' for each {_point(problem)}' if problem.outer else ''}: nothing to share"
@@ -245,12 +241,14 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
 
 
 def _parts(problem: Problem, chosen: Schedule) -> str:
-    if (chosen.split or 1) == 1:
+    if chosen.split == 1:
         return ""
     if chosen.parts == "cluster":
         first = "the first" if part_owners(problem, chosen) == 1 else "the first two"
-        return f"{cluster_ctas(chosen)} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
-    reason = no_meeting(problem, chosen) or "a cluster of all parts has no room for their sums, or not all run at once"
+        ctas = cluster_ctas(chosen.cluster, chosen.split, chosen.parts)
+        return f"{ctas} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
+    reason = no_meeting(problem, chosen.cluster, chosen.split, chosen.scheduler)
+    reason = reason or "a cluster of all parts has no room for their sums, or not all run at once"
     return f"the last CTA of a tile adds the sums of all; {reason}"
 
 
@@ -271,13 +269,9 @@ def _consumers(chosen: Schedule) -> str:
 
 
 def _warps(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.tile is not None
-    assert chosen.warps is not None
     rows, columns = chosen.tile[0] // chosen.warps[0], chosen.tile[1] // chosen.warps[1]
     if problem.family.sums_in == "tensor":
-        told = (
-            f"{_count(chosen.warpgroups or 1, 'warpgroup')} to write results: {rows} rows by {columns} columns a warp"
-        )
+        told = f"{_count(chosen.warpgroups, 'warpgroup')} to write results: {rows} rows by {columns} columns a warp"
         if chosen.promote and chosen.tile[1] > PROMOTED_COLUMNS:
             return f"{told}, whose sums a thread holds"
         return told if chosen.warpgroups != 1 else f"{told}; two share them likewise, which nobody has measured"
@@ -298,7 +292,6 @@ def _promote(problem: Problem, chosen: Schedule) -> str:
 
 
 def _goes(chosen: Schedule) -> str:
-    assert chosen.tile is not None
     if not chosen.mma_n:
         return ""
     count = chosen.tile[1] // chosen.mma_n
@@ -306,7 +299,6 @@ def _goes(chosen: Schedule) -> str:
 
 
 def _scale_path(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.tile is not None
     told = scale_words.reasons(problem, chosen)
     counted = scale_words.instructions(problem, chosen)
     if counted:
@@ -318,7 +310,7 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
         )
     promoted = [s for o in (problem.lhs, problem.rhs) for s in o.promoted if s.rows == 1]
     if promoted and not told:
-        reason = no_bulk_scales(problem, chosen) or "scale_path=thread"
+        reason = no_bulk_scales(problem, chosen.tile) or "scale_path=thread"
         return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {reason}"
     for scale in promoted:
         bulk = scale_copy(problem, scale, chosen) != "thread"
@@ -328,7 +320,6 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
 
 
 def _scale_copier(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.tile is not None
     copies = scale_copies(problem, chosen)
     if not copies:
         return ""
