@@ -92,7 +92,8 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
             if given.mma_n is None and (bm, bn) in BY_GOES and not no_mma_n(seen, promote):
                 tile["mma_n"] = mma_n_of(seen, whole)
             along = -(-m // bm), -(-n // bn)
-            splits = _splits(seen, given, whole, prod(along))
+            tiles = seen.walks() * prod(along)
+            splits = _splits(seen, given, whole, tiles)
             for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
                 if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
                     continue
@@ -109,7 +110,7 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
                     if split > 1:
                         fields["parts"] = "memory"
                     yield fields, parted
-                    if _by_turns(seen, given, parted, prod(along)):
+                    if _by_turns(seen, given, parted, tiles):
                         fields = {**fields, "consumers": "pingpong"}
                         yield fields, draft(seen, given.with_fields(**fields))
 
