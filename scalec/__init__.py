@@ -22,8 +22,7 @@ if TYPE_CHECKING:
         ToolchainError,
         UnsupportedError,
     )
-
-__version__ = "0.1.0"
+    from scalec.version import __version__
 
 __all__ = [
     "ArgumentError",
@@ -45,7 +44,7 @@ __all__ = [
 ]
 
 _MODULES = ("env", "errors", "reference")
-_FROM = {"Bundle": "api", "Kernel": "api", "Program": "api", "compile": "api", "load": "api"}
+_FROM = dict.fromkeys(("Bundle", "Kernel", "Program", "compile", "load"), "api") | {"__version__": "version"}
 
 
 def __getattr__(name: str) -> "Any":

@@ -136,13 +136,13 @@ class Argument:
         element: tensor map: how it sees the tensor. "": as its type, as bytes where that has 8 bits or fewer: packed
             elements stay packed, and the box counts their bytes along the first dimension. PADDED: as 4- or 6-bit
             elements that the copy pads, and the box counts elements. TILES: a `blocked` tensor, see there.
-
+        axes: tensor map: the tensor's axes that its dimensions are, innermost (contiguous) first; empty: all, as they
+            lie in memory.
         permuted: tensor map: rows within which copies change the order, 0: none. Of each W rows, number W/4 q + 2h + e
             comes as number 8h + 2q + e (e < 2, q < 4, h < W/8). The tensor has two indices, the box the extents of the
             contiguous one, of e, q, h, and of groups of W rows.
 
-    Unless rows are permuted, a tensor map's dimensions are the tensor's, innermost (contiguous) first: its rank is the
-    length of `box`.
+    Unless rows are permuted, the rank of a tensor map is the length of `box`.
     A pointer's tensor must have no gap along an outer axis that no "stride" argument speaks of.
     """
 
@@ -155,6 +155,7 @@ class Argument:
     atom: Positive = 16
     element: str = ""
     permuted: Count = 0
+    axes: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -308,8 +309,9 @@ def _check(spec: KernelSpec) -> None:
                 raise FormatError(
                     f"a parameter of kind {a.kind} for {a.tensor!r}", wanted=f"one of {', '.join(tensors)}"
                 )
-            if a.kind == "stride" and a.axis >= len(t.shape):
-                raise FormatError(f"axis {a.axis} of {a.tensor}, which has {len(t.shape)}")
+            for axis in (a.axis,) if a.kind == "stride" else a.axes:
+                if axis >= len(t.shape):
+                    raise FormatError(f"axis {axis} of {a.tensor}, which has {len(t.shape)}")
 
 
-VERSION = 5
+VERSION = 6

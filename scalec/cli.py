@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-from scalec import __version__
 from scalec import env as env_of_scalec
 from scalec.commands import options, program
 from scalec.commands.compile import SUFFIXES, Request
 from scalec.errors import ScalecError
 from scalec.sizes import MOST, Range, Size
+from scalec.version import __version__
 
 
 class _Commands(click.Group):
@@ -201,8 +201,8 @@ def emulate(ptx: str, stats: bool, stats_json: str | None, **launch: Any) -> Non
       scalec emulate gemm.ptx --buffer A=random:bf16[128,256] --buffer D=out:bf16[128,64] --shared 200000
           --arg 128 --arg map:A/box=64x64/swizzle=128 --arg map:D/box=64x64 --save D=d.npy
     """
-    from scalec.commands.emulate import Launch
     from scalec.commands.emulate import emulate as run_it
+    from scalec.commands.emulate_launch import Launch
 
     run_it(Launch(source=ptx, **launch), stats=stats, stats_json=stats_json)
 

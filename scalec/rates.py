@@ -61,7 +61,7 @@ _LANES, _BANKS = 128, 32 * 4
 
 _FROM_L2 = 64
 """Bytes that an SM is taken to get from L2 in a clock where NVIDIA states nothing of L2. Public BF16 kernels at 1610 to
-1772 TFLOP/s on a B200 need 62 or more (9150 of all 148 SMs); an H200's get some 50 (docs/decisions.md)."""
+1772 TFLOP/s on a B200 need 62 or more (9150 of all 148 SMs); an H200's get some 50 (docs/notes/sm_90a.md)."""
 
 H200 = Rates(
     # H200 datasheet, SXM: 3958, 1979 and 989 TFLOP/s of 8-, 16- and 32-bit operands with sparsity, half of it dense;
@@ -83,7 +83,7 @@ H200 = Rates(
     shared=_BANKS,
     launch=_LAUNCH,
     # half of 50 MB (H100 whitepaper), as if each half of L2 kept what its SMs read; the orders of tiles chosen by it
-    # were timed (docs/decisions.md), the bytes themselves were not
+    # were timed (docs/notes/tuning.md), the bytes themselves were not
     l2_kept=25e6,
     # 8192x8192x8192, 2026-11-21: cuBLASLt's FP8 with a scale for each tensor 1543 TFLOP/s, DeepGEMM's BF16 804
     sustained=(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec, TensorSpec
 
 if TYPE_CHECKING:
     import torch
-
-    from scalec.bench.inputs import Inputs
 
 
 @dataclass(frozen=True)
@@ -77,14 +76,14 @@ def expand(scales: torch.Tensor, block: tuple[int, ...], shape: tuple[int, ...])
     return scales
 
 
-def reference(what: Contraction, inputs: Inputs) -> torch.Tensor:
-    """The product in float32 (no TF32) on dequantised inputs, without what the kernel adds it to."""
+def reference(what: Contraction, values: Mapping[str, Any]) -> torch.Tensor:
+    """The product in float32 (no TF32) on dequantised operands, given by name, without what the kernel adds it to."""
     import torch
 
-    a, b = (inputs.values[name].float() for name in (what.a, what.b))
+    a, b = (values[name].float() for name in (what.a, what.b))
     if what.blocks is not None:
-        a *= expand(inputs.values[f"{what.a}_scale"], what.blocks[0], tuple(a.shape))
-        b *= expand(inputs.values[f"{what.b}_scale"], what.blocks[1], tuple(b.shape))
+        a *= expand(values[f"{what.a}_scale"], what.blocks[0], tuple(a.shape))
+        b *= expand(values[f"{what.b}_scale"], what.blocks[1], tuple(b.shape))
     allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
     try:
         return a @ b.t()

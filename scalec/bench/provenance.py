@@ -8,9 +8,9 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import scalec
 from scalec import files, schema
 from scalec.errors import FormatError, ScalecError
+from scalec.version import __version__
 
 FILE = "provenance.json"
 """Beside a bundle's manifest: what compiled it."""
@@ -18,11 +18,11 @@ FILE = "provenance.json"
 
 def of_compiler() -> dict[str, str]:
     """Version and commit of this scalec; the commit ends in "+" where the tree has local changes."""
-    return {"version": scalec.__version__, "commit": _commit()}
+    return {"version": __version__, "commit": _commit()}
 
 
 def _commit() -> str:
-    folder = Path(scalec.__file__).parent
+    folder = Path(__file__).parents[1]
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, check=True)

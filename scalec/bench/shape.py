@@ -80,7 +80,7 @@ def bench_shape(
         raise ScalecError(f"no size for {', '.join(missing)}", fix=f"give --dim {missing[0]}=...")
     first = make_inputs(spec, sizes, seed)
     what = contraction(spec, sizes)
-    expected = None if what is None else reference(what, first)
+    expected = None if what is None else reference(what, first.values)
     diffs = {} if what is None or expected is None else {OURS: _check_ours(kernel, spec, what, sizes, first, expected)}
     found = contenders(spec, sizes)
     for source in sources:

@@ -3,63 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scalec.commands.kernel_arguments import Arguments, Buffer
+from scalec.commands.emulate_launch import Launch, run_seed
 from scalec.commands.output import note, plain_table, print_table, write_result
 from scalec.commands.program import read_text
 from scalec.errors import ScalecError
 from scalec.sizes import natural
-from scalec.suggestions import did_you_mean
-
-if TYPE_CHECKING:
-    from scalec.emulator.machine.kernel import Kernel
-    from scalec.emulator.machine.memory import GlobalMemory
-    from scalec.emulator.stats import Stats
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What the command line says.
-
-    Attributes:
-        buffers: (name, what it holds) of memory that is no argument by itself.
-        arguments: one text for each parameter of the kernel: see kernel_arguments.ARGUMENTS.
-        seeds: e.g. "0" or "0:8".
-        save: (buffer, or number of an argument, and the file to write it to).
-        max_instructions: of a warp; max_memory: bytes of all buffers.
-        jobs: processes that share the work: seeds, or the clusters of one.
-    """
-
-    source: str
-    entry: str | None
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int] | None
-    cluster: tuple[int, int, int] | None
-    shared: int
-    buffers: Sequence[tuple[str, str]]
-    arguments: Sequence[str]
-    seeds: str
-    ignore: Sequence[str]
-    check: Sequence[str]
-    tensor_core: str
-    sms: int
-    save: Sequence[tuple[str, str]]
-    max_instructions: int
-    max_memory: int
-    jobs: int
-
-
-@dataclass
-class Done:
-    """A launch that ended without a finding."""
-
-    stats: Stats
-    kernel: Kernel
-    memory: GlobalMemory
-    buffers: dict[str, Buffer]
 
 
 def emulate(request: Launch, *, stats: bool, stats_json: str | None) -> None:
@@ -90,79 +40,12 @@ def emulate(request: Launch, *, stats: bool, stats_json: str | None) -> None:
         write_result(json.dumps(report, indent=1) + "\n", stats_json)
 
 
-def run_seed(request: Launch, text: str, seed: int, part: tuple[int, int] = (0, 1)) -> Done:
-    """One launch, or of its clusters those whose numbers leave `part[0]` when divided by `part[1]`.
-
-    Raises:
-        ScalecError: the text, the launch or an argument is wrong; a finding.
-        OSError: a file.
-    """
-    from scalec.emulator.findings import EmulatorError
-    from scalec.emulator.launch import launch, load
-    from scalec.emulator.machine.memory import GlobalMemory
-    from scalec.emulator.machine.options import Options
-
-    try:
-        loaded = load(text, GlobalMemory())
-        entry = request.entry or _only_entry(loaded.module)
-        block = request.block or _block(loaded.module, entry)
-        given = Arguments(loaded.memory, seed, request.max_memory)
-        for name, what in request.buffers:
-            given.declare(name, what)
-        for argument in request.arguments:
-            given.add(argument)
-        options = Options(
-            seed=seed,
-            ignore=frozenset(request.ignore),
-            check=frozenset(request.check),
-            tensor_core=request.tensor_core,
-            sms=request.sms,
-            max_instructions=request.max_instructions,
-            part=part,
-        )
-        counted = launch(
-            loaded,
-            entry,
-            request.grid,
-            block,
-            given.values,
-            cluster=request.cluster,
-            shared_bytes=request.shared,
-            options=options,
-        )
-    except EmulatorError as error:
-        raise ScalecError(f"{request.source}: {error}") from error
-    return Done(counted, next(iter(loaded.kernels.values())), loaded.memory, given.buffers)
-
-
 def _seeds(text: str) -> range:
     first, colon, end = text.partition(":")
     seeds = range(natural(first), natural(end) if colon else natural(first) + 1)
     if natural(first) < 0 or not seeds:
         raise ScalecError(f"seeds {text!r:.80}", expected="N, or FIRST:END with END above FIRST")
     return seeds
-
-
-def _only_entry(module: Any) -> str:
-    entries = [f.name for f in module.functions.values() if f.entry]
-    if len(entries) != 1:
-        raise ScalecError(
-            f"the text has {len(entries)} entries", got=", ".join(entries) or "none", fix="name one with --entry"
-        )
-    return entries[0]
-
-
-def _block(module: Any, entry: str) -> tuple[int, int, int]:
-    function = module.functions.get(entry)
-    if function is None:
-        names = [f.name for f in module.functions.values() if f.entry]
-        near = did_you_mean(entry, names)
-        raise ScalecError(f"the text has no entry {entry!r:.80}", expected=", ".join(names) or "none", fix=near)
-    required = function.directives.get("reqntid")
-    if not required:
-        raise ScalecError(f"{entry} has no .reqntid", fix="give --block X[,Y[,Z]]")
-    x, y, z = (*required, 1, 1)[:3]
-    return x, y, z
 
 
 def _print(report: dict[str, Any]) -> None:

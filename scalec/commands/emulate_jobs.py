@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from scalec.commands.emulate import Done, Launch, run_seed
+from scalec.commands.emulate_launch import Done, Launch, run_seed
 from scalec.commands.output import note
 from scalec.emulator.stats import Stats
 from scalec.errors import ScalecError

@@ -202,12 +202,15 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     `split` above 1: walks the parts of K of each tile, those of one tile one after the other:
     body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles. Where the kernel
     says that a cluster's CTAs have the `parts`, each walks the same one of all tiles.
+    `outer` are the sizes of further dimensions, each point of which has all these tiles, one point after the other, the
+    last dimension first: the body takes the tile's indices there too, behind its other arguments.
     `turns` above 1: the role's warpgroups take the tiles of the CTA by turns, the first of so many its tiles 0,
     `turns`, 2 * `turns`, ..., the second those behind these.
     """
 
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    outer: Sequence[ext.Operand[I32]]
     tile: Any
     cluster: Any
     order: ir.StringAttr
@@ -235,7 +238,7 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
             return fail(op, f"body has {asked} tile.query_cancel, expected at most 1: the next tile is one")
         if asked and turns > 1:
             return fail(op, f"{turns} turns, and a response of tile.query_cancel is the next tile of all warpgroups")
-        return takes(op, [i32] * (4 if int_of(op.split) > 1 else 2))
+        return takes(op, [i32] * ((4 if int_of(op.split) > 1 else 2) + len(op.outer)))
 
 
 class StepsOp(Tile.Operation, name="steps", traits=[ir.NoTerminatorTrait]):

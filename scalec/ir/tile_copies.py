@@ -2,6 +2,7 @@
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
@@ -53,6 +54,26 @@ class CopyOp(Tile.Operation, name="copy"):
             role = {"tile.copy": 1, "tile.mma": 2}.get(use.owner.operation.name)  # the operands `target` and `b`
             if use.operand_number != role:
                 return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
+        return True
+
+
+class ViewOp(Tile.Operation, name="view"):
+    """A tensor in global memory at some indices along axes that a tile does not run along: what copies, or threads, see
+    of it begins there. Memory has a stride for each, in elements (bytes of packed ones); a `descriptor` of a tensor map
+    has these indices behind x and y, with an extent of 1 in its box."""
+
+    source: ext.Operand[Any]
+    at: Sequence[ext.Operand[I32]]
+    strides: Sequence[ext.Operand[ir.IntegerType[64]]]
+    result: ext.Result[Any]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if op.result.type != op.source.type:
+            return fail(op, f"makes {op.result.type} of {op.source.type}, expected the same type")
+        wanted = 0 if isinstance(op.source.type, DescriptorType) else len(op.at)
+        if not len(op.at) or len(op.strides) != wanted:
+            return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected {wanted} strides")
         return True
 
 

@@ -105,14 +105,14 @@ def spec(
     operands: tuple[abi.TensorSpec, ...],
     results: tuple[abi.TensorSpec, ...],
     dims: dict[str, int | None],
-    roles: tuple[str, str, str],
+    roles: tuple[str, ...],
     schedule: Schedule,
     source: str,
     target: str,
     ranges: dict[str, tuple[int, int]],
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions, `schedule` its schedule,
-    `ranges` those of its dynamic dimensions."""
+    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions and of those that a tile does
+    not run along, `schedule` its schedule, `ranges` those of its dynamic dimensions."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -125,6 +125,7 @@ def spec(
             atom=tile.int_of(d["atom"]),
             element=_text(d, "element"),
             permuted=tile.int_of(d["permuted"]),
+            axes=tile.ints_of(d["axes"]),
         )
         for d in sources
     )
@@ -138,7 +139,7 @@ def spec(
         return abi.TensorSpec(**{**vars(t), "align": max(natural, align.get(t.name, 1))})
 
     (bm, bn, _), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
-    m, n, k = roles
+    m, n, _, *outer = roles
     return abi.KernelSpec(
         source=source,
         target=target,
@@ -151,13 +152,13 @@ def spec(
             threads=tile.int_of(kernel.threads),
             shared_bytes=tile.int_of(kernel.shared_bytes),
             cluster=cm * cn * parts_of(kernel),
-            tiles=((m, bm, cm), (n, bn, cn)),
+            tiles=((m, bm, cm), (n, bn, cn), *((dim, 1, 1) for dim in outer)),
             split=split // parts_of(kernel),
             part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
             dynamic=schedule.scheduler == "dynamic",
             dependent=schedule.dependent << 30,
         ),
         schedule=str(schedule),
-        flops=(m, n, k),
+        flops=roles,
         ranges=ranges,
     )

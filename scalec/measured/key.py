@@ -41,7 +41,7 @@ def _operand(operand: Operand, rows: str) -> str:
 
 
 def _input(x: EpilogueInput, roles: dict[str, str]) -> str:
-    at = [roles.get(i.dim, "0") + (f"/{i.divisor}" if i.divisor > 1 else "") for i in x.index]
+    at = [roles.get(i.dim, "0") + (f"/{i.divisor}" if i.divisor > 1 else "") for i in x.coords]
     return x.element.name + (f"[{','.join(at)}]" if at else "") + ("" if x.layout == "row" else f"@{x.layout}")
 
 

@@ -190,7 +190,7 @@ def _operand_bytes(operand: Operand, rows: int, k: int) -> int:
 
 
 def _input_bytes(x: EpilogueInput, sizes: Mapping[str, int]) -> int:
-    return x.element.bytes(prod(_ceil(sizes[i.dim], i.divisor) for i in x.index if i.dim))
+    return x.element.bytes(prod(_ceil(sizes[i.dim], i.divisor) for i in x.coords if i.dim))
 
 
 def _blocks(size: int, block: int) -> int:

@@ -25,7 +25,7 @@ shapes, 176 at none: with eleven factors, ptxas 13.0 spilled it wherever K was s
 
 FEWEST_COLUMNS = 8
 """Of tiles of a transposed problem that so many columns cover: 64x8 took 0.935 to 0.994 of the time of 64x16 at 1, 4
-and 8 rows (H200, 2026-11-22; docs/decisions.md)."""
+and 8 rows (H200, 2026-11-22; docs/notes/tuning.md)."""
 
 BETWEEN = (24, 40, 56)
 """Of tiles too: where the lowest tile covers M and M is more than half of it, stored from registers, as N more often

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from scalec import __version__, files, schema
+from scalec import files, schema
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError, FormatError, ScalecError, shown
 from scalec.runtime import cubin as cubins
@@ -28,6 +28,7 @@ from scalec.runtime.device import Device
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.schema import matching
+from scalec.version import __version__
 
 VERSION = 2
 MANIFEST = "manifest.json"

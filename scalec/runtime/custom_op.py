@@ -14,23 +14,21 @@ import hashlib
 import keyword
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError
 from scalec.runtime import checks, plan, stored, torch_calls
+from scalec.runtime.registry import Registered
 from scalec.runtime.tensors import TensorView, torch_dtype
-
-if TYPE_CHECKING:
-    from scalec.runtime.kernel import Kernel
 
 NAMESPACE = "scalec"
 _lock = threading.Lock()
-_registered: dict[str, Kernel] = {}
+_registered: dict[str, Registered] = {}
 _libraries: list[Any] = []
 
 
-def call(kernel: Kernel, values: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any) -> Any:
+def call(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, ...] | None, stream: Any) -> Any:
     """The call through torch's dispatcher.
 
     Raises:
@@ -58,7 +56,7 @@ def overload(spec: KernelSpec) -> str:
     return "default" if any(t.inout for t in spec.results) else "out"
 
 
-def registered(kernel: Kernel) -> Any:
+def registered(kernel: Registered) -> Any:
     """The op (an OpOverloadPacket) of a kernel, registered now if it has not been.
 
     Raises:
@@ -79,7 +77,7 @@ def registered(kernel: Kernel) -> Any:
     return getattr(getattr(torch.ops, NAMESPACE), full)
 
 
-def _register(torch: Any, kernel: Kernel, full: str) -> None:
+def _register(torch: Any, kernel: Registered, full: str) -> None:
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     spec, names = kernel.spec, _argument_names(kernel.spec)
     # Inductor may choose other strides for what an op without this tag reads, and the kernel was made for these
@@ -94,7 +92,7 @@ def _register(torch: Any, kernel: Kernel, full: str) -> None:
     _define(torch, library, kernel, full, f"({', '.join([*inputs, *written])}) -> ()", tags)
 
 
-def _define(torch: Any, library: Any, kernel: Kernel, name: str, schema: str, tags: list[Any]) -> None:
+def _define(torch: Any, library: Any, kernel: Registered, name: str, schema: str, tags: list[Any]) -> None:
     """One overload: what it does, what it does to tensors without memory, and that nothing is differentiated."""
     library.define(name + schema, tags=tags)
     packet, _, which = name.partition(".")
@@ -118,7 +116,7 @@ def _define(torch: Any, library: Any, kernel: Kernel, name: str, schema: str, ta
     library.impl(name, refuse, "Autograd", with_keyset=True)
 
 
-def _name(kernel: Kernel) -> str:
+def _name(kernel: Registered) -> str:
     """The program's entry, and a digest of all that it computes with."""
     parts = (kernel.spec.to_json().encode(), kernel.cubin, kernel.ptx.encode())
     digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts))
@@ -138,7 +136,7 @@ def _alias(i: int) -> str:
     return chr(ord("a") + i) if i < 26 else f"a{i}"
 
 
-def _results(kernel: Kernel, values: tuple[Any, ...], outs: tuple[Any, ...] | None) -> tuple[Any, ...]:
+def _results(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, ...] | None) -> tuple[Any, ...]:
     """Results without memory, of the shapes, strides and types that a launch would give; sizes may be symbols.
 
     Raises:

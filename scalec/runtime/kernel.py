@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,8 +15,11 @@ from scalec.runtime import checks, devices, dlpack, torch_calls
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.bound import Bound
 from scalec.runtime.device import Device, Place
-from scalec.runtime.plan import Form, Plan, Signature, packed, remember
+from scalec.runtime.form import Form
+from scalec.runtime.plan import Plan, packed, remember
 from scalec.runtime.ready import Ready
+from scalec.runtime.registry import kernels
+from scalec.runtime.signature import Signature
 from scalec.runtime.tensors import (
     TensorView,
     adopt,
@@ -34,8 +36,6 @@ from scalec.targets import TARGETS
 
 _PLANS = 256  # shapes that one kernel keeps plans for
 _serials = count()
-kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
-"""Every kernel there is, by its serial number."""
 
 _tracing: Callable[[], bool] = torch_calls.tracing  # torch's own once torch is there: a sixth of the time
 

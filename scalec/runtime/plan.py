@@ -11,164 +11,24 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
 
-from scalec.abi import (
-    PADDED,
-    PADDED_ALIGN,
-    PADDED_BOX,
-    PADDED_SWIZZLES,
-    TILES,
-    Argument,
-    KernelSpec,
-    TensorSpec,
-    permuted_rows,
-)
-from scalec.errors import ArgumentError, UnsupportedError
+from scalec.abi import Argument, TensorSpec
+from scalec.errors import ArgumentError
 from scalec.runtime import checks, stored
 from scalec.runtime.device import Device, Launcher, Parameter
+from scalec.runtime.form import Form
 from scalec.runtime.moved import Moved, Mover
-from scalec.runtime.slots import NEWER, PADDED_ELEMENTS, SLOTS, Given, number, tensor_map, written
+from scalec.runtime.signature import Signature, Use
+from scalec.runtime.slots import SLOTS, Given, number, tensor_map, written
 from scalec.runtime.tensors import TensorView
 from scalec.runtime.trampoline import Answer, Asked, Results, Slot, Trampoline
 from scalec.runtime.workspace import PER_THREAD, Workspace, Workspaces
 
 _KEPT = 256  # launchers, and tensor maps, that one plan keeps
-
-
-@dataclass(frozen=True)
-class Use:
-    """How a kernel reaches a tensor: through tensor maps alone, whether one pads, and which strides it is told."""
-
-    mapped: bool
-    padded: bool
-    strides: frozenset[int]
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What follows from the spec alone, made once for a kernel.
-
-    Attributes:
-        tensors: tensor operands, then results: the order of addresses in a plan.
-        scalars: names of the numbers, in order.
-        uses: how each tensor is reached.
-    """
-
-    spec: KernelSpec
-    tensors: tuple[TensorSpec, ...]
-    scalars: tuple[str, ...]
-    uses: dict[str, Use]
-
-    @staticmethod
-    def of(spec: KernelSpec) -> Signature:
-        """The signature of a spec.
-
-        Raises:
-            UnsupportedError: a scale layout, or a kind of argument, that this runtime does not know.
-        """
-        for t in (*spec.operands, *spec.results):
-            if t.layout not in stored.LAYOUTS:
-                expected = ", ".join(stored.LAYOUTS)
-                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected=expected, fix=NEWER)
-        for a in spec.arguments:
-            if a.kind not in SLOTS:
-                raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(SLOTS), fix=NEWER)
-            if a.kind == "tensor_map":
-                _check_map(spec, a)
-        tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
-        uses = {}
-        for t in tensors:
-            kinds = {a.kind for a in spec.arguments if a.tensor == t.name}
-            axes = frozenset(a.axis for a in spec.arguments if a.tensor == t.name and a.kind == "stride")
-            padded = any(a.tensor == t.name and a.element == PADDED for a in spec.arguments)
-            uses[t.name] = Use("tensor_map" in kinds and "pointer" not in kinds, padded, axes)
-        return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)
-
-
-def _check_map(spec: KernelSpec, a: Argument) -> None:
-    """Refuses a tensor map that no driver would make, of what the spec alone says (see abi.PADDED)."""
-    t = next((t for t in (*spec.operands, *spec.results) if t.name == a.tensor), None)
-    if t is None:
-        raise UnsupportedError(f"a tensor map over {a.tensor!r}, which is no tensor of the kernel")
-    what = f"the tensor map of {t.name}"
-    if a.element not in ("", PADDED, TILES):
-        raise UnsupportedError(f"{what} has elements {a.element!r}", expected=f"'', {PADDED!r} or {TILES!r}", fix=NEWER)
-    if (t.layout == "blocked") != (a.element == TILES):
-        raise UnsupportedError(
-            f"{what} has elements {a.element!r} and layout {t.layout}",
-            expected=f"elements {TILES!r} with layout blocked, and only there",
-        )
-    if a.element == TILES and (len(t.shape), len(a.box), a.swizzle) != (2, 2, 0):
-        raise UnsupportedError(
-            f"{what} is over tiles (layout blocked)",
-            got=f"{len(t.shape)} indices, a box {a.box}, a swizzle of {a.swizzle} bytes",
-            expected="two indices, a box of two extents, no swizzle",
-        )
-    if a.permuted:
-        _check_permuted(spec, a, t)
-    if a.atom != 16 and (a.swizzle, a.atom) != (128, 32):
-        raise UnsupportedError(
-            f"{what} has a swizzle of {a.swizzle} bytes that keeps {a.atom} together",
-            expected="16, or of 128 bytes 32",
-            fix=NEWER,
-        )
-    swizzles = " or ".join(map(str, PADDED_SWIZZLES))
-    for fits, got, expected in (
-        (t.dtype in PADDED_ELEMENTS, f"elements of {t.dtype}", ", ".join(PADDED_ELEMENTS)),
-        (t not in spec.results, "a result", "an operand: such copies are loads"),
-        (a.box[:1] == (PADDED_BOX,), f"a box {a.box}", f"{PADDED_BOX} elements along the contiguous index"),
-        (a.swizzle in PADDED_SWIZZLES, f"a swizzle of {a.swizzle} bytes", f"{swizzles}"),
-        (t.align % PADDED_ALIGN == 0, f"an alignment of {t.align} bytes", f"a multiple of {PADDED_ALIGN}"),
-    ):
-        if a.element == PADDED and not fits:
-            raise UnsupportedError(f"{what} pads elements", got=got, expected=expected)
-
-
-def _check_permuted(spec: KernelSpec, a: Argument, t: TensorSpec) -> None:
-    """Refuses a map whose copies would permute what are no rows, or other ones than those of the tensor."""
-    what = f"the tensor map of {t.name} permutes rows within {a.permuted}"
-    inner = tuple(extent for extent, _ in permuted_rows(a.permuted, 0)[:-1])
-    if a.element or t.layout != "row" or len(t.shape) != 2 or len(a.box) != 5 or a.box[1:-1] != inner:
-        got = f"elements {a.element!r}, layout {t.layout}, {len(t.shape)} indices, a box {a.box}"
-        expected = f"its own elements, rows, two indices, a box of five extents, {inner} in the middle"
-        raise UnsupportedError(what, got=got, expected=expected)
-    dim = t.shape[0].dim
-    rows = spec.dims.get(dim) if dim and t.shape[0].divisor == 1 else None
-    if a.permuted < 8 or a.permuted % 8 or rows is None or rows % a.permuted:
-        raise UnsupportedError(
-            what, got=f"{t.shape[0]} = {rows} rows", expected="a multiple of 8, and a size of which it is a divisor"
-        )
-
-
-@dataclass(frozen=True)
-class Form:
-    """A tensor without its address: shape and strides in stored elements, bytes spanned, and for the overlap test the
-    bytes of a row and between rows (0 where rows say nothing)."""
-
-    spec: TensorSpec
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    span: int
-    row: int
-    step: int
-
-    @staticmethod
-    def of(t: TensorSpec, shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
-        """The form of a tensor of this shape."""
-        item = stored.itemsize(t.dtype)
-        rows = [(e, s) for e, s in zip(shape, strides, strict=True) if e > 1 and s > 1]
-        row = step = 0
-        if len(rows) == 1 and t.shape:
-            row, step = shape[stored.contiguous_axis(t)] * item, rows[0][1] * item
-        return Form(t, shape, strides, checks.span(shape, strides, item), row, step)
-
-    def at(self, address: int) -> tuple[int, int, int, int]:
-        """What checks.overlap takes."""
-        return address, self.span, self.row, self.step
 
 
 @dataclass
@@ -337,7 +197,7 @@ class Plan:
             self.grid,
             launch.threads,
             launch.shared_bytes,
-            [Slot(d, *written(self.signature, names, a)) for d, a in zip(template, arguments, strict=True)],
+            [Slot(d, *written(self.signature.scalars, names, a)) for d, a in zip(template, arguments, strict=True)],
             [f.span for f in forms],
             [f.spec.align for f in forms],
             len(self.operands),
@@ -384,8 +244,8 @@ class Plan:
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
-        given = Given(where, values, workspace)
-        slots = [SLOTS[a.kind](self, i, a, given) for i, a in enumerate(spec.arguments)]
+        given = Given(where, values, self.dims, workspace, self.tensor_map)
+        slots = [SLOTS[a.kind](i, a, given) for i, a in enumerate(spec.arguments)]
         memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
         if workspace is not None:
             memory.append(("the sums of the parts", workspace.parts, workspace.part_bytes))
@@ -405,14 +265,12 @@ class Plan:
     def _moving(self, mover: Mover, given: Given, names: Sequence[str]) -> Moved:
         """Parameters of their own, bound as `given`, that later launches move."""
         spec = self.signature.spec
-        slots = [
-            self.device.encode(tensor_map(a, *given.where[a.tensor]))
-            if a.kind == "tensor_map"
-            else SLOTS[a.kind](self, i, a, given)
-            for i, a in enumerate(spec.arguments)
-        ]
+        own = replace(
+            given, tensor_map=lambda _index, a, form, address: self.device.encode(tensor_map(a, form, address))
+        )
+        slots = [SLOTS[a.kind](i, a, own) for i, a in enumerate(spec.arguments)]
         tensors = [names.index(a.tensor) if a.kind in ("tensor_map", "pointer") else -1 for a in spec.arguments]
-        numbers = [number(self.signature, a) for a in spec.arguments]
+        numbers = [number(self.signature.scalars, a) for a in spec.arguments]
         launcher = self._prepared(slots)
         forms = (*self.operands, *self.results)
         return Moved(mover, forms, len(self.operands), slots, tensors, numbers, launcher)

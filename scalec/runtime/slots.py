@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scalec.abi import PADDED, PADDED_ALIGN, TILE_WORDS, TILES, Argument, permuted_rows
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime import stored
 from scalec.runtime.device import Parameter, TensorMap
+from scalec.runtime.form import Form
 from scalec.runtime.trampoline import CONSTANT, F32, POINTER, TENSOR_MAP, U64
 from scalec.runtime.workspace import Workspace
-
-if TYPE_CHECKING:
-    from scalec.runtime.plan import Form, Plan, Signature
 
 NEWER = "load it with the scalec that compiled it"
 
@@ -40,10 +38,12 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
     t, padded = form.spec, argument.element == PADDED
     if argument.element == TILES:
         rows, columns = stored.TILE
-        across, down = form.shape[1] // columns, form.shape[0] // rows
-        extents, step = (TILE_WORDS * across, down), rows * columns * across
-        return TensorMap(_TILE_ELEMENT, address, extents, (step,), argument.box, argument.swizzle, argument.atom)
-    item, order = stored.itemsize(t.dtype), stored.memory_order(t)
+        across, down = form.shape[-1] // columns, form.shape[-2] // rows
+        outer = argument.axes[2:]
+        extents = (TILE_WORDS * across, down, *(form.shape[axis] for axis in outer))
+        steps = (rows * columns * across, *(form.strides[axis] for axis in outer))
+        return TensorMap(_TILE_ELEMENT, address, extents, steps, argument.box, argument.swizzle, argument.atom)
+    item, order = stored.itemsize(t.dtype), argument.axes or stored.memory_order(t)
     strides, reach = [], item
     for inner, axis in pairwise(order):
         reach = stored.align_up(reach * form.shape[inner], PADDED_ALIGN if padded else 16)
@@ -62,61 +62,72 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
 
 @dataclass(frozen=True)
 class Given:
-    """What a launch is bound to: forms and addresses of tensors, and scalars, by name; a workspace."""
+    """What a launch is bound to.
 
-    where: dict[str, tuple[Form, int]]
-    values: dict[str, float]
+    Attributes:
+        where: forms and addresses of tensors, by name.
+        values: scalars, by name.
+        dims: the size of every dimension.
+        workspace: None where the kernel needs none.
+        tensor_map: gives the map of a parameter, by its index and argument, over a tensor at an address.
+    """
+
+    where: Mapping[str, tuple[Form, int]]
+    values: Mapping[str, float]
+    dims: Mapping[str, int]
     workspace: Workspace | None
+    tensor_map: Callable[[int, Argument, Form, int], Parameter]
 
 
-def _tensor_map(plan: Plan, index: int, a: Argument, given: Given) -> Parameter:
-    return plan.tensor_map(index, a, *given.where[a.tensor])
+def _tensor_map(index: int, a: Argument, given: Given) -> Parameter:
+    return given.tensor_map(index, a, *given.where[a.tensor])
 
 
-def _pointer(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+def _pointer(_index: int, a: Argument, given: Given) -> Parameter:
     return ctypes.c_uint64(given.where[a.tensor][1])
 
 
-def _dim(plan: Plan, _index: int, a: Argument, _given: Given) -> Parameter:
-    return ctypes.c_int32(plan.dims[a.dim])
+def _dim(_index: int, a: Argument, given: Given) -> Parameter:
+    return ctypes.c_int32(given.dims[a.dim])
 
 
-def _stride(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+def _stride(_index: int, a: Argument, given: Given) -> Parameter:
     form, _ = given.where[a.tensor]
     if form.shape[a.axis] > 1:
         return ctypes.c_int64(form.strides[a.axis])
     return ctypes.c_int64(stored.dense(form.spec, form.shape)[a.axis])  # never walked; libraries put anything there
 
 
-def _scalar(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+def _scalar(_index: int, a: Argument, given: Given) -> Parameter:
     return ctypes.c_float(given.values[a.tensor])
 
 
-def _workspace(_plan: Plan, _index: int, a: Argument, given: Given) -> Parameter:
+def _workspace(_index: int, a: Argument, given: Given) -> Parameter:
     if given.workspace is None:
         raise UnsupportedError(f"a kernel argument of kind {a.kind!r}, and no split of K", fix=NEWER)
     return ctypes.c_uint64(given.workspace.parts if a.kind == "parts" else given.workspace.counters)
 
 
-def number(signature: Signature, a: Argument) -> Callable[[Any, Any], Any] | None:
-    """What sets an argument from the scalars and the workspace of a launch; None where it is neither's."""
+def number(scalars: Sequence[str], a: Argument) -> Callable[[Any, Any], Any] | None:
+    """What sets an argument from the values of the scalars (given by name here) and the workspace of a launch; None
+    where it is neither's."""
     if a.kind == "scalar":
-        index = signature.scalars.index(a.tensor)
-        return lambda scalars, _workspace: scalars[index]
+        index = scalars.index(a.tensor)
+        return lambda values, _workspace: values[index]
     if a.kind in ("parts", "counters"):
-        return lambda _scalars, workspace: getattr(workspace, a.kind)
+        return lambda _values, workspace: getattr(workspace, a.kind)
     return None
 
 
-def written(signature: Signature, names: Sequence[str], a: Argument) -> tuple[int, int]:
+def written(scalars: Sequence[str], names: Sequence[str], a: Argument) -> tuple[int, int]:
     """What a trampoline writes into an argument's slot: its kind, and its place among the tensors or the numbers,
     which are the scalars and then the workspace's two addresses."""
     if a.kind in ("tensor_map", "pointer"):
         return TENSOR_MAP if a.kind == "tensor_map" else POINTER, names.index(a.tensor)
     if a.kind == "scalar":
-        return F32, signature.scalars.index(a.tensor)
+        return F32, scalars.index(a.tensor)
     if a.kind in ("parts", "counters"):
-        return U64, len(signature.scalars) + ("parts", "counters").index(a.kind)
+        return U64, len(scalars) + ("parts", "counters").index(a.kind)
     return CONSTANT, 0
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from scalec.runtime import checks, custom_op
-from scalec.runtime.kernel import Kernel, kernels
+from scalec.runtime.registry import Registered, kernels
 
 
-def call(kernel: Kernel, operands: tuple[Any, ...], out: Any, stream: Any, named: dict[str, Any]) -> Any:
+def call(kernel: Registered, operands: tuple[Any, ...], out: Any, stream: Any, named: dict[str, Any]) -> Any:
     """The call as one op. What a call outside would refuse is refused while it is read, or by the op's fake kernel."""
     outs = () if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
     given, several = (*operands, *named.values(), *outs), -1 if out is None else len(outs)

@@ -63,7 +63,7 @@ class GpuTimer:
         sets = [first, *(make_inputs(spec, sizes, 7 + i) for i in range(1, sets_in_rotation(first.input_bytes())))]
         started = {r.name: first.outputs[r.name].clone() for r in spec.results}
         what = contraction(spec, sizes)
-        product = None if what is None else reference(what, first)
+        product = None if what is None else reference(what, first.values)
         expected = product
         if what is not None and what.accumulates and product is not None:
             expected = product + next(iter(started.values()))

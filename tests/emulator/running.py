@@ -59,7 +59,7 @@ def run_on(
     kernel.fixed = device
     with context.context():
         program = build(source, dims)
-        values = reference.make(program, dims, seed=seed + dims["m"])
+        values = reference.make(program, dims, seed=seed + dims.get("m", 0))
         (expected,) = reference.run(program, values, dims=dims, exact=True).values()
     values = {**values, **_poisoned(kernel.spec, values, dims)}
     runs = []
@@ -104,9 +104,10 @@ def _run(kernel: Kernel, device: emulated.EmulatedDevice, values: Any, dims: dic
     given = {a.pointer: _bytes(device, a) for a in arguments if hasattr(a, "pointer") and a.pointer != out.pointer}
     before = result.data.copy()
     kernel(*arguments, out=out)
-    rows = np.arange(dims["m"])[:, None] * out.strides[0] * out.itemsize
+    steps = [step * out.itemsize for step in out.strides]
+    places = sum(i * step for i, step in zip(np.indices(out.shape), steps, strict=True))
     wanted = np.zeros(result.size, bool)
-    wanted[rows + np.arange(dims["n"] * out.itemsize)] = True
+    wanted[np.add.outer(places, np.arange(out.itemsize))] = True
     assert result.written[wanted].all(), f"{dims}: part of the result was not written"
     if not inout:
         assert not result.written[~wanted].any(), f"{dims}: bytes between the rows were written"

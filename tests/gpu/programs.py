@@ -25,6 +25,27 @@ PROGRAMS = {
     "activations": ("C[m,n]:f32 = tanh(A[m,k]@B[n,k]) * sigmoid(x[m]:f32) + max(sqrt(abs(y[n]:f32)), 0.5)", 1e-6),
 }
 
+# dimensions that a tile does not run along: batches, more dimensions of M and N; program, largest diff, sizes
+OUTER = {
+    "bhr,hdr->bhd": (
+        "Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)",
+        3e-6,
+        {"b": 70, "h": 3, "d": 256, "r": 256},
+    ),
+    "batched": ("Z[b,m,n] = X[b,m,k] @ Y[b,n,k]", 3e-6, {"b": 3, "m": 70, "n": 136, "k": 192}),
+    "two batches": ("Z[a,b,m,n]:f16 = X[b,m,a,k] @ Y[a,b,n,k]", 3e-6, {"a": 2, "b": 3, "m": 67, "n": 72, "k": 72}),
+    "rows": ("C[b,s,n] = A[b,s,k] @ W[n,k] scale(1x128,128x128)", 3e-6, {"b": 3, "s": 70, "n": 136, "k": 256}),
+    "heads": ("C[m,h,d] = A[m,k] @ B[h,d,k] scale(1x128@col,1x128@col)", 3e-6, {"m": 72, "h": 3, "d": 136, "k": 384}),
+    "columns": ("C[n,m] = A[m,k] @ B[n,k] + x[m]", 3e-6, {"m": 77, "n": 136, "k": 72}),
+    "added": ("Z[b,m,n]:f32 += X[b,m,k] @ Y[b,n,k] scale(1x128,1x128)", 1e-7, {"b": 3, "m": 70, "n": 136, "k": 256}),
+    "few rows": ("Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)", 3e-6, {"b": 3, "h": 5, "d": 200, "r": 400}),
+    "read": (
+        "Z[b,h,n] = gelu(X[b,h,k] @ Y[h,n,k] + bias[h,n]) * r[b,h] + s[h] * R[b/2,n]",
+        5e-6,
+        {"b": 70, "h": 3, "n": 136, "k": 192},
+    ),
+}
+
 # schedules of every family, for FP8 by blocks and for bf16
 FP8_SCHEDULES = [
     "cluster=1x1",

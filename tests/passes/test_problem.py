@@ -10,7 +10,7 @@ import pytest
 from scalec import compiler
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import WHOLE
-from scalec.passes.problem.types import Index, Problem
+from scalec.passes.problem.types import Coord, Problem
 from tests.passes.scale_programs import MAPS, text
 
 
@@ -26,8 +26,8 @@ def test_facts(problem_of: Callable[[str], Problem]) -> None:
     assert [(s.name, s.argument_index, s.rows, s.k, s.layout) for s in lhs.scales] == [("A_scale", 2, 1, 128, "row")]
     assert [(s.name, s.argument_index, s.rows, s.k) for s in rhs.scales] == [("B_scale", 3, 128, 128)]
     assert problem.accumulators == (0,)
-    assert [(i.name, i.argument_index, i.kind, i.index, i.view) for i in problem.inputs] == [
-        ("bias", 4, "col", (Index("n"),), 1)
+    assert [(i.name, i.argument_index, i.kind, i.coords, i.view) for i in problem.inputs] == [
+        ("bias", 4, "col", (Coord("n"),), 1)
     ]
     assert (problem.result.name, problem.result.element.name, problem.result.dims) == ("C", "bf16", ("m", "n"))
     assert not problem.result.inout
@@ -36,10 +36,10 @@ def test_facts(problem_of: Callable[[str], Problem]) -> None:
 def test_scales_constant_along_k_are_inputs_of_the_epilogue(problem_of: Callable[[str], Problem]) -> None:
     problem = problem_of(text(a_block="1, -1", b_block="-1, -1"))
     assert not problem.has_scales
-    assert [(i.name, i.kind, i.index) for i in problem.inputs] == [
-        ("A_scale", "row", (Index("m"), Index(""))),
-        ("B_scale", "scalar", (Index(""), Index(""))),
-        ("bias", "col", (Index("n"),)),
+    assert [(i.name, i.kind, i.coords) for i in problem.inputs] == [
+        ("A_scale", "row", (Coord("m"), Coord(""))),
+        ("B_scale", "scalar", (Coord(""), Coord(""))),
+        ("bias", "col", (Coord("n"),)),
     ]
 
 
@@ -49,7 +49,7 @@ def test_a_block_larger_than_the_dimension_is_whole(problem_of: Callable[[str], 
 
 def test_block_reads(problem_of: Callable[[str], Problem]) -> None:
     problem = problem_of(text(b_block="128, -1"))
-    assert problem.inputs[0].index == (Index("n", 128), Index(""))
+    assert problem.inputs[0].coords == (Coord("n", 128), Coord(""))
 
 
 def test_accumulated_result(problem_of: Callable[[str], Problem]) -> None:
@@ -72,16 +72,43 @@ def maps(dims: str, *results: str) -> str:
 
 A, B, C = "tensor<?x256xbf16>", "tensor<512x256xbf16>", "tensor<?x512xf32>"
 
+
+def test_batches_and_more_dimensions_of_m_and_n_are_outside_of_a_tile(problem_in: Callable[..., Problem]) -> None:
+    p = problem_in("Z[s,b,h,d] = X[b,s,h,r] @ Y[h,d,r] scale(1x128,128x128)", "sm_90a", b=3, s=200, h=2, d=256, r=256)
+    assert (p.m.name, p.n.name, p.k.name, [d.name for d in p.outer]) == ("s", "d", "r", ["b", "h"])
+    assert p.result.coords == (Coord("s"), Coord("b"), Coord("h"), Coord("d"))
+    assert p.outside(p.lhs.coords) == (0, 2)
+    assert p.outside(p.rhs.coords) == (0,)
+    assert p.lhs.scales[0].coords == (Coord("b"), Coord("s"), Coord("h"), Coord("r", 128))
+    assert p.rhs.scales[0].coords == (Coord("h"), Coord("d", 128), Coord("r", 128))
+    assert p.walks() == 6
+
+
+def test_a_result_of_columns_is_that_of_the_other_operand(problem_in: Callable[..., Problem]) -> None:
+    p = problem_in("C[n,m] = A[m,k] @ B[n,k] + x[m]", "sm_90a", m=64, n=128, k=64)
+    assert (p.lhs.name, p.rhs.name, p.result.dims, p.inputs[0].kind) == ("B", "A", ("n", "m"), "col")
+
+
 REFUSED = {
-    "batch": (
+    "contiguous along a batch": (
         contraction(
-            maps("b, m, n, k", "b, m, k", "b, n, k", "b, m, n"),
-            "tensor<4x?x256xbf16>",
+            maps("b, m, n, k", "m, k, b", "b, n, k", "b, m, n"),
+            "tensor<?x256x4xbf16>",
             "tensor<4x512x256xbf16>",
             "tensor<4x?x512xf32>",
             '"b", "m", "n", "k"',
         ),
-        r"batch dimensions \(b\)",
+        r"A is contiguous along b, a batch dimension",
+    ),
+    "a result contiguous along a batch": (
+        contraction(
+            maps("b, m, n, k", "b, m, k", "b, n, k", "m, n, b"),
+            "tensor<4x?x256xbf16>",
+            "tensor<4x512x256xbf16>",
+            "tensor<?x512x4xf32>",
+            '"b", "m", "n", "k"',
+        ),
+        r"the result is contiguous along b, a batch dimension\n  got: \[m, n, b\]",
     ),
     "two k": (
         contraction(
@@ -103,13 +130,9 @@ REFUSED = {
         r"A\[k, m\] is contiguous along m: the tensor core of sm_90a reads e5m2 contiguous along K only\n"
         r".*\n  fix: store A as \[m, k\]: A.t\(\).contiguous\(\)",
     ),
-    "transposed result": (
-        contraction(maps("m, n, k", "m, k", "n, k", "n, m"), A, B, "tensor<512x?xf32>"),
-        "not indexed by M then N",
-    ),
     "part of an operand": (
         contraction(maps("m, n, k", "m floordiv 2, k", "n, k", "m, n"), A, B, C),
-        "A.*is not a matrix of two dimensions",
+        "A.*has a computed index",
     ),
     "mixed operands": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f16"), C),

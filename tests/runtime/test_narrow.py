@@ -126,7 +126,10 @@ def test_maps_that_nobody_knows():
         (spec_of(WIDE, replace(A_MAP, atom=64)), "has a swizzle of 128 bytes that keeps 64 together"),
         (spec_of(WIDE, replace(A_MAP, swizzle=64, atom=32)), "has a swizzle of 64 bytes that keeps 32 together"),
         (spec_of(blocked, A_MAP), "the tensor map of A has elements '' and layout blocked"),
-        (spec_of(blocked, replace(A_MAP, element=TILES)), "the tensor map of A is over tiles.*\n  got: 2 ind"),
+        (
+            spec_of(blocked, replace(A_MAP, element=TILES)),
+            "the tensor map of A is over tiles.*\n  got: axes \\(\\) of 2 ind",
+        ),
         (packed_spec("e2m1", TILES), "the tensor map of A has elements 'tiles' and layout row"),
         (spec_of(blocked, replace(A_MAP, tensor="Z")), "a tensor map over 'Z', which is no tensor"),
     ):

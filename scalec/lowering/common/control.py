@@ -171,6 +171,7 @@ def tiles(s: State, op: ir.OpView) -> None:
     if turns > 1:
         first, clusters = b.add(first, b.mul(s.turn, clusters)), b.mul(clusters, turns)
     unit = b.variable(b.i32, first)
+    sizes = [s.get(size) for size in op.outer]
 
     def body() -> None:
         t = unit.get()
@@ -181,6 +182,8 @@ def tiles(s: State, op: ir.OpView) -> None:
             s.values[block.arguments[2]] = b.sub(work, b.mul(t, split))
         if split > 1:
             s.values[block.arguments[3]] = b.add(b.mul(t, s.ctas), s.rank)
+        if sizes:
+            t = _outer(s, list(block.arguments)[-len(sizes) :], sizes, walk.clusters(s), t)
         s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.corner(s, t)
         s.table.block(s, block)
         unit.set(b.add(unit.get(), clusters) if following is None else s.get(following))
@@ -191,9 +194,26 @@ def tiles(s: State, op: ir.OpView) -> None:
         b.loop(lambda: b.compare("ne", unit.get(), NO_CLUSTER), body)
         return
     total = b.mul(walk.clusters(s), 1 if s.parts > 1 else split)
+    for size in sizes:
+        total = b.mul(total, size)
     s.goes_on = lambda: b.compare("lt", b.add(unit.get(), clusters), total)
     b.loop(lambda: b.compare("lt", unit.get(), total), body)
     s.goes_on = None
+
+
+def _outer(
+    s: State, indices: list[ir.Value], sizes: list[ir.Value | int], each: ir.Value | int, t: ir.Value
+) -> ir.Value:
+    """Sets the indices of cluster `t` along further dimensions, whose points have `each` clusters; its number there."""
+    b = s.b
+    point = b.div(t, each)
+    within = b.sub(t, b.mul(point, each))
+    for index, size in list(zip(indices, sizes, strict=True))[:0:-1]:
+        above = b.div(point, size)
+        s.values[index] = b.sub(point, b.mul(above, size))
+        point = above
+    s.values[indices[0]] = point
+    return within
 
 
 @COMMON.lowers("tile.steps")

@@ -17,6 +17,32 @@ def shared(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Buffer(s.b.add(s.shared, offset), op.result.type, offset)
 
 
+@dataclass(frozen=True)
+class MapView:
+    """A tensor map, and indices behind the two that an op names."""
+
+    map: ir.Value
+    at: list[ir.Value | int]
+
+    @staticmethod
+    def of(s: State, descriptor: ir.Value) -> MapView:
+        """What a descriptor became."""
+        value = s.get(descriptor)
+        return value if isinstance(value, MapView) else MapView(value, [])
+
+
+@COMMON.lowers("tile.view")
+def view(s: State, op: ir.OpView) -> None:
+    b, source, at = s.b, s.get(op.source), [s.get(v) for v in op.at]
+    if isinstance(op.source.type, tile.DescriptorType):
+        s.values[op.result] = MapView(source, at)
+        return
+    size = max(1, tile.bits_of(op.source.type.element_type) // 8)
+    for index, stride in zip(at, op.strides, strict=True):
+        source = b.offset(source, b.mul(b.mul(b.widen(index), s.get(stride)), b.constant(size, b.i64)), b.i8)
+    s.values[op.result] = source
+
+
 @COMMON.lowers("tile.copy")
 def copy(s: State, op: ir.OpView) -> None:
     _bulk_copy(s, op, s.get(op.target).address(s.b, s.get(op.cursor)))
@@ -51,10 +77,11 @@ def _bulk_copy(s: State, op: ir.OpView, target: ir.Value) -> None:
             one(b.add(s.get(op.x), right), b.add(target, further))
 
     within = tile.permuted_of(tile.shape_of(op.source.type))
-    rows = [0, 0, 0, b.div(s.get(op.y), within)] if within else [s.get(op.y)]
+    source = MapView.of(s, op.source)
+    rows = [*([0, 0, 0, b.div(s.get(op.y), within)] if within else [s.get(op.y)]), *source.at]
 
     def one(x: ir.Value, target: ir.Value) -> None:
-        operands = [b.address(space, target), s.get(op.source), x, *rows, b.address(SHARED, barrier)]
+        operands = [b.address(space, target), source.map, x, *rows, b.address(SHARED, barrier)]
         operands = [b.value(v) for v in operands]
         if multicast:
             operands.append(_receivers(s, multicast))

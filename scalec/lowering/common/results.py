@@ -8,7 +8,8 @@ from dataclasses import replace
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import CLUSTER, SHARED
-from scalec.lowering.common.staging import Load, Staging
+from scalec.lowering.common.copies import MapView
+from scalec.lowering.common.staging import Load, Staging, store_box
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -30,28 +31,24 @@ def _boxes(s: State, op: ir.OpView, boxes: ir.Value) -> Iterator[tuple[ir.Value,
 def load_result(s: State, op: ir.OpView) -> None:
     b, space = s.b, CLUSTER if s.target.max_cluster > 1 else SHARED  # as tile.copy
     barrier = b.address(SHARED, b.add(s.get(op.ring).full, b.shl(s.get(op.cursor).at(), 3)))
+    source = MapView.of(s, op.source)
     for x, y, address in _boxes(s, op, op.source):
         b.op(
             "nvvm.cp.async.bulk.tensor.shared.cluster.global",
             [],
-            [b.value(v) for v in (b.address(space, address), s.get(op.source), x, y, barrier)],
+            [b.value(v) for v in (b.address(space, address), source.map, x, y, *source.at, barrier)],
             isCTAOnly=ir.BoolAttr.get(space == SHARED),
             mode=ir.Attribute.parse("#nvvm.tma_load_mode<tile>"),
-            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 1, 0, 0, 0, 0]),
+            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2 + len(source.at), 1, 0, 0, 0, 0]),
         )
 
 
 @COMMON.lowers("tile.store_result")
 def store_result(s: State, op: ir.OpView) -> None:
     b = s.b
+    target = MapView.of(s, op.target)
     for x, y, address in _boxes(s, op, op.target):
-        b.op(
-            "nvvm.cp.async.bulk.tensor.global.shared.cta",
-            [],
-            [b.value(v) for v in (s.get(op.target), b.address(SHARED, address), x, y)],
-            mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
-            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
-        )
+        store_box(s, target, b.address(SHARED, address), x, y)
     b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 

@@ -10,6 +10,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import SHARED
 from scalec.lowering.common import rounding
+from scalec.lowering.common.copies import MapView
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -142,11 +143,24 @@ class Staging:
                 yield box * step, y, b.add(self.own, above + i * self.tall * self.pitch)
 
 
-def copy_of(op: ir.OpView) -> str:
-    """The instruction that stores a box, or adds it to what is there (PTX ISA 9.7.9.27.5.2 and 9.7.9.27.5.3)."""
-    if tile.int_of(op.adds):
-        return "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
-    return "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
+def instruction(op: ir.OpView, rank: int) -> str:
+    """The instruction that stores a box, or adds it to what is there (PTX ISA 9.7.9.27.5.2 and 9.7.9.27.5.3): its
+    operands are the tensor map, `rank` indices innermost first, and a shared address."""
+    kind, adds = ("reduce.async", ".add") if tile.int_of(op.adds) else ("async", "")
+    indices = ", ".join(f"${1 + i}" for i in range(rank))
+    return f"cp.{kind}.bulk.tensor.{rank}d.global.shared::cta{adds}.tile.bulk_group [$0, {{{indices}}}], [${1 + rank}];"
+
+
+def store_box(s: State, target: MapView, source: ir.Value, *at: ir.Value | int) -> None:
+    """Stores a box, from a pointer to shared memory, at indices innermost first."""
+    b = s.b
+    b.op(
+        "nvvm.cp.async.bulk.tensor.global.shared.cta",
+        [],
+        [b.value(v) for v in (target.map, source, *at, *target.at)],
+        mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
+        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, len(at) + len(target.at), 0, 0]),
+    )
 
 
 @COMMON.lowers("tile.store")
@@ -156,6 +170,7 @@ def store(s: State, op: ir.OpView) -> None:
     Before what is staged is overwritten, the bulk stores before must have read it.
     """
     b, fragment, staging, lead = s.b, s.get(op.accumulator), Staging.of(s, op), s.lead
+    target = MapView.of(s, op.target)
     for load in staging.loads():
         pending = ir.IntegerAttr.get(b.i32, load.pending)
         with b.when(lead):
@@ -169,16 +184,10 @@ def store(s: State, op: ir.OpView) -> None:
         with b.when(lead):
             for columns, y, source in staging.boxes(s, op, load):
                 if tile.int_of(op.adds):
-                    target = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)])
-                    b.asm(f"{copy_of(op)} [$0, {{$1, $2}}], [$3];", [], [target, b.add(x, columns), y, source])
-                    continue
-                b.op(
-                    "nvvm.cp.async.bulk.tensor.global.shared.cta",
-                    [],
-                    [s.get(op.target), b.address(SHARED, source), b.add(x, columns), y],
-                    mode=ir.Attribute.parse("#nvvm.tma_store_mode<tile>"),
-                    operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, 2, 0, 0]),
-                )
+                    map_, at = b.op("llvm.ptrtoint", [b.i64], [target.map]), [b.add(x, columns), y, *target.at]
+                    b.asm(instruction(op, len(at)), [], [map_, *at, source])
+                else:
+                    store_box(s, target, b.address(SHARED, source), b.add(x, columns), y)
             b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 

@@ -52,9 +52,9 @@ def byte_scales(s: State, op: ir.OpView) -> None:
     s.values[op.result] = QuadRows(made.rows, made.threads, made.registers)
 
 
-# Of a pair the leader's thread has tcgen05.cp read what threads of both CTAs stored (docs/decisions.md): proxy fences
-# at the cluster's scope, of shared memory alone (PTX ISA 9.7.13.4, fence.proxy, .sync_restrict). ptxas 13.0 and 13.5
-# make of the first what they make of fence.proxy.async.shared::cta.
+# Of a pair the leader's thread has tcgen05.cp read what threads of both CTAs stored: proxy fences at the cluster's
+# scope, of shared memory alone (PTX ISA 9.7.13.4, fence.proxy, .sync_restrict). ptxas 13.0 and 13.5 make of the first
+# what they make of fence.proxy.async.shared::cta (docs/notes/sm_100a.md).
 _RELEASE = "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"
 _ACQUIRE = "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.lowering.common.staging import Staging, copy_of
+from scalec.lowering.common.copies import MapView
+from scalec.lowering.common.staging import Staging, instruction
 from scalec.lowering.common.state import State
 from scalec.lowering.sm100.multiply import issuer
 from scalec.lowering.sm100.table import TABLE
@@ -28,7 +29,8 @@ def store(s: State, op: ir.OpView) -> None:
     """One thread issues copies, predicated as products are: a branch would cost as much as a copy. All threads commit
     groups and wait for their own, which but for that thread's are empty (PTX ISA 9.7.9.25.3)."""
     b, fragment, staging = s.b, s.get(op.accumulator), Staged.once(s, op)
-    target, x = b.op("llvm.ptrtoint", [b.i64], [s.get(op.target)]), staging.first_column(s, op)
+    view = MapView.of(s, op.target)
+    target, x = b.op("llvm.ptrtoint", [b.i64], [view.map]), staging.first_column(s, op)
     for load in staging.loads():
         b.asm(f"cp.async.bulk.wait_group.read {load.pending};")
         s.unit_barrier()
@@ -36,8 +38,8 @@ def store(s: State, op: ir.OpView) -> None:
         b.asm("fence.proxy.async.shared::cta;")
         s.unit_barrier()
         for columns, y, source in staging.boxes(s, op, load):
-            text = f"@$4 {copy_of(op)} [$0, {{$1, $2}}], [$3];"
-            b.asm(text, [], [target, b.add(x, columns), y, source, issuer(s)])
+            at = [b.add(x, columns), y, *view.at]
+            b.asm(f"@${len(at) + 2} {instruction(op, len(at))}", [], [target, *at, source, issuer(s)])
         b.asm("cp.async.bulk.commit_group;")
 
 

@@ -8,6 +8,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
+from scalec.passes.emit.frame import Work
 from scalec.passes.emit.results import Results
 from scalec.passes.plan.resources import crowded
 
@@ -32,10 +33,14 @@ class Body(Results):
     held: dict[ir.Value, ir.Value]
     left: list[Step]
 
-    def hold(self) -> None:
+    def hold(self, w: Work | None = None) -> None:
         """Before a consumer's loop over tiles: scalars are read, and what the body computes of them alone is computed,
-        once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale."""
-        self.held, self.left, self.inverse = {}, [], self.inverse_of_whole()
+        once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale. Where what
+        is read depends on the tile, for that of `w`."""
+        self.held, self.left, self.inverse = {}, [], None
+        if self.by_tile and w is None:
+            return
+        self.inverse = self.inverse_of_whole(w)
         if self.problem.epilogue is None or self.is_conversion():
             return
         source = self.problem.epilogue.body.blocks[0]
@@ -43,9 +48,9 @@ class Body(Results):
         for x in self.read:
             argument = source.arguments[x.view]
             if x.kind == "scalar":
-                scalars[argument] = self.computed({argument: self.input(x)}, [], argument)
+                scalars[argument] = self.computed({argument: self.input(x, w)}, [], argument)
             else:
-                self.held[argument] = self.input(x)
+                self.held[argument] = self.input(x, w)
         elements = {source.arguments[i] for i in self.problem.accumulators} | self.held.keys()
         steps: dict[ir.Value, Step] = {}
         for op, operands in self.steps():
@@ -58,13 +63,13 @@ class Body(Results):
             self.left.append((op, operands))
             elements |= set(op.results)
 
-    def inverse_of_whole(self) -> ir.Value | None:
+    def inverse_of_whole(self, w: Work | None) -> ir.Value | None:
         """`tile.hold` of the reciprocal of the scale of the whole result, if there is one: within the bound that keeps
         its product with that of a ue4m3 scale finite."""
         scale, f32 = self.problem.result.scale, ir.F32Type.get()
         if scale is None or scale.outer is None:
             return None
-        made = self.e.op("tile.hold", [self.e.type("operand")], [self.input(scale.outer)], segments=(1,), regions=1)
+        made = self.e.op("tile.hold", [self.e.type("operand")], [self.input(scale.outer, w)], segments=(1,), regions=1)
         block = made.regions[0].blocks.append(f32)
         with ir.InsertionPoint(block):
             one = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 1.0))

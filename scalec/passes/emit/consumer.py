@@ -107,7 +107,7 @@ class Consumer(Epilogue):
             self.open_window(w, at.window)
         fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
         for side in self.sides:
-            self.fetch(h, side, fetched, w.row0, self.at_k(w))
+            self.fetch(h, side, fetched, w, self.at_k(w))
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
         with self.over_k(w, s.unroll, once=without_loop(self.problem, s)) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
@@ -119,7 +119,7 @@ class Consumer(Epilogue):
                 if number == 0:  # the rest is read and fetched under the first product
                     factors = [self.factors(h, at, fetched, v, w.n0) for v in range(self.waves)]
                     for side in self.sides:
-                        self.fetch(h, side, fetched, w.row0, following)
+                        self.fetch(h, side, fetched, w, following)
                 e.op("tile.mma_wait", operands=[partial], pending=0)
                 last = number == len(products) - 1
                 if last and not late:
@@ -156,17 +156,15 @@ class Consumer(Epilogue):
         count, spacing = fetched(self.schedule, own, rows)
         return count, spacing, own if self.units[1] > 1 else 0
 
-    def fetch(
-        self, h: Handles, side: Side, fetched: dict[str, ir.Value], row0: dict[str, ir.Value], k0: ir.Value
-    ) -> None:
+    def fetch(self, h: Handles, side: Side, fetched: dict[str, ir.Value], w: Work, k0: ir.Value) -> None:
         scale = self.block_scale(side)
         if scale is None:
             return
         _, spacing, own = self.fetch_shape(side)
         rows = h.m if side.label == "A" else h.n
-        source = self.pointer(scale.name, scale.argument_index)
+        source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
         strides = self.strides(scale)
-        operands = [fetched[side.label], source, *strides, row0[side.label], rows, k0, h.k]
+        operands = [fetched[side.label], source, *strides, w.row0[side.label], rows, k0, h.k]
         row_block = ALL if scale.rows == WHOLE else scale.rows
         axis = "m" if side.label == "A" else "n"
         self.e.op(

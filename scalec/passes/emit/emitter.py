@@ -27,6 +27,7 @@ class Source:
     atom: int = ATOM
     element: str = ""
     permuted: int = 0
+    axes: tuple[int, ...] = ()
     align: int = 0
 
 

@@ -27,7 +27,7 @@ class Epilogue(Body):
         units of a cluster's first ones."""
         e, s = self.e, self.schedule
         if s.split == 1:
-            self.epilogue(h, accumulator, w.m0, w.n0)
+            self.epilogue(h, accumulator, w)
             return
         result = ir.IntegerType.get_signless(1)
         if s.parts == "cluster":
@@ -38,7 +38,7 @@ class Epilogue(Body):
             operands = [accumulator, *self.workspace(), w.part, w.number]
             last = e.op("tile.sum_parts", [result], operands, split=s.split).result
         with e.region("tile.when", [last]):
-            self.epilogue(h, accumulator, w.m0, w.n0)
+            self.epilogue(h, accumulator, w)
 
     def workspace(self) -> tuple[ir.Value, ir.Value]:
         """Where the parts of K meet: their sums, and the counters of tiles."""
@@ -48,48 +48,63 @@ class Epilogue(Body):
         )
         return parts, counters
 
-    def epilogue(self, h: Handles, accumulator: ir.Value, m0: ir.Value, n0: ir.Value) -> None:
-        """The elementwise body, then the store."""
+    def epilogue(self, h: Handles, accumulator: ir.Value, w: Work) -> None:
+        """The elementwise body, then the store: of the columns from those of `w` on."""
         e, p, s = self.e, self.problem, self.schedule
-        place = [m0, n0, h.m, h.n]
+        place = [w.m0, w.n0, h.m, h.n]
+        if self.by_tile:
+            self.hold(w)
         self.elementwise(accumulator, place)
         result = p.result
         element = ir.Type.parse(result.element.mlir)
         if result.scale is not None:
-            self.quantize(accumulator, result.scale, element, place)
+            self.quantize(accumulator, result.scale, element, place, w)
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
         elif s.epilogue == "bulk":
             adds = int(self.added is not None)
-            e.op("tile.store", operands=[accumulator, h.tiles["C"], self.result_map(), m0, n0], adds=adds)
+            e.op("tile.store", operands=[accumulator, h.tiles["C"], self.result_map(w), w.m0, w.n0], adds=adds)
         elif s.epilogue == "turned":
-            target, stride = self.result_memory(VECTOR)
+            target, stride = self.result_memory(VECTOR, w)
             e.op("tile.store_turned", operands=[accumulator, h.tiles["C"], target, stride, *place])
         else:
             pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
             size = max(1, self.result_bits // 8)
-            target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1)
+            target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1, w)
             strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
             e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair)
 
-    def result_memory(self, align: int) -> tuple[ir.Value, ir.Value]:
-        """Where the result begins, a multiple of so many bytes as its rows are, and how far its rows lie apart."""
-        e, name = self.e, self.problem.result.name
+    def result_memory(self, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
+        """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie
+        apart."""
+        e, result = self.e, self.problem.result
+        name = result.name
         memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
         target = e.parameter(self.body, memory, Source("pointer", name, align=align))
-        return target, e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", name, axis=0))
+        return self.at(target, name, result.coords, w), self.stride(name, self.row_axis)
 
-    def quantize(self, accumulator: ir.Value, scale: ResultScale, element: ir.Type, place: list[ir.Value]) -> None:
+    @property
+    def row_axis(self) -> int:
+        """The result's axis that its rows are counted along."""
+        p = self.problem
+        rows = p.result.dims[int(p.swapped)]
+        return next(axis for axis, at in enumerate(p.result.coords) if at.dim == rows)
+
+    def quantize(
+        self, accumulator: ir.Value, scale: ResultScale, element: ir.Type, place: list[ir.Value], w: Work
+    ) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""
-        e, i64, by_rows = self.e, ir.IntegerType.get_signless(64), self.problem.swapped
+        e, by_rows = self.e, self.problem.swapped
         n = self.problem.m if by_rows else self.problem.n
         memory = e.memory(self.function.body.blocks[0].operations[-1].operands[scale.index].type)
         words = scale.layout in ("packed", "blocked")
         padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
         together = 1 if by_rows else self.scales_together(scale, accumulator.type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
-        outer = {"row": 0, "col": 1, "packed": 1}.get(scale.layout)  # tiles of "blocked" have no gaps
-        stride = e.i64(0) if outer is None else e.parameter(self.body, i64, Source("stride", scale.name, axis=outer))
+        target = self.at(target, scale.name, self.problem.result.coords, w)
+        last = len(self.problem.result.coords) - 1
+        outer = {"row": self.row_axis, "col": last, "packed": last}.get(scale.layout)  # tiles of "blocked" have no gaps
+        stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
         inverse = [] if self.inverse is None else [self.inverse]
         operands = [accumulator, target, stride, *place, *inverse]
         e.op(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import PADDED, TILE_WORDS, TILES, permuted_rows
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
+from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS, DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.resources import (
@@ -33,7 +33,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Operand, Problem, Scale
+from scalec.passes.problem.types import Coord, Dim, Operand, Problem, Scale
 from scalec.targets import ATOM
 
 
@@ -44,6 +44,7 @@ class Side:
     Attributes:
         copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
         permuted: rows among which copies change the order, 0: they keep it.
+        k: the dimension along K that a tile has.
         multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
             share none.
     """
@@ -56,6 +57,15 @@ class Side:
     permuted: int
     multicast: int
     multicast_scales: int
+    k: str
+
+    @property
+    def axes(self) -> tuple[int, int]:
+        """The operand's axes that a tile runs along, the contiguous one first."""
+        order = [c.dim for c in self.operand.coords]
+        rows = order.index(self.operand.rows)
+        k = order.index(self.k)
+        return (rows, k) if self.operand.mn_major else (k, rows)
 
     def shape(self, depth: int) -> tuple[int, int]:
         """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""
@@ -117,6 +127,7 @@ class Work:
         k: K elements to walk.
         k0: the first of them; None where that is 0.
         part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
+        outer: the tile's index along each dimension of the problem's `outer`, by name.
     """
 
     m0: ir.Value
@@ -125,6 +136,7 @@ class Work:
     k0: ir.Value | None = None
     part: ir.Value | None = None
     number: ir.Value | None = None
+    outer: dict[str, ir.Value] = field(default_factory=dict)
 
     @property
     def row0(self) -> dict[str, ir.Value]:
@@ -144,8 +156,18 @@ class Frame:
         (cm, cn), halves = s.cluster, s.cta_group  # ranks go along M first
         a, b = cm if cn > 1 else 0, halves if cn == 1 and cm > halves else 0
         self.sides = (
-            Side("A", problem.lhs, s.tile[0], s.tile[0], s.swizzle_a, 0, a, a),
-            Side("B", problem.rhs, s.tile[1], copied_columns(s), s.swizzle_b, s.permute_n, b, int(cn == 1 and cm > 1)),
+            Side("A", problem.lhs, s.tile[0], s.tile[0], s.swizzle_a, 0, a, a, problem.k.name),
+            Side(
+                "B",
+                problem.rhs,
+                s.tile[1],
+                copied_columns(s),
+                s.swizzle_b,
+                s.permute_n,
+                b,
+                int(cn == 1 and cm > 1),
+                problem.k.name,
+            ),
         )
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
@@ -177,9 +199,8 @@ class Frame:
         The responses of clusters that take tiles over are a ring of which nobody does."""
         return not self.ends_together or (self.family.sums_in == "tensor" and self.schedule.scheduler != "dynamic")
 
-    def dim(self, which: str) -> ir.Value:
-        """m, n or k: a constant where the size is known, else a parameter."""
-        d = getattr(self.problem, which)
+    def size(self, d: Dim) -> ir.Value:
+        """Of a dimension: a constant where it is known, else a parameter."""
         if d.size is not None:
             return self.e.i32(d.size)
         return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
@@ -187,7 +208,8 @@ class Frame:
     def handles(self) -> Handles:
         """Parameters, shared memory and barriers."""
         e, s = self.e, self.schedule
-        h = Handles(self.dim("m"), self.dim("n"), self.dim("k"), None, None)
+        m, n, k = (self.size(d) for d in (self.problem.m, self.problem.n, self.problem.k))
+        h = Handles(m, n, k, None, None)
         depth = s.tile[2]
         for side in self.sides:
             operand = side.operand
@@ -197,12 +219,13 @@ class Frame:
             source = Source(
                 "tensor_map",
                 operand.name,
-                box=box,
+                box=self.boxed(operand.coords, box),
                 swizzle=side.swizzle,
                 atom=operand.atom,
                 element=PADDED if operand.padded else "",
                 permuted=side.permuted,
                 align=operand.align,
+                axes=self.axes(operand.coords, *side.axes),
             )
             h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle, operand.atom), source)
             shape = side.shape(depth)
@@ -212,7 +235,7 @@ class Frame:
                 pair, width = ir.IntegerType.get_signless(64), TILE_WORDS * plan.words
                 shape = (word_rows(self.family, side.rows) // WORD_ROWS, width)
                 h.scale_tiles[side.label] = self.shared(name, shape, pair, 0, s.stages)
-                source = Source("tensor_map", plan.scale.name, box=shape[::-1], element=TILES, align=16)
+                source = self.map_of(plan.scale, shape[::-1], plan.scale.axes[::-1], element=TILES)
                 h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], pair, 0), source)
             elif plan is not None:
                 word = ir.IntegerType.get_signless(32)
@@ -220,7 +243,7 @@ class Frame:
                 h.scale_tiles[side.label] = self.shared(name, shape, word, 0, s.stages)
                 if plan.bulk:
                     box = (side.rows, plan.words)
-                    source = Source("tensor_map", plan.scale.name, box=box, align=16)
+                    source = self.map_of(plan.scale, box, plan.scale.axes)
                     h.maps[name] = e.parameter(self.body, e.descriptor(box, word, 0), source)
             scale = self.row_scale(side)
             if scale is None:
@@ -231,7 +254,9 @@ class Frame:
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
             h.scale_tiles[side.label] = self.shared(name, shape, f32, swizzle, self.plan[name].stages)
             if copy != "thread":
-                source = Source("tensor_map", scale.name, box=shape[::-1], swizzle=swizzle, align=16)
+                rows, k = scale.axes
+                axes = (k, rows) if copy == "window" else (rows, k)
+                source = self.map_of(scale, shape[::-1], axes, swizzle=swizzle)
                 h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
         if s.epilogue == "turned":
             element = ir.Type.parse(self.problem.result.element.mlir)
@@ -329,12 +354,14 @@ class Frame:
         """
         e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
         response: list[ir.Value] = []
+        outer = [d.name for d in self.problem.outer]
         if h.response_ring is not None:
             response = [h.response_ring, e.op("tile.cursor", [e.type("position")], depth=RESPONSES).result]
         with self.e.region(
             "tile.tiles",
-            [h.m, h.n],
-            (i32,) * (4 if s.split > 1 else 2),
+            [h.m, h.n, *(self.size(d) for d in self.problem.outer)],
+            (i32,) * ((4 if s.split > 1 else 2) + len(outer)),
+            segments=(1, 1, len(outer)),
             tile=s.tile[:2],
             cluster=s.cluster,
             order=s.order,
@@ -342,11 +369,13 @@ class Frame:
             split=s.split,
             turns=turns,
         ) as block:
-            m0, n0, *part = block.arguments
+            m0, n0, *rest = block.arguments
+            part, indices = rest[: -len(outer)] if outer else rest, rest[len(rest) - len(outer) :]
             if response and asks:
                 e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
                 e.op("tile.try_cancel", operands=[*response, h.responses])
-            yield self.part(m0, n0, *part) if part else Work(m0, n0, h.k)
+            w = self.part(m0, n0, *part) if part else Work(m0, n0, h.k)
+            yield replace(w, outer=dict(zip(outer, indices, strict=True)))
             if response:
                 e.op("tile.wait", operands=response)
                 e.op("tile.query_cancel", [i32], operands=[*response, h.responses])
@@ -450,10 +479,41 @@ class Frame:
 
     def strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
         """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
-        e, i64, (rows, k) = self.e, ir.IntegerType.get_signless(64), scale.axes
-        if scale.layout == "row":
-            return e.parameter(self.body, i64, Source("stride", scale.name, axis=rows)), e.i64(1)
-        return e.i64(1), e.parameter(self.body, i64, Source("stride", scale.name, axis=k))
+        one, (rows, k) = self.e.i64(1), scale.axes
+        return (self.stride(scale.name, rows), one) if scale.layout == "row" else (one, self.stride(scale.name, k))
+
+    def map_of(self, scale: Scale, box: tuple[int, ...], inner: tuple[int, ...], **more: Any) -> Source:
+        """The tensor map of a scale, of a box and the axes that it runs along, innermost first."""
+        coords = scale.coords
+        box, axes = self.boxed(coords, box), self.axes(coords, *inner)
+        return Source("tensor_map", scale.name, box=box, align=16, axes=axes, **more)
+
+    def axes(self, coords: tuple[Coord, ...], *inner: int) -> tuple[int, ...]:
+        """The axes of a tensor map: those that a tile runs along, then those of `outer`; none where these are all as
+        they lie in memory."""
+        return (*inner, *self.problem.outside(coords)) if len(coords) > 2 else ()
+
+    def boxed(self, coords: tuple[Coord, ...], box: tuple[int, ...]) -> tuple[int, ...]:
+        """The box of a tensor map: that of a tile, with an extent of 1 along each axis of `outer`."""
+        return (*box, *(1 for _ in self.problem.outside(coords)))
+
+    def at(self, value: ir.Value, name: str, coords: tuple[Coord, ...], w: Work) -> ir.Value:
+        """A tensor, its map or its memory, where the tile is along the dimensions of `outer`."""
+        e, axes = self.e, self.problem.outside(coords)
+        if not axes:
+            return value
+        indices = [w.outer[coords[axis].dim] for axis in axes]
+        divisors = [coords[axis].divisor for axis in axes]
+        indices = [
+            i if by == 1 else e.arith("arith.divui", i, e.i32(by)) for i, by in zip(indices, divisors, strict=True)
+        ]
+        strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
+        segments = (1, len(indices), len(strides))
+        return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
+
+    def stride(self, name: str, axis: int) -> ir.Value:
+        """Of a tensor, a parameter."""
+        return self.e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", name, axis=axis))
 
     def pointer(self, name: str, argument_index: int, align: int = 0) -> ir.Value:
         """A tensor argument as memory that threads read or write."""

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.frame import Frame, Work
 from scalec.passes.plan.results import added_input
 from scalec.passes.problem.types import EpilogueInput
 
@@ -34,24 +34,32 @@ class Inputs(Frame):
         """Those of which a tile reads some elements many times, behind the main loop: one for each row or column."""
         return [x for x in self.read if x.kind in ("row", "col")]
 
-    def input(self, x: EpilogueInput) -> ir.Value:
-        e, i64 = self.e, ir.IntegerType.get_signless(64)
+    @property
+    def by_tile(self) -> bool:
+        """Whether what the body reads depends on where a tile is along the dimensions of `outer`."""
+        scale = self.problem.result.scale
+        outer = [scale.outer] if scale is not None and scale.outer is not None else []
+        return any(self.problem.outside(x.coords) for x in (*self.read, *outer))
+
+    def input(self, x: EpilogueInput, w: Work | None) -> ir.Value:
+        """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`)."""
+        e = self.e
         strides, blocks = [e.i64(0), e.i64(0)], [1, 1]
-        rank = len(x.index)
+        rank = len(x.coords)
         if isinstance(x.value.type, ir.RankedTensorType):
             contiguous = rank - 1 if x.layout == "row" else rank - 2
-            for axis, index in enumerate(x.index):
-                if not index.dim:
+            for axis, index in enumerate(x.coords):
+                if index.dim not in self.problem.result.dims:
                     continue
                 which = 0 if index.dim == self.problem.m.name else 1
-                stride = (
-                    e.i64(1) if axis == contiguous else e.parameter(self.body, i64, Source("stride", x.name, axis=axis))
-                )
+                stride = e.i64(1) if axis == contiguous else self.stride(x.name, axis)
                 strides[which], blocks[which] = stride, index.divisor
-            by_pairs = x.kind in ("col", "both") and blocks[1] == 1 and x.index[contiguous].dim == self.problem.n.name
+            by_pairs = x.kind in ("col", "both") and blocks[1] == 1 and x.coords[contiguous].dim == self.problem.n.name
             pair = int(by_pairs and self.even_columns())
             align = x.element.bits // 8 * (1 + pair)
             source = self.pointer(x.name, x.argument_index, align)
+            if w is not None:
+                source = self.at(source, x.name, x.coords, w)
         else:
             source, pair = e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name)), 0
         return e.op(

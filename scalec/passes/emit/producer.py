@@ -8,7 +8,6 @@ from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
-from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Handles, Side, Work
 from scalec.passes.emit.results import Results
 from scalec.passes.plan.parts import part_blocks
@@ -53,7 +52,7 @@ class Producer(Results):
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
             for x in inputs:
-                operands = [self.input(x), w.m0, w.n0, h.m, h.n]
+                operands = [self.input(x, w), w.m0, w.n0, h.m, h.n]
                 e.op("tile.prefetch_input", operands=operands, tile=self.schedule.tile[:2])
             for side in sides:
                 scale = self.block_scale(side)
@@ -64,6 +63,7 @@ class Producer(Results):
                     within = math.gcd(side.rows, row_block)  # tiles begin at multiples of it
                     count = -(-(side.rows + row_block - within) // row_block)
                 source, rows = self.pointer(scale.name, scale.argument_index), h.m if side.label == "A" else h.n
+                source = self.at(source, scale.name, scale.coords, w)
                 operands = [source, *self.strides(scale), w.row0[side.label], rows, self.at_k(w), w.k]
                 extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
                 e.op("tile.prefetch", operands=operands, **extents)
@@ -106,7 +106,8 @@ class Producer(Results):
             x = e.arith("arith.divui", k0, e.i32(packed)) if packed > 1 else k0
             row = self.copied_row(h, side, row0[side.label])
             place = (row, k0) if side.operand.mn_major else (x, row)
-            operands = [h.maps[side.label], h.tiles[side.label], h.filled, cursor, *place]
+            source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
+            operands = [source, h.tiles[side.label], h.filled, cursor, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast)
         if window is not None:
             with e.region("tile.when", [first]):
@@ -114,7 +115,7 @@ class Producer(Results):
                 if w.k0 is not None:
                     block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
                 for side in windows:
-                    maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+                    maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
                     operands = [maps, tiles, h.filled, cursor, window, block, row0[side.label]]
                     e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
                 if w.k0 is not None:
@@ -122,7 +123,7 @@ class Producer(Results):
             e.op("tile.next_block", operands=[window])
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
-            maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+            maps, tiles = self.scale_map(h, side, plan.scale, w), h.scale_tiles[side.label]
             place = (row0[side.label], word)
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
@@ -131,10 +132,14 @@ class Producer(Results):
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
-            maps, tiles = h.maps[f"{side.label}_scale"], h.scale_tiles[side.label]
+            maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
             operands = [maps, tiles, h.filled, cursor, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         e.op("tile.advance", operands=[cursor])
+
+    def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work) -> ir.Value:
+        """The tensor map of a side's scale, where the tile is."""
+        return self.at(h.maps[f"{side.label}_scale"], scale.name, scale.coords, w)
 
     def copied_row(self, h: Handles, side: Side, row0: ir.Value) -> ir.Value:
         """The first row that this CTA copies of a tile that begins at `row0`."""
@@ -157,9 +162,8 @@ class Producer(Results):
         if self.schedule.split > 1:
             whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
         with self.over_all_tiles(h) as w:
-            row0 = w.row0
             for side in sides:
-                self.load_rows(h, side, rooms[side.label], row0[side.label], self.at_k(w))
+                self.load_rows(h, side, rooms[side.label], w, self.at_k(w))
             with self.over_k(w, step=group * step) as k0:
                 for j in range(group):
                     if whole or j == 0:
@@ -170,7 +174,7 @@ class Producer(Results):
                             self.store_rows(h, sides, rooms, cursor, j)
                 following = self.at_k(w, e.arith("arith.addi", k0, e.i32(group * step)))
                 for side in sides:
-                    self.load_rows(h, side, rooms[side.label], row0[side.label], following)
+                    self.load_rows(h, side, rooms[side.label], w, following)
 
     def room(self, side: Side, group: int) -> ir.Value:
         """Registers for the side's scales on their way."""
@@ -183,24 +187,25 @@ class Producer(Results):
             made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=group, warps=warps)
         return made.result
 
-    def load_rows(self, h: Handles, side: Side, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
+    def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
         plan = self.word_plan(side)
         if plan is not None:
-            self.load_bytes(h, side, plan, room, row0, k0)
+            self.load_bytes(h, side, plan, room, w, k0)
             return
         scale = self.row_scale(side)
-        source = self.pointer(scale.name, scale.argument_index, align=4)
+        source = self.at(self.pointer(scale.name, scale.argument_index, align=4), scale.name, scale.coords, w)
         strides = self.strides(scale)
-        operands = [room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k]
+        operands = [room, source, *strides, w.row0[side.label], h.m if side.label == "A" else h.n, k0, h.k]
         self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
 
-    def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, row0: ir.Value, k0: ir.Value) -> None:
+    def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:
         scale = plan.scale
         source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
+        source = self.at(source, scale.name, scale.coords, w)
         strides = self.byte_strides(scale)
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, row0, h.m if side.label == "A" else h.n, k0, h.k],
+            operands=[room, source, *strides, w.row0[side.label], h.m if side.label == "A" else h.n, k0, h.k],
             bytes=plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,
@@ -216,8 +221,7 @@ class Producer(Results):
             return self.e.i64(0), self.e.i64(0)
         if scale.layout != "packed":
             return self.strides(scale)
-        i64 = ir.IntegerType.get_signless(64)
-        row, k = (self.e.parameter(self.body, i64, Source("stride", scale.name, axis=axis)) for axis in (0, 1))
+        row, k = (self.stride(scale.name, axis) for axis in scale.axes)
         return row, k
 
     def store_rows(

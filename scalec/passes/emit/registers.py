@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.consumer import Consumer, Positions
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.frame import Handles, Work
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Pipeline:
     words: dict[str, ir.Value]
     window: ir.Value | None
     fetched: dict[str, ir.Value] = field(default_factory=dict)
-    row0: dict[str, ir.Value] = field(default_factory=dict)
+    work: Work | None = None
 
 
 class RegisterConsumer(Consumer):
@@ -47,13 +47,13 @@ class RegisterConsumer(Consumer):
         h.result_cursor = self.result_cursor()
         self.hold()
         with self.over_tiles(h) as w:
-            p.row0 = w.row0
+            p.work = w
             e.op("tile.clear", operands=[p.accumulator])
             if p.window is not None:
                 self.open_window(w, p.window)
             p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
-                self.fetch(h, side, p.fetched, p.row0, self.at_k(w))
+                self.fetch(h, side, p.fetched, w, self.at_k(w))
             self.enter(h, p)
             self.turn(p)
             self.slices_but_the_last(h, p, self.at_end(w))
@@ -136,9 +136,9 @@ class RegisterConsumer(Consumer):
                     "tile.promote", operands=[p.accumulator, p.target, *present], segments=segments, wave=wave, column=0
                 )
             self.release(h, p.back)
-            if k0 is not None:
+            if k0 is not None and p.work is not None:
                 for side in self.sides:
-                    self.fetch(h, side, p.fetched, p.row0, k0)
+                    self.fetch(h, side, p.fetched, p.work, k0)
             if p.window is not None:
                 e.op("tile.next_block", operands=[p.window])
         e.op("tile.advance", operands=[p.back])

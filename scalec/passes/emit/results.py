@@ -6,7 +6,7 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.frame import Handles, Work
 from scalec.passes.emit.inputs import Inputs
 from scalec.passes.plan.resources import box_columns, box_rows, result_boxes
 from scalec.passes.plan.results import RESULT_WARP
@@ -24,14 +24,17 @@ class Results(Inputs):
         """Whether tiles of the result are loaded."""
         return self.schedule.adds == "loaded"
 
-    def result_map(self) -> ir.Value:
-        """The result as bulk copies write it, and read it."""
+    def result_map(self, w: Work | None = None) -> ir.Value:
+        """The result as bulk copies write it, and read it; where the tile of `w` is along the dimensions of `outer`."""
         s, result = self.schedule, self.problem.result
         columns, rows = box_columns(self.problem, s), box_rows(self.problem, s)
         stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, rows)
-        source = Source("tensor_map", result.name, box=stored, swizzle=s.swizzle_c, align=16)
+        order, box = [at.dim for at in result.coords], self.boxed(result.coords, stored)
+        axes = self.axes(result.coords, order.index(result.dims[1]), order.index(result.dims[0]))
+        source = Source("tensor_map", result.name, box=box, swizzle=s.swizzle_c, align=16, axes=axes)
         element = ir.Type.parse(result.element.mlir)
-        return self.e.parameter(self.body, self.e.descriptor((columns, rows), element, s.swizzle_c), source)
+        made = self.e.parameter(self.body, self.e.descriptor((columns, rows), element, s.swizzle_c), source)
+        return made if w is None else self.at(made, result.name, result.coords, w)
 
     def result_cursor(self) -> ir.Value | None:
         """A position in that ring; None where there is none."""
@@ -55,7 +58,7 @@ class Results(Inputs):
         if not self.loads_results:
             return
         e, (boxes, slots) = self.e, result_boxes(self.problem, self.schedule)
-        target, wide = self.result_map(), box_columns(self.problem, self.schedule)
+        wide = box_columns(self.problem, self.schedule)
         size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide * self.result_bits // 8
         with e.region("tile.warp", index=RESULT_WARP, count=1, elected=1):
             loaded, added = self.result_cursor(), self.result_cursor()
@@ -63,6 +66,7 @@ class Results(Inputs):
                 e.op("tile.advance", operands=[added])
             with self.over_tiles(h) as w:
                 place: dict[str, Any] = {"tile": self.schedule.tile[:2]}
+                target = self.result_map(w)
 
                 def load(index: int, pending: int) -> None:
                     e.op("tile.await_stores", pending=pending)

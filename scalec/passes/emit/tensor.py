@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
@@ -247,7 +248,7 @@ class TensorConsumer(Producer, Consumer):
                     own = self.has_rows(h, w) if len(parts) > 1 else None
                     for column, taken in self.taking(h, slot, parts):
                         with nullcontext() if own is None else e.region("tile.when", [own]):
-                            self.epilogue(h, taken, w.m0, self.from_column(w, column))
+                            self.epilogue(h, taken, self.from_column(w, column))
         self.drain()
         if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
             with self.leading(h):
@@ -259,9 +260,9 @@ class TensorConsumer(Producer, Consumer):
         rows, i1 = self.waves * self.wave, ir.IntegerType.get_signless(1)
         return self.e.op("tile.has_rows", [i1], [w.m0, h.m], rows=rows).result
 
-    def from_column(self, w: Work, column: int) -> ir.Value:
-        """The result's column that is `column` of the tile."""
-        return self.e.arith("arith.addi", w.n0, self.e.i32(column)) if column else w.n0
+    def from_column(self, w: Work, column: int) -> Work:
+        """The tile from its column `column` on."""
+        return replace(w, n0=self.e.arith("arith.addi", w.n0, self.e.i32(column))) if column else w
 
     def sum_parts(self, h: Handles, w: Work, slot: ir.Value, parts: list[ir.Value]) -> None:
         """A part's sums go to memory, some columns at a time; a tile's last CTA adds those of all, and goes on."""
@@ -277,7 +278,7 @@ class TensorConsumer(Producer, Consumer):
             for piece in range(pieces):
                 operands = [parts[0], memory, w.number]
                 e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
-                self.epilogue(h, parts[0], w.m0, self.from_column(w, piece * columns * self.units[1]))
+                self.epilogue(h, parts[0], self.from_column(w, piece * columns * self.units[1]))
 
     def parts(self) -> list[ir.Value]:
         """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""
@@ -339,7 +340,7 @@ class TensorConsumer(Producer, Consumer):
                 self.open_window(w, at.window)
             fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
-                self.fetch(h, side, fetched, w.row0, self.at_k(w))
+                self.fetch(h, side, fetched, w, self.at_k(w))
             with self.over_k(w) as k0:
                 shown = (h.ring, cursor) if h.pair_rank is None else (h.sums_ring, slot)
                 e.op("tile.wait", operands=shown)
@@ -354,6 +355,6 @@ class TensorConsumer(Producer, Consumer):
                         e.op("tile.promote", operands=operands, segments=segments, wave=wave, column=column)
                 following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
                 for side in self.sides:
-                    self.fetch(h, side, fetched, w.row0, following)
+                    self.fetch(h, side, fetched, w, following)
                 self.hand_over(h, at)
             self.finish(h, w, sums)

@@ -388,7 +388,7 @@ def reads_of_own(problem: Problem) -> int:
         return 0
     m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
     return sum(
-        x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.index if i.dim == m) for x in problem.inputs
+        x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.coords if i.dim == m) for x in problem.inputs
     )
 
 

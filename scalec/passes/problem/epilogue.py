@@ -10,7 +10,7 @@ from scalec.formats import ELEMENT_TYPES, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
-from scalec.passes.problem.types import ROUNDED, STORED, Dim, EpilogueInput, Index, Result, ResultScale
+from scalec.passes.problem.types import ROUNDED, STORED, Coord, Dim, EpilogueInput, Result, ResultScale
 from scalec.targets import Target
 
 RESULT_BLOCK = 8
@@ -71,7 +71,33 @@ class EpilogueReader:
     def name(facts: dict[str, Any], otherwise: str) -> str:
         return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
 
-    def epilogue(self, contract: Any, m: Dim, n: Dim) -> tuple[Any, tuple[int, ...], tuple[EpilogueInput, ...], Result]:
+    def result_order(self, contract: Any) -> list[str]:
+        """The indices of the result in memory, outermost first.
+
+        Raises:
+            UnsupportedError: one is computed.
+        """
+        returned = list(list(self.block.operations)[-1].operation.operands)
+        final = returned[0] if returned else contract.result
+        if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.quantize":
+            final = final.owner.opview.input
+        where = maps_of(contract.maps)[2]
+        if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
+            where = map_of(final.owner.opview.map)
+        order, name = self.results_of(where), self.name(self.facts("res_attrs", 0), "the result")
+        if not all(isinstance(e, ir.AffineDimExpr) for e in where.results):
+            names = self.results_of(maps_of(contract.maps)[2])
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has a computed index",
+                expected=f"{name}[{', '.join(names)}]",
+                fix=f"write {name}[{', '.join(names)}], and move it to its places after the call",
+                place=place_of(final),
+            )
+        return order
+
+    def epilogue(
+        self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]
+    ) -> tuple[Any, tuple[int, ...], tuple[EpilogueInput, ...], Result]:
         returned = list(list(self.block.operations)[-1].operation.operands)
         last = None if not returned or isinstance(returned[0].owner, ir.Block) else returned[0].owner.opview
         quantised = last is not None and last.operation.name == "scale.quantize"
@@ -85,7 +111,8 @@ class EpilogueReader:
         facts = self.facts("res_attrs", 0)
         name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
         final = returned[0]
-        result = Result(name, element_of(final, name), (m.name, n.name), "scale.inout" in facts)
+        coords = tuple(Coord(x) for x in self.result_order(contract))
+        result = Result(name, element_of(final, name), (m.name, n.name), "scale.inout" in facts, coords=coords)
         place = place_of(final)
         if result.element.name not in ROUNDED:
             raise UnsupportedError(
@@ -97,16 +124,7 @@ class EpilogueReader:
         if last is not None and quantised:
             result = replace(result, scale=self.result_scale(last, name, n))
             final = last.input
-        order = self.results_of(maps_of(contract.maps)[2])
-        if final == contract.result:  # read through a map, the order of its indices does not matter
-            if order != [m.name, n.name]:
-                raise UnsupportedError(
-                    "the contraction's result is not indexed by M then N",
-                    got=f"[{', '.join(order)}]",
-                    expected=f"[{m.name}, {n.name}]: the left operand's dimension first",
-                    fix="swap the operands of @",
-                    place=place_of(contract),
-                )
+        if final == contract.result:
             return None, (), (), result
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
             raise UnsupportedError(
@@ -123,22 +141,13 @@ class EpilogueReader:
                 fix="call the program on views of the tensors",
                 place=place,
             )
-        if self.results_of(map_of(op.map)) != [m.name, n.name]:
-            raise UnsupportedError(
-                f"{name}[{', '.join(self.results_of(map_of(op.map)))}] is not indexed by M then N",
-                expected=f"{name}[{m.name}, {n.name}]",
-                fix="swap the operands of @"
-                if self.results_of(map_of(op.map)) == [n.name, m.name]
-                else f"write {name}[{m.name}, {n.name}], and move it to its places after the call",
-                place=place,
-            )
         accumulators, inputs = [], []
         for position, view in enumerate(op.views):
             read = view.owner.opview
             if read.source == contract.result and map_of(read.map) == maps_of(contract.maps)[2]:
                 accumulators.append(position)
             else:
-                inputs.append(self.input(read, position, name, m, n))
+                inputs.append(self.input(read, position, name, m, n, outer))
         return op, tuple(accumulators), tuple(inputs), result
 
     def result_scale(self, op: Any, name: str, n: Dim) -> ResultScale:
@@ -161,10 +170,10 @@ class EpilogueReader:
     def outer_scale(self, value: Any) -> EpilogueInput:
         """The scale of the whole result: no view of the map."""
         index, name, layout = self.argument(value, "the scale of the whole result")
-        at = (Index(""),) * ir.RankedTensorType(value.type).rank
+        at = (Coord(""),) * ir.RankedTensorType(value.type).rank
         return EpilogueInput(index, name, element_of(value, name), "scalar", at, layout, -1, value)
 
-    def input(self, read: Any, position: int, result: str, m: Dim, n: Dim) -> EpilogueInput:
+    def input(self, read: Any, position: int, result: str, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> EpilogueInput:
         if read.operation.name != "scale.read" or len(read.symbols):
             raise UnsupportedError(
                 f"{result} reads through an index read from memory",
@@ -175,10 +184,11 @@ class EpilogueReader:
         index, name, layout = self.argument(read.source, f"an input of {result}'s elementwise expression")
         where = map_of(read.map)
         reads = {self.dims[d] for d in dims_in(where)}
-        if reads - {m.name, n.name}:
+        known = {d.name: None for d in (*outer, m, n)}
+        if reads - known.keys():
             raise UnsupportedError(
-                f"{name} is read along {', '.join(sorted(reads - {m.name, n.name}))} in the elementwise expression",
-                expected=f"indices among {m.name}, {n.name}",
+                f"{name} is read along {', '.join(sorted(reads - known.keys()))} in the elementwise expression",
+                expected=f"indices among {', '.join(known)}",
                 fix="sum over the others before the call",
                 place=place_of(read),
             )
@@ -202,15 +212,15 @@ class EpilogueReader:
             read.source,
         )
 
-    def index(self, e: Any, name: str, read: Any) -> Index:
+    def index(self, e: Any, name: str, read: Any) -> Coord:
         if isinstance(e, ir.AffineDimExpr):
-            return Index(self.dims[e.position])
+            return Coord(self.dims[e.position])
         if isinstance(e, ir.AffineConstantExpr) and e.value == 0:
-            return Index("")
+            return Coord("")
         if isinstance(e, ir.AffineFloorDivExpr):
             inner, divisor = e.lhs, e.rhs
             if isinstance(inner, ir.AffineDimExpr) and isinstance(divisor, ir.AffineConstantExpr):
-                return Index(self.dims[inner.position], divisor.value)
+                return Coord(self.dims[inner.position], divisor.value)
         raise UnsupportedError(
             f"{name} is read at {written(e, self.dims)}",
             expected="a dimension, a dimension divided by a number, or 0",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -12,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
-from scalec.passes.problem.types import PROMOTION_BLOCK, Dim, Operand, Problem, Scale
+from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Coord, Dim, Operand, Problem, Scale
 from scalec.targets import ATOM, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NO_KERNEL = {
@@ -24,24 +23,76 @@ NO_KERNEL = {
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
 
 
+Side = tuple[Any, ir.AffineMap, str]
+"""An operand of the contraction, its map, and where it stands: "left" or "right"."""
+
+
+def below(value: Any) -> Any:
+    """What an operand of the contraction is below its scales."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+        value = value.owner.opview.values
+    return value
+
+
 class Reader(EpilogueReader):
     """The walk over one function; each method refuses what it cannot represent."""
 
     def problem(self) -> Problem:
         contract = self.contraction()
+        order = self.result_order(contract)
         roles = self.roles(contract)
         lhs_map, rhs_map, _ = maps_of(contract.maps)
-        m, n, k = (self.dim(roles[role], contract) for role in ("m", "n", "k"))
+        left, right = (contract.lhs, lhs_map, "left"), (contract.rhs, rhs_map, "right")
+        if order and order[-1] in roles["m"]:  # rows of the result are contiguous along the right operand's dimension
+            left, right = right, left
+            roles = roles | {"m": roles["n"], "n": roles["m"]}
+        m, n, k = self.of_tile(contract, roles, order, left, right)
+        outer = tuple(self.dim(name, contract) for name in order if name not in (m.name, n.name))
         family = family_of(contract, self.target)
-        lhs = self.operand(contract.lhs, lhs_map, m, k, "left", family)
-        rhs = self.operand(contract.rhs, rhs_map, n, k, "right", family)
+        lhs = self.operand(*left, m, k, family)
+        rhs = self.operand(*right, n, k, family)
         if family is None:
             raise self.no_instruction(lhs, rhs)
         self.check_scales(lhs, rhs, family)
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
-        epilogue, accumulators, inputs, result = self.epilogue(contract, m, n)
-        return Problem(self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
+        epilogue, accumulators, inputs, result = self.epilogue(contract, m, n, outer)
+        return Problem(
+            self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result, outer=outer
+        )
+
+    def of_tile(
+        self, contract: Any, roles: dict[str, list[str]], order: list[str], left: Side, right: Side
+    ) -> tuple[Dim, Dim, Dim]:
+        """The dimensions along M, N and K that a tile has: those along which the result and the operands are
+        contiguous; else the largest, of several the last."""
+
+        def largest(names: list[str]) -> str:
+            sizes = {name: self.dim(name, contract).tiles(1, ASSUMED) for name in names}
+            return max(reversed(names), key=lambda name: sizes[name])
+
+        inner = [self.results_of(where)[-1] for _, where, _ in (left, right)]
+        for (value, _, side), name in zip((left, right), inner, strict=True):
+            if name in roles["batch"] or (name in roles["n"] and name != order[-1]):
+                _, operand, _ = self.argument(below(value), f"the {side} operand")
+                raise UnsupportedError(
+                    f"{operand} is contiguous along {name}, "
+                    + ("a batch dimension" if name in roles["batch"] else f"and the result along {order[-1]}"),
+                    expected=f"{operand} contiguous along {' or '.join([*roles['k'], order[-1]])}",
+                    fix=f"store {operand} with another index last",
+                    place=place_of(below(value)),
+                )
+        if order[-1] in roles["batch"]:
+            raise UnsupportedError(
+                f"the result is contiguous along {order[-1]}, a batch dimension",
+                got=f"[{', '.join(order)}]",
+                expected=f"{' or '.join([*roles['n'], *roles['m']])} last",
+                fix=f"write it with {roles['n'][-1]} last, and transpose after the call",
+                place=place_of(contract),
+            )
+        m = next((x for x in inner[:1] if x in roles["m"]), "") or largest(roles["m"])
+        k = next((x for x in inner if x in roles["k"]), "") or largest(roles["k"])
+        return self.dim(m, contract), self.dim(order[-1], contract), self.dim(k, contract)
 
     def contraction(self) -> Any:
         known = ("scale.contract", "scale.dequantize", "scale.map", "scale.read", "scale.quantize", "func.return")
@@ -65,32 +116,31 @@ class Reader(EpilogueReader):
             )
         return found[0]
 
-    def roles(self, contract: Any) -> dict[str, str]:
+    def roles(self, contract: Any) -> dict[str, list[str]]:
         attributes = contract.operation.attributes
         if "roles" not in attributes:
             raise UnsupportedError(
                 "the contraction has no roles", fix="run the pass infer-roles first", place=place_of(contract)
             )
         roles = {entry.name: [ir.StringAttr(a).value for a in entry.attr] for entry in attributes["roles"]}
-        if roles["batch"]:
-            raise UnsupportedError(
-                f"batch dimensions ({', '.join(roles['batch'])}) have no kernel on {self.target.name} yet",
-                expected="result[m, n] = A[m, k] @ B[n, k]",
-                fix="call the program once for each batch entry",
-                place=place_of(contract),
-            )
         for role in ("m", "n", "k"):
-            if len(roles[role]) != 1:
+            if not roles[role]:
                 raise UnsupportedError(
-                    f"the contraction has {len(roles[role])} {role.upper()} dimensions",
-                    got=", ".join(roles[role]) or "none",
-                    expected="exactly one",
-                    fix="give each operand two indices: view adjacent dimensions as one"
-                    if roles[role]
-                    else "view a vector as a matrix of one row: give it an index that the result has too",
+                    f"the contraction has 0 {role.upper()} dimensions",
+                    got="none",
+                    expected="one or more",
+                    fix="view a vector as a matrix of one row: give it an index that the result has too",
                     place=place_of(contract),
                 )
-        return {role: names[0] for role, names in roles.items() if names}
+        if len(roles["k"]) > 1:
+            raise UnsupportedError(
+                f"the contraction has {len(roles['k'])} K dimensions",
+                got=", ".join(roles["k"]),
+                expected="exactly one",
+                fix="give each operand one index to sum over: view adjacent dimensions as one",
+                place=place_of(contract),
+            )
+        return roles
 
     def dim(self, name: str, contract: Any) -> Dim:
         """The dimension and the first static extent that an operand or the result has for it."""
@@ -104,7 +154,7 @@ class Reader(EpilogueReader):
         return Dim(name, size, position, within.high if within else None)
 
     def operand(
-        self, value: Any, where: ir.AffineMap, rows: Dim, k: Dim, side: str, family: MmaShape | None
+        self, value: Any, where: ir.AffineMap, side: str, rows: Dim, k: Dim, family: MmaShape | None
     ) -> Operand:
         levels = []
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
@@ -112,54 +162,71 @@ class Reader(EpilogueReader):
             value = value.owner.opview.values
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where)
-        transposed = order == [k.name, rows.name]
         element = element_of(value, name)
-        own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
-        if transposed and not (own is not None and own.takes_transposed(element.name)):
-            reason = self.no_mn_major(element)
+        if not all(isinstance(e, ir.AffineDimExpr) for e in where.results):
             raise UnsupportedError(
-                f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
-                expected=f"{name}[{rows.name}, {k.name}]: contiguous along {k.name}",
-                fix=f"store {name} as [{rows.name}, {k.name}]: {name}.t().contiguous()",
-                place=place_of(value),
-            )
-        if not transposed and order != [rows.name, k.name]:
-            raise UnsupportedError(
-                f"{name}[{', '.join(order)}] is not a matrix of two dimensions",
-                expected=f"{name}[{rows.name}, {k.name}]",
+                f"{name}[{', '.join(order)}] has a computed index",
+                expected="indices that are dimensions",
                 fix=f"pass a copy or a view of {name} that is indexed so",
                 place=place_of(value),
             )
-        blocks = [tuple(block_of(GranularityAttr(op.granularity)))[:: -1 if transposed else 1] for op in levels]
+        transposed = order[-1] == rows.name
+        own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
+        if transposed and not (own is not None and own.takes_transposed(element.name)):
+            reason = self.no_mn_major(element)
+            last = ", ".join([*(x for x in order if x != k.name), k.name])
+            copy = f"{name}.t()" if len(order) == 2 else f"{name}.transpose({order.index(k.name)}, {len(order) - 1})"
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
+                expected=f"{name}[{last}]: contiguous along {k.name}",
+                fix=f"store {name} as [{last}]: {copy}.contiguous()",
+                place=place_of(value),
+            )
         if len(levels) > 1:
-            for op, block in zip(levels, blocks, strict=True):
-                self.check_scale_type(op, name, block[1], k, family)
+            for op in levels:
+                self.check_scale_type(op, name, self.blocks(op, order)[k.name], k, family)
             raise UnsupportedError(
                 f"{name} has {len(levels)} levels of scales that vary along {k.name}",
                 expected="one level",
                 fix="multiply the levels into one tensor of scales before the call",
                 place=place_of(levels[1].scales),
             )
-        scales = tuple(self.scale(op, b, name, rows, k, side, family) for op, b in zip(levels, blocks, strict=True))
-        if transposed:
-            scales = tuple(self.transposed(s, name, rows, k) for s in scales)
+        scales = tuple(self.scale(op, order, name, rows, k, side, family) for op in levels)
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed else ATOM
-        return Operand(index, name, element, rows.name, rows.name if transposed else "k", scales, bits, align, atom)
+        contiguous = rows.name if transposed else "k"
+        coords = tuple(Coord(x) for x in order)
+        return Operand(index, name, element, rows.name, contiguous, scales, bits, align, atom, coords)
 
-    def transposed(self, scale: Scale, operand: str, rows: Dim, k: Dim) -> Scale:
-        """A scale of an operand with K outermost, read as [rows, K]."""
-        layouts = {"row": "col", "col": "row"}
-        if scale.layout not in layouts:
+    @staticmethod
+    def blocks(op: Any, order: list[str]) -> dict[str, int]:
+        """Elements of a block of a `scale.dequantize` along each index of its operand."""
+        block = block_of(GranularityAttr(op.granularity))
+        return dict(zip(order, [1] * (len(order) - len(block)) + block, strict=True))
+
+    def layout(self, op: Any, name: str, operand: str, order: list[str], rows: Dim, k: Dim) -> str:
+        """The layout of a scale as the kernel sees it: "row" where K is contiguous, "col" where rows are."""
+        layout = ir.StringAttr(GranularityAttr(op.granularity).layout).value
+        last = order[-2:] if layout != "row" else order[-1:]
+        if layout != "row" and set(last) != {rows.name, k.name}:
             raise UnsupportedError(
-                f"{scale.name} has layout {scale.layout}, and {operand}[{k.name}, {rows.name}] is contiguous along "
-                f"{rows.name}",
-                expected="row or col: there is no such tiling of scales with K outermost",
-                fix=f"reorder {scale.name} before the call and leave out @{scale.layout}",
-                place=place_of(self.arguments[scale.argument_index]),
+                f"{name} has layout {layout}, and the last two indices of {operand} are {' and '.join(last)}",
+                expected=f"{rows.name} and {k.name} last: a tile has blocks of these",
+                fix=f"reorder {name} before the call and leave out @{layout}",
+                place=place_of(op.scales),
             )
-        return replace(scale, layout=layouts[scale.layout], axes=scale.axes[::-1])
+        if order[-1] == k.name:
+            return layout
+        layouts = {"row": "col", "col": "row"}
+        if layout not in layouts:
+            raise UnsupportedError(
+                f"{name} has layout {layout}, and {operand}[{', '.join(order)}] is contiguous along {rows.name}",
+                expected="row or col: there is no such tiling of scales with K outermost",
+                fix=f"reorder {name} before the call and leave out @{layout}",
+                place=place_of(op.scales),
+            )
+        return layouts[layout]
 
     def no_mn_major(self, element: ElementType) -> str:
         """Why an operand of this type cannot be stored with K outermost."""
@@ -171,7 +238,7 @@ class Reader(EpilogueReader):
     def scale(
         self,
         op: Any,
-        block: tuple[int, ...],
+        order: list[str],
         operand: str,
         rows: Dim,
         k: Dim,
@@ -179,10 +246,11 @@ class Reader(EpilogueReader):
         family: MmaShape | None,
     ) -> Scale:
         index, name, _ = self.argument(op.scales, f"the scale of {operand}")
-        along_rows, along_k = block
+        blocks = self.blocks(op, order)
+        along_rows, along_k = blocks[rows.name], blocks[k.name]
         in_mma = self.check_scale_type(op, operand, along_k, k, family)
         granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
-        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        kind = ir.StringAttr(granularity.type).value
         if in_mma and k.size is not None and along_k >= k.size:
             along_k = WHOLE
         step = PROMOTION_BLOCK
@@ -207,7 +275,10 @@ class Reader(EpilogueReader):
             )
         if along_rows > 1 and rows.size is not None and along_rows >= rows.size:
             along_rows = WHOLE
-        return Scale(index, name, along_rows, along_k, layout, kind, in_mma)
+        layout = self.layout(op, name, operand, order, rows, k)
+        coords = tuple(Coord() if size == WHOLE else Coord(x, size) for x, size in blocks.items())
+        axes = (order.index(rows.name), order.index(k.name))
+        return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords)
 
     def check_scale_type(self, op: Any, operand: str, along_k: int, k: Dim, family: MmaShape | None) -> bool:
         """Refuses scales that no kernel reads; whether the instruction applies this one, else it is promoted.

@@ -22,6 +22,9 @@ PROMOTION_BLOCK = 128
 ASSUMED = 4096
 """Elements of a dimension whose size is not known: large, as in training and prefill."""
 
+ASSUMED_OUTER = 8
+"""Likewise of one that is no dimension of a tile: enough that tiles are many."""
+
 STORED = ("f32", "bf16", "f16")
 """Element types that threads read: of inputs of the elementwise expression."""
 
@@ -52,6 +55,14 @@ class Dim:
 
 
 @dataclass(frozen=True)
+class Coord:
+    """Where an axis of a tensor is read or written: at `dim floordiv divisor`, or at 0 where `dim` is empty."""
+
+    dim: str = ""
+    divisor: int = 1
+
+
+@dataclass(frozen=True)
 class Scale:
     """A scale that is applied before the sum over K: one for each `rows` x `k` block of its operand.
 
@@ -65,6 +76,7 @@ class Scale:
         type: its element type: "f32", or with `in_mma` one of the family's.
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
         axes: the tensor's axes of rows and of K.
+        coords: where it is read, one entry an axis.
     """
 
     argument_index: int
@@ -75,6 +87,7 @@ class Scale:
     type: str = "f32"
     in_mma: bool = False
     axes: tuple[int, int] = (0, 1)
+    coords: tuple[Coord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,12 +98,13 @@ class Operand:
         argument_index: position among the function's arguments.
         name: what the user calls it.
         element: its element type.
-        rows: name of its dimension that is not K.
-        contiguous: "k", or the name of `rows` for an operand stored with K outermost.
+        rows: name of the dimension along M or N that a tile has.
+        contiguous: "k", or the name of `rows` for an operand whose rows are contiguous.
         scales: its scales that are applied before the sum over K, innermost level first.
         shared_bits: bits of an element in shared memory.
         align: bytes that its address and its outer stride must be multiples of.
         atom: bytes that the swizzle of its tile keeps together.
+        coords: where it is read, one entry an axis.
     """
 
     argument_index: int
@@ -102,6 +116,7 @@ class Operand:
     shared_bits: int
     align: int
     atom: int = ATOM
+    coords: tuple[Coord, ...] = ()
 
     @property
     def padded(self) -> bool:
@@ -110,7 +125,7 @@ class Operand:
 
     @property
     def mn_major(self) -> bool:
-        """Whether it is stored with K outermost, and its tile in shared memory is [K, rows]."""
+        """Whether its rows are contiguous, and its tile in shared memory is [K, rows]."""
         return self.contiguous != "k"
 
     @property
@@ -133,14 +148,6 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Index:
-    """One index of an access: `dim floordiv divisor`, or the constant 0 where `dim` is empty."""
-
-    dim: str
-    divisor: int = 1
-
-
-@dataclass(frozen=True)
 class EpilogueInput:
     """A view that the epilogue's body reads beside the accumulator.
 
@@ -149,7 +156,7 @@ class EpilogueInput:
         name: what the user calls it.
         element: its element type.
         kind: "row" (depends on M alone), "col" (on N alone), "both" or "scalar".
-        index: where it is read, one entry an axis; empty for a scalar argument.
+        coords: where it is read, one entry an axis; empty for a scalar argument.
         layout: "row" or "col", the layout of the argument.
         view: position among the map's views, and so among the body's arguments.
         value: the function's argument.
@@ -159,7 +166,7 @@ class EpilogueInput:
     name: str
     element: ElementType
     kind: str
-    index: tuple[Index, ...]
+    coords: tuple[Coord, ...]
     layout: str
     view: int
     value: Any
@@ -190,9 +197,15 @@ class ResultScale:
 
 @dataclass(frozen=True)
 class Result:
-    """The tensor that the kernel writes: `dims` is (M, N) by name. `inout`: it is also read, being accumulated into.
+    """The tensor that the kernel writes.
 
-    `scale`: what it is quantised by, None where it is only rounded.
+    Attributes:
+        name: what the user calls it.
+        element: its element type.
+        dims: (M, N) of a tile by name.
+        inout: it is also read, being accumulated into.
+        scale: what it is quantised by, None where it is only rounded.
+        coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
     """
 
     name: str
@@ -200,6 +213,7 @@ class Result:
     dims: tuple[str, str]
     inout: bool
     scale: ResultScale | None = None
+    coords: tuple[Coord, ...] = ()
 
     @property
     def block(self) -> int:
@@ -214,7 +228,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Problem:
-    """result[m, n] = epilogue(sum over k of lhs[m, k] * rhs[n, k], inputs).
+    """result[o, m, n] = epilogue(sum over k of lhs[o, m, k] * rhs[o, n, k], inputs).
+
+    `m`, `n` and `k` are the dimensions that a tile runs along. It has one index of each of `outer`: batches, and more
+    dimensions of M and N, in the result's order. Each tensor has those of them that its `coords` name.
 
     `family` are the instructions that multiply `lhs` and `rhs`; `contraction` and `epilogue` are the ops
     `scale.contract` and `scale.map` (None where the f32 sums are the result); `accumulators` are the positions of the
@@ -234,6 +251,16 @@ class Problem:
     inputs: tuple[EpilogueInput, ...]
     result: Result
     swapped: bool = False
+    outer: tuple[Dim, ...] = ()
+
+    def walks(self, assumed: int = ASSUMED_OUTER) -> int:
+        """How many times M by N the kernel walks: the product of the largest sizes of `outer`."""
+        return math.prod(d.tiles(1, assumed) for d in self.outer)
+
+    def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
+        """The axes of a tensor that are indexed by a dimension of `outer`, outermost first."""
+        names = {d.name for d in self.outer}
+        return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property
     def place(self) -> Place | None:

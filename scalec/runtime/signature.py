@@ -1,0 +1,132 @@
+"""What follows from a kernel's spec alone, and specs that no launch could be made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.abi import (
+    PADDED,
+    PADDED_ALIGN,
+    PADDED_BOX,
+    PADDED_SWIZZLES,
+    TILES,
+    Argument,
+    KernelSpec,
+    TensorSpec,
+    permuted_rows,
+)
+from scalec.errors import UnsupportedError
+from scalec.runtime import stored
+from scalec.runtime.slots import NEWER, PADDED_ELEMENTS, SLOTS
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a kernel reaches a tensor: through tensor maps alone, whether one pads, and which strides it is told."""
+
+    mapped: bool
+    padded: bool
+    strides: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What follows from the spec alone, made once for a kernel.
+
+    Attributes:
+        tensors: tensor operands, then results: the order of addresses in a plan.
+        scalars: names of the numbers, in order.
+        uses: how each tensor is reached.
+    """
+
+    spec: KernelSpec
+    tensors: tuple[TensorSpec, ...]
+    scalars: tuple[str, ...]
+    uses: dict[str, Use]
+
+    @staticmethod
+    def of(spec: KernelSpec) -> Signature:
+        """The signature of a spec.
+
+        Raises:
+            UnsupportedError: a scale layout, or a kind of argument, that this runtime does not know.
+        """
+        for t in (*spec.operands, *spec.results):
+            if t.layout not in stored.LAYOUTS:
+                expected = ", ".join(stored.LAYOUTS)
+                raise UnsupportedError(f"{t.name} has layout {t.layout!r}", expected=expected, fix=NEWER)
+        for a in spec.arguments:
+            if a.kind not in SLOTS:
+                raise UnsupportedError(f"a kernel argument of kind {a.kind!r}", expected=", ".join(SLOTS), fix=NEWER)
+            if a.kind == "tensor_map":
+                _check_map(spec, a)
+        tensors = (*(t for t in spec.operands if not t.scalar), *spec.results)
+        uses = {}
+        for t in tensors:
+            kinds = {a.kind for a in spec.arguments if a.tensor == t.name}
+            axes = frozenset(a.axis for a in spec.arguments if a.tensor == t.name and a.kind == "stride")
+            padded = any(a.tensor == t.name and a.element == PADDED for a in spec.arguments)
+            uses[t.name] = Use("tensor_map" in kinds and "pointer" not in kinds, padded, axes)
+        return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)
+
+
+def _check_map(spec: KernelSpec, a: Argument) -> None:
+    """Refuses a tensor map that no driver would make, of what the spec alone says (see abi.PADDED)."""
+    t = next((t for t in (*spec.operands, *spec.results) if t.name == a.tensor), None)
+    if t is None:
+        raise UnsupportedError(f"a tensor map over {a.tensor!r}, which is no tensor of the kernel")
+    what = f"the tensor map of {t.name}"
+    if a.element not in ("", PADDED, TILES):
+        raise UnsupportedError(f"{what} has elements {a.element!r}", expected=f"'', {PADDED!r} or {TILES!r}", fix=NEWER)
+    if (t.layout == "blocked") != (a.element == TILES):
+        raise UnsupportedError(
+            f"{what} has elements {a.element!r} and layout {t.layout}",
+            expected=f"elements {TILES!r} with layout blocked, and only there",
+        )
+    if not a.permuted and len(a.box) != len(a.axes or t.shape):
+        raise UnsupportedError(
+            f"{what} has a box {a.box}",
+            got=f"axes {a.axes} of {len(t.shape)} indices",
+            expected="an extent for each axis",
+        )
+    last = (len(t.shape) - 1, len(t.shape) - 2)
+    if a.element == TILES and (a.swizzle or (a.axes[:2] or (1, 0)) != last):
+        raise UnsupportedError(
+            f"{what} is over tiles (layout blocked)",
+            got=f"axes {a.axes} of {len(t.shape)} indices, a swizzle of {a.swizzle} bytes",
+            expected="the last two indices first, no swizzle",
+        )
+    if a.permuted:
+        _check_permuted(spec, a, t)
+    if a.atom != 16 and (a.swizzle, a.atom) != (128, 32):
+        raise UnsupportedError(
+            f"{what} has a swizzle of {a.swizzle} bytes that keeps {a.atom} together",
+            expected="16, or of 128 bytes 32",
+            fix=NEWER,
+        )
+    swizzles = " or ".join(map(str, PADDED_SWIZZLES))
+    for fits, got, expected in (
+        (t.dtype in PADDED_ELEMENTS, f"elements of {t.dtype}", ", ".join(PADDED_ELEMENTS)),
+        (t not in spec.results, "a result", "an operand: such copies are loads"),
+        (a.box[:1] == (PADDED_BOX,), f"a box {a.box}", f"{PADDED_BOX} elements along the contiguous index"),
+        (a.swizzle in PADDED_SWIZZLES, f"a swizzle of {a.swizzle} bytes", f"{swizzles}"),
+        (t.align % PADDED_ALIGN == 0, f"an alignment of {t.align} bytes", f"a multiple of {PADDED_ALIGN}"),
+    ):
+        if a.element == PADDED and not fits:
+            raise UnsupportedError(f"{what} pads elements", got=got, expected=expected)
+
+
+def _check_permuted(spec: KernelSpec, a: Argument, t: TensorSpec) -> None:
+    """Refuses a map whose copies would permute what are no rows, or other ones than those of the tensor."""
+    what = f"the tensor map of {t.name} permutes rows within {a.permuted}"
+    inner = tuple(extent for extent, _ in permuted_rows(a.permuted, 0)[:-1])
+    if a.element or t.layout != "row" or len(t.shape) != 2 or len(a.box) != 5 or a.box[1:-1] != inner:
+        got = f"elements {a.element!r}, layout {t.layout}, {len(t.shape)} indices, a box {a.box}"
+        expected = f"its own elements, rows, two indices, a box of five extents, {inner} in the middle"
+        raise UnsupportedError(what, got=got, expected=expected)
+    dim = t.shape[0].dim
+    rows = spec.dims.get(dim) if dim and t.shape[0].divisor == 1 else None
+    if a.permuted < 8 or a.permuted % 8 or rows is None or rows % a.permuted:
+        raise UnsupportedError(
+            what, got=f"{t.shape[0]} = {rows} rows", expected="a multiple of 8, and a size of which it is a divisor"
+        )
