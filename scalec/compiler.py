@@ -293,7 +293,8 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.narrower = narrower(problem, made.schedule)
     made.looped = in_a_loop(problem, made.schedule)
     made.most = most_registers(problem, made.schedule)
-    roles = tuple(d.name for d in (problem.m, problem.n, problem.k, *problem.outer))
+    roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
+    roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")

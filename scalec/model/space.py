@@ -177,7 +177,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
     if given.split or given.consumers == "pingpong":
         return [given.split or 1]
-    if problem.k.size is None:
+    if problem.depth is None:
         return [1]
     blocks, most = problem.k.tiles(plan.tile[2], 0), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
@@ -196,7 +196,7 @@ TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
 
 def _by_turns(problem: Problem, given: Request, plan: Schedule, tiles: int) -> bool:
     """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
-    if given.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.k.size is None:
+    if given.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.depth is None:
         return False
-    few = max(x.shared_bytes(problem.k.size) for x in (problem.lhs, problem.rhs)) <= TURNS
+    few = max(x.shared_bytes(problem.depth) for x in (problem.lhs, problem.rhs)) <= TURNS
     return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)

@@ -85,10 +85,10 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     2026-11-21).
     """
     if problem.family.sums_in == "tensor":
-        few = problem.k.size is not None and k_blocks(problem, schedule) < schedule.stages
+        few = problem.depth is not None and k_blocks(problem, schedule) < schedule.stages
         round_ = schedule.with_fields(unroll=schedule.stages)
         return 1 if few or no_unroll_of_parts(problem, round_) else schedule.stages
-    usual = UNROLL[schedule.warpgroups] if problem.k.size is not None else 1
+    usual = UNROLL[schedule.warpgroups] if problem.depth is not None else 1
     whole = part_blocks(problem, schedule)[0] if usual > 1 and few_blocks(problem, schedule) else usual
 
     def suits(blocks: int) -> bool:

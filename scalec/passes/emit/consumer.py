@@ -160,6 +160,7 @@ class Consumer(Epilogue):
         scale = self.block_scale(side)
         if scale is None:
             return
+        w, k0 = self.at_point(h, w, k0)
         _, spacing, own = self.fetch_shape(side)
         rows = h.m if side.label == "A" else h.n
         source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)

@@ -245,7 +245,7 @@ def _cta_group(problem: Problem, schedule: Schedule) -> None:
 
 def _split(problem: Problem, schedule: Schedule) -> None:
     split, k = schedule.split, problem.k
-    if split > 1 and k.size is None:
+    if split > 1 and problem.depth is None:
         raise ScheduleError(
             f"split = {split} and {k.name} is not known",
             expected="split = 1: a part without K blocks would have no sums",
@@ -341,7 +341,7 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
 
 
 def _unroll(problem: Problem, schedule: Schedule) -> None:
-    if schedule.unroll > 1 and problem.k.size is None and problem.family.sums_in == "registers":
+    if schedule.unroll > 1 and problem.depth is None and problem.family.sums_in == "registers":
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {problem.k.name} is not known",
             expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",

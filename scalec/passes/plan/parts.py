@@ -11,7 +11,7 @@ from scalec.passes.problem.types import ASSUMED, Problem
 
 def k_blocks(problem: Problem, schedule: Schedule) -> int:
     """K blocks of a whole tile; 0 where K is not known."""
-    return problem.k.tiles(schedule.tile[2], 0)
+    return problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
 
 
 def parts(problem: Problem, schedule: Schedule) -> list[range]:
@@ -71,7 +71,7 @@ FEWEST_BLOCKS = 4
 
 def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
-    if problem.k.size is None or schedule.consumers == "pingpong":
+    if problem.depth is None or schedule.consumers == "pingpong":
         return 1
     (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
     clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)
@@ -82,7 +82,7 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
 
 def moved(problem: Problem, schedule: Schedule, split: int) -> int:
     """Bytes that the last CTA of a tile copies and exchanges: its part of A and B, its sums and everyone's, in f32."""
-    (m, n, _), k = schedule.tile, problem.k.tiles(1, 0)
+    (m, n, _), k = schedule.tile, problem.depth or 0
     copied = m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k)
     return copied // split + (4 * m * n * (split + 1) if split > 1 else 0)
 

@@ -62,6 +62,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
         return ""
     if problem.k.size is None:
         return f"{scale.name} is row-major and {problem.k.name} is not known"
+    if problem.summed:  # windows would begin within one point's K and end in the next one's
+        return f"{scale.name} is row-major, and sums run over {problem.summed[0].name} too"
     if scale.k != PROMOTION_BLOCK:
         return f"{scale.name} is row-major with one scale for each {scale.k} elements of {problem.k.name}"
     row = 4 * problem.k.tiles(scale.k, 0)

@@ -231,7 +231,8 @@ class Problem:
     """result[o, m, n] = epilogue(sum over k of lhs[o, m, k] * rhs[o, n, k], inputs).
 
     `m`, `n` and `k` are the dimensions that a tile runs along. It has one index of each of `outer`: batches, and more
-    dimensions of M and N, in the result's order. Each tensor has those of them that its `coords` name.
+    dimensions of M and N, in the result's order. It sums over all points of `summed`, more dimensions of K, the K
+    of each padded to whole K blocks. Each tensor has those of them that its `coords` name.
 
     `family` are the instructions that multiply `lhs` and `rhs`; `contraction` and `epilogue` are the ops
     `scale.contract` and `scale.map` (None where the f32 sums are the result); `accumulators` are the positions of the
@@ -252,14 +253,21 @@ class Problem:
     result: Result
     swapped: bool = False
     outer: tuple[Dim, ...] = ()
+    summed: tuple[Dim, ...] = ()
+
+    @property
+    def depth(self) -> int | None:
+        """Products of a sum; None where it is not known."""
+        sizes = [d.size for d in (self.k, *self.summed)]
+        return None if None in sizes else math.prod(x for x in sizes if x is not None)
 
     def walks(self, assumed: int = ASSUMED_OUTER) -> int:
         """How many times M by N the kernel walks: the product of the largest sizes of `outer`."""
         return math.prod(d.tiles(1, assumed) for d in self.outer)
 
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
-        """The axes of a tensor that are indexed by a dimension of `outer`, outermost first."""
-        names = {d.name for d in self.outer}
+        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, outermost first."""
+        names = {d.name for d in (*self.outer, *self.summed)}
         return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property
