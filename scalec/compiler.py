@@ -309,9 +309,9 @@ def decide(
     schedule: Mapping[str, str] | None = None,
     *,
     tuned: bool = True,
-) -> tuple[Schedule, tuple[str, str, str]]:
-    """What the passes decide for a program, without emitting it, and the names of its M, N and K; arguments are those
-    of `compile_source`.
+) -> tuple[Schedule, tuple[str, ...]]:
+    """What the passes decide for a program, without emitting it, and the names of its M, N and K and of its further
+    dimensions (Problem.dims); arguments are those of `compile_source`.
 
     Raises:
         ScalecError: a refusal of the front end or of a pass.
@@ -322,8 +322,7 @@ def decide(
         function = _function(module)
         given = schedules.read(function).with_fields(**schedules.from_mapping(schedule or {}).decided())
         problem, chosen = decisions(module, row, given, tuned)
-        problem = problem.transposed() if problem.swapped else problem
-        return chosen, (problem.m.name, problem.n.name, problem.k.name)
+        return chosen, tuple(d.name for d in problem.dims)
 
 
 def decisions(

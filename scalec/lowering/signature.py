@@ -112,7 +112,8 @@ def spec(
     ranges: dict[str, tuple[int, int]],
 ) -> abi.KernelSpec:
     """The spec of a `tile.kernel`; `roles` are the names of its dimensions: m, n, k, outer and summed as
-    scalec.passes.problem.types.Problem has them. `ranges` are those of its dynamic dimensions."""
+    scalec.passes.problem.types.Problem has them. `schedule` is its schedule, `ranges` those of its dynamic
+    dimensions."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(

@@ -18,7 +18,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import part_rooms, turns, units
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import Problem, elements
 
 STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
@@ -171,21 +171,26 @@ class Load:
     Attributes:
         sizes: of M, N and K of the program.
         bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
+        walks: how many times M by N is walked (Problem.walks).
     """
 
     sizes: tuple[int, int, int]
     bytes: int
+    walks: int = 1
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations of the products."""
+        return 2 * self.walks * math.prod(self.sizes)
 
     @staticmethod
     def of(problem: Problem, sizes: Mapping[str, int] | None = None) -> Load:
         """Of a problem that is not transposed; dimensions of no size have that of `sizes`, or the largest of
         their range, or are assumed large."""
-        m, n, k = (
-            d.size if d.size is not None else (sizes or {}).get(d.name, d.most or ASSUMED)
-            for d in (problem.m, problem.n, problem.k)
-        )
-        moved = problem.lhs.element.bytes(m * k) + problem.rhs.element.bytes(n * k)
-        return Load((m, n, k), moved + problem.result.element.bytes(m * n))
+        every = problem.sizes(sizes)
+        m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
+        moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, problem.result))
+        return Load((m, n, k), moved, math.prod(every[d.name] for d in problem.outer))
 
 
 def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:
@@ -202,10 +207,10 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     m, n, k = load.sizes
     if schedule.swap:
         m, n = n, m
-    tiles = -(-m // bm) * -(-n // bn)
+    tiles = -(-m // bm) * -(-n // bn) * load.walks
     together = schedule.parts == "cluster"
     size = cluster_ctas(schedule.cluster, parts, schedule.parts)
-    clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
+    clusters = load.walks * -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
     at_once = target.at_once(size)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once

@@ -10,7 +10,7 @@ from scalec.ir.schedule import Request, Schedule, Value
 from scalec.model.cost import Costs, Load, seconds
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
-from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_unroll_of_parts
 from scalec.passes.plan.resources import WINDOW, part_rooms
 from scalec.passes.plan.tiles import keeps_sides, misfit, no_swap
 from scalec.passes.plan.turns import no_pingpong
@@ -92,7 +92,8 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
             if given.mma_n is None and (bm, bn) in BY_GOES and not no_mma_n(seen, promote):
                 tile["mma_n"] = mma_n_of(seen, whole)
             along = -(-m // bm), -(-n // bn)
-            splits = _splits(seen, given, whole, prod(along))
+            tiles = seen.walks() * prod(along)
+            splits = _splits(seen, given, whole, tiles)
             for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
                 if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
                     continue
@@ -109,7 +110,7 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
                     if split > 1:
                         fields["parts"] = "memory"
                     yield fields, parted
-                    if _by_turns(seen, given, parted, prod(along)):
+                    if _by_turns(seen, given, parted, tiles):
                         fields = {**fields, "consumers": "pingpong"}
                         yield fields, draft(seen, given.with_fields(**fields))
 
@@ -179,7 +180,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
         return [given.split or 1]
     if problem.depth is None:
         return [1]
-    blocks, most = problem.k.tiles(plan.tile[2], 0), OVERFULL * problem.target.sms
+    blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
     return [s for s in able if not no_unroll_of_parts(problem, plan.with_fields(split=s))]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from scalec import frontend
@@ -18,7 +19,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.schedule import LANES, Request, Schedule
 from scalec.measured.database import Entry
 from scalec.model import cost, scale_words, space
-from scalec.model.predict import Prediction, cycles_of_tile, dims_of, size_of
+from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.parts import cluster_ctas, no_meeting
 from scalec.passes.plan.resources import (
@@ -33,7 +34,7 @@ from scalec.passes.plan.resources import (
 from scalec.passes.plan.swizzle import no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
 
@@ -88,8 +89,7 @@ def explain(
         taken: list[Entry] = []
         problem, chosen = decisions(module, row, given, found=taken.append)
         entry = taken[0] if taken else None
-        every = dims_of(problem)
-        m = every[0]
+        m = problem.dims[0]
         if rows and m.size is not None:
             raise ScalecError(
                 f"{m.name} is fixed",
@@ -103,12 +103,9 @@ def explain(
                 f"{m.name} = {beyond[0]} lies outside {within}, for which the kernel is compiled",
                 fix=f"predict for sizes from {within}, or give another range of {m.name}",
             )
-        assumed = {d.name: d.most or ASSUMED for d in every if d.size is None}
-        sizes = [
-            {d.name: size_of(d, {m.name: size}, d.most or ASSUMED) for d in every}
-            for size in rows or (m.most or ASSUMED,)
-        ]
-        typical = {d.name: size_of(d, {}, d.most or ASSUMED) for d in every}
+        typical = problem.sizes()
+        assumed = {d.name: typical[d.name] for d in problem.dims if d.size is None}
+        sizes = [typical | {m.name: size} for size in rows] or [typical]
         reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical), entry)
         if given.tile is None and (entry is None or "tile" not in entry.schedule):
             others = _ranked(problem, given, chosen) or _neighbours(module, row, given, chosen, typical)
@@ -171,7 +168,7 @@ def _reasons(
     target = problem.target
     made = {
         "swap": _swap(problem),
-        "tile": f"{_count(typical.tiles, 'tile')} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
+        "tile": f"{_tiles(problem, typical)} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
         f"{target.sms} SMs busy",
         "cluster": _cluster(problem, chosen),
         "cta_group": _cta_group(problem, chosen),
@@ -211,6 +208,18 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("s" if number != 1 else "")
 
 
+def _tiles(problem: Problem, typical: Prediction) -> str:
+    """How many tiles there are, and of how many points of Problem.outer."""
+    walks = prod(typical.sizes[d.name] for d in problem.outer)
+    told = _count(typical.tiles, "tile")
+    return f"{told}, {typical.tiles // walks} for each {_point(problem)}," if problem.outer else told
+
+
+def _point(problem: Problem) -> str:
+    """What one point of Problem.outer is called."""
+    return " and ".join(d.name for d in problem.outer)
+
+
 def _cluster(problem: Problem, chosen: Schedule) -> str:
     along_m, along_n = chosen.cluster
     halves = chosen.cta_group
@@ -225,7 +234,7 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
         return f"{problem.target.name} has no multicast to gain from"
     sides = zip((problem.m, problem.n), chosen.tile, strict=False)
     if all(d.largest is not None and d.largest <= extent for d, extent in sides):
-        return "one tile: nothing to share"
+        return f"one tile{f' for each {_point(problem)}' if problem.outer else ''}: nothing to share"
     return (
         "each CTA copies tiles of its own: to share copies would not be faster by the same reckoning, or does not fit"
     )
@@ -344,4 +353,5 @@ def _scheduler(problem: Problem, chosen: Schedule) -> str:
 
 def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
-    return f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"
+    told = f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"
+    return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told

@@ -13,7 +13,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request, Schedule
 from scalec.model import space
-from scalec.model.cost import Costs, costs_of
+from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.predict import Prediction, memory_bytes
 from scalec.passes.base import problem_of, programs
 from scalec.passes.choose.fix_order import FixOrder
@@ -163,8 +163,5 @@ def roofline(source: str, target: str, dims: Mapping[str, int]) -> float:
         module = frontend.build(source, dims)
         run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
         problem = read_problem(next(programs(module)), row)
-        flop = 2
-        for dim in (problem.m, problem.n, problem.k):
-            flop *= dims[dim.name]
         rate = row.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * row.rates.clock * row.sms
-        return max(flop / rate, memory_bytes(problem, dims) / row.rates.memory)
+        return max(Load.of(problem, dims).flop / rate, memory_bytes(problem, dims) / row.rates.memory)

@@ -21,7 +21,8 @@ from scalec.targets import Target
 
 @dataclass(frozen=True)
 class RecallTuned:
-    """Decides what the tuning database says of this program, target, N, K and M, for the fields already decided.
+    """Decides what the tuning database says of this program (which has the sizes of its further dimensions), target,
+    N, K and M, for the fields already decided.
 
     Where it says nothing of the program, what it says of its contraction alone with a bf16 result is taken, of programs
     that write no more: what multiplies fastest hardly depends on what becomes of the sums, and guesses are worse.
@@ -61,7 +62,7 @@ def recalled(problem: Problem, given: Request) -> Entry | None:
     """The entry of the database for a program whose fields `given` are decided; None where there is none."""
     problem = problem.transposed() if problem.swapped else problem
     m, n, k = problem.m.largest or ASSUMED, problem.n.size, problem.k.size
-    if n is None or k is None:
+    if n is None or k is None or any(d.size is None for d in problem.outer):
         return None
     for program in (describe(problem), describe_kin(problem)):
         entry = database.find(database.entries(), problem.target.name, program, (m, n, k), given.texts())

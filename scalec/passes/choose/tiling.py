@@ -14,7 +14,7 @@ from scalec.model.space import ranked
 from scalec.passes.base import decide
 from scalec.passes.choose import every_tile
 from scalec.passes.plan.draft import draft
-from scalec.passes.plan.parts import cluster_ctas
+from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
@@ -298,9 +298,9 @@ def _depth(problem: Problem, given: Request, tile: tuple[int, int, int], promote
 
 def _memory_bound(problem: Problem) -> bool:
     """Whether operands and result, moved once, take longer than the products, all SMs busy, by the documented rates."""
-    target, (m, n, k) = problem.target, (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
+    target, load = problem.target, Load.of(problem)
     rate = target.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
-    return Load.of(problem).bytes / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
+    return load.bytes / target.rates.memory > load.flop / (rate * target.rates.clock * target.sms)
 
 
 SWAP = 32
@@ -405,8 +405,7 @@ def cost(problem: Problem, given: Request, candidate: Candidate) -> float:
 def _waves(problem: Problem, given: Request, tile: tuple[int, ...], ctas: int) -> int:
     """Rounds in which the SMs work on all tiles."""
     along_m, along_n = _cluster(problem, given, tile[1], ctas)
-    clusters = -(-problem.m.tiles(tile[0], ASSUMED) // along_m) * -(-problem.n.tiles(tile[1], ASSUMED) // along_n)
-    return -(-clusters // problem.target.at_once(along_m * along_n))
+    return -(-clusters_of(problem, tile, (along_m, along_n)) // problem.target.at_once(along_m * along_n))
 
 
 def _cluster(problem: Problem, given: Request, tile_n: int, ctas: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
-from scalec.passes.plan.parts import k_blocks, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll_of_parts
 from scalec.passes.plan.resources import (
     Registers,
     SharedPlan,
@@ -269,16 +269,16 @@ def _split(problem: Problem, schedule: Schedule) -> None:
 
 def _tiles(problem: Problem, schedule: Schedule) -> None:
     """Refuses known sizes of more tiles than a kernel counts; of others the runtime does (abi.Launch.ctas)."""
-    if problem.m.size is None or problem.n.size is None:
+    dims = (*problem.outer, problem.m, problem.n)
+    if any(d.size is None for d in dims):
         return
-    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    ctas = math.prod(-(-d.tiles(extent, 0) // along) * along for d, extent, along in pairs) * schedule.split
+    ctas = clusters_of(problem, schedule.tile, schedule.cluster) * math.prod(schedule.cluster) * schedule.split
     if ctas > MOST_CTAS:
         raise UnsupportedError(
-            f"{problem.m.name} = {problem.m.size} by {problem.n.name} = {problem.n.size} are {ctas} tiles of "
+            f"{' by '.join(f'{d.name} = {d.size}' for d in dims)} are {ctas} tiles of "
             f"{'x'.join(map(str, schedule.tile[:2]))}",
             expected=f"at most {MOST_CTAS}, the largest grid",
-            fix=f"call the kernel for parts of {problem.m.name} or {problem.n.name}",
+            fix=f"call the kernel for parts of {' or '.join(d.name for d in dims)}",
         )
 
 

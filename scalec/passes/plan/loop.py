@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.parts import part_blocks
+from scalec.passes.plan.parts import clusters_of, part_blocks
 from scalec.passes.plan.warps import UNROLL
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import Problem
 
 WHOLE = 4
 """K blocks of a tile up to which they are walked without a loop, where a cluster works on several tiles and sums are
@@ -27,9 +27,7 @@ def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool
 
 def several_tiles(problem: Problem, schedule: Schedule) -> bool:
     """Whether a cluster works on several tiles, one after the other."""
-    dims = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    clusters = math.prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in dims)
-    return clusters > problem.target.at_once(math.prod(schedule.cluster))
+    return clusters_of(problem, schedule.tile, schedule.cluster) > problem.target.at_once(math.prod(schedule.cluster))
 
 
 def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:

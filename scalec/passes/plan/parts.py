@@ -42,10 +42,15 @@ def cluster_ctas(cluster: tuple[int, int], split: int, parts: str) -> int:
     return prod(cluster) * (split if parts == "cluster" else 1)
 
 
+def clusters_of(problem: Problem, tile: tuple[int, ...], cluster: tuple[int, int]) -> int:
+    """Clusters' worth of tiles of a launch: of M by N, as often as the kernel walks these."""
+    pairs = zip((problem.m, problem.n), tile, cluster, strict=False)
+    return problem.walks() * prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
+
+
 def at_once(problem: Problem, schedule: Schedule) -> bool:
     """Whether the clusters of all tiles, or of their parts, run at once."""
-    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    clusters = prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
+    clusters = clusters_of(problem, schedule.tile, schedule.cluster)
     size = cluster_ctas(schedule.cluster, schedule.split, schedule.parts)
     return clusters * (1 if schedule.parts == "cluster" else schedule.split) <= problem.target.at_once(size)
 
@@ -73,9 +78,8 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
     if problem.depth is None or schedule.consumers == "pingpong":
         return 1
-    (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
-    clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)
-    most = min(MAX_SPLIT, problem.target.at_once(along_m * along_n) // clusters)
+    clusters = clusters_of(problem, schedule.tile, schedule.cluster)
+    most = min(MAX_SPLIT, problem.target.at_once(prod(schedule.cluster)) // clusters)
     splits = [2**i for i in range(1, most.bit_length()) if _fits(problem, schedule, 2**i)] if most > 1 else []
     return min([1, *splits], key=lambda split: moved(problem, schedule, split))
 
