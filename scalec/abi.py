@@ -179,6 +179,8 @@ class Launch:
         part_bytes: of the workspace, for each part of each tile; 0 where no sums meet there.
         dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still
             runs, for whose end the kernel then waits itself; 0 where it does not.
+        sums: (dim, step) of the dimensions of K, where these are several: a kernel counts the product of their sizes,
+            each rounded up to a multiple of its step, in 32 bits.
         dynamic: whether a cluster of its own is launched for each tile or part, which running clusters take over.
     """
 
@@ -190,6 +192,11 @@ class Launch:
     part_bytes: Count = 0
     dynamic: bool = False
     dependent: Bytes = 0
+    sums: tuple[tuple[str, Positive], ...] = ()
+
+    def length(self, dims: Mapping[str, int]) -> int:
+        """What `sums` counts."""
+        return math.prod(-(-dims[dim] // step) * step for dim, step in self.sums)
 
     def units(self, dims: Mapping[str, int]) -> int:
         """How many clusters' worth of tiles, or parts of them, there are, given the sizes of the dimensions."""
@@ -291,6 +298,7 @@ def _check(spec: KernelSpec) -> None:
         (e.dim for t in tensors.values() for e in t.shape if e.dim),
         (a.dim for a in spec.arguments if a.kind == "dim"),
         (dim for dim, _, _ in spec.launch.tiles),
+        (dim for dim, _ in spec.launch.sums),
         spec.flops,
         spec.ranges,
     )

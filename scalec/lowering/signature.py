@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from scalec import abi
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
 
 
@@ -105,14 +105,15 @@ def spec(
     operands: tuple[abi.TensorSpec, ...],
     results: tuple[abi.TensorSpec, ...],
     dims: dict[str, int | None],
-    roles: tuple[str, ...],
-    schedule: Any,
+    roles: Mapping[str, Sequence[str]],
+    schedule: Schedule,
     source: str,
     target: str,
     ranges: dict[str, tuple[int, int]],
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `roles` are the names of its M, N and K dimensions and of those that a tile does
-    not run along, `schedule` a full Schedule, `ranges` those of its dynamic dimensions."""
+    """The spec of a `tile.kernel`; `roles` are the names of its dimensions: m, n, k, outer and summed as
+    scalec.passes.problem.types.Problem has them. `schedule` is its schedule, `ranges` those of its dynamic
+    dimensions."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -138,8 +139,8 @@ def spec(
         natural = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
         return abi.TensorSpec(**{**vars(t), "align": max(natural, align.get(t.name, 1))})
 
-    (bm, bn, _), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
-    m, n, _, *outer = roles
+    (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
+    (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
     return abi.KernelSpec(
         source=source,
         target=target,
@@ -152,13 +153,14 @@ def spec(
             threads=tile.int_of(kernel.threads),
             shared_bytes=tile.int_of(kernel.shared_bytes),
             cluster=cm * cn * parts_of(kernel),
-            tiles=((m, bm, cm), (n, bn, cn), *((dim, 1, 1) for dim in outer)),
+            tiles=((m, bm, cm), (n, bn, cn), *((dim, 1, 1) for dim in roles["outer"])),
             split=split // parts_of(kernel),
             part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
             dynamic=schedule.scheduler == "dynamic",
             dependent=schedule.dependent << 30,
+            sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] else (),
         ),
         schedule=str(schedule),
-        flops=roles,
+        flops=(m, n, k, *roles["outer"], *roles["summed"]),
         ranges=ranges,
     )

@@ -223,6 +223,14 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
 
 def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
     """Refuses sizes of more tiles than a kernel counts."""
+    length = spec.launch.length(dims)
+    if length > MOST:
+        raise ArgumentError(
+            f"{spec.entry} would sum over {length} products",
+            got=", ".join(f"{dim} = {dims[dim]}" for dim, _ in spec.launch.sums),
+            expected=f"at most {MOST}: a kernel counts them in 32 bits",
+            fix="call it for parts of a dimension, with +=",
+        )
     ctas = spec.launch.ctas(dims)
     if ctas > MOST_CTAS:
         sizes = ", ".join(f"{dim} = {dims[dim]}" for dim, _, _ in spec.launch.tiles)

@@ -39,6 +39,9 @@ OUTER = {
     "columns": ("C[n,m] = A[m,k] @ B[n,k] + x[m]", 3e-6, {"m": 77, "n": 136, "k": 72}),
     "added": ("Z[b,m,n]:f32 += X[b,m,k] @ Y[b,n,k] scale(1x128,1x128)", 1e-7, {"b": 3, "m": 70, "n": 136, "k": 256}),
     "few rows": ("Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)", 3e-6, {"b": 3, "h": 5, "d": 200, "r": 400}),
+    "bmk,bnk->mn": ("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", 1e-7, {"b": 5, "m": 70, "n": 136, "k": 104}),
+    "scales by sum": ("D[m,n] = A[b,m,k] @ B[b,n,k] scale(1x128,128x128)", 3e-6, {"b": 3, "m": 70, "n": 136, "k": 208}),
+    "three sums": ("D[h,m,n] = A[b,h,m,c,k] @ B[b,h,n,c,k]", 3e-6, {"b": 2, "h": 2, "c": 3, "m": 70, "n": 72, "k": 40}),
     "read": (
         "Z[b,h,n] = gelu(X[b,h,k] @ Y[h,n,k] + bias[h,n]) * r[b,h] + s[h] * R[b/2,n]",
         5e-6,

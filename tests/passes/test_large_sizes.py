@@ -23,9 +23,10 @@ from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.problem.types import Dim
 from scalec.runtime import checks
 from scalec.sizes import MOST, parse_size
+from tests.schedules import plain
 
 FP8 = "C[m,n]:bf16 = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128,128x128)"
-SCHEDULE = Schedule(tile=(256, 128, 128), stages=3, warpgroups=2)
+SCHEDULE = plain(tile=(256, 128, 128), stages=3, warpgroups=2)
 
 
 @contextmanager
@@ -75,7 +76,7 @@ def _slots(blocks: int, schedule: Schedule, stages: int) -> int:
     def windows(part: range) -> list[int]:
         return [len(set(range(at, at + WINDOW)) & set(part)) for at in range(part.start // 8 * 8, part.stop, WINDOW)]
 
-    problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2))
+    problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2), summed=())
     works = [list(order) for order in itertools.product([p for p in parts(problem, schedule) if p], repeat=4)]
     runs = [[w for part in work for w in windows(part)] for work in works]
     slots = 2
@@ -89,7 +90,7 @@ def test_slots_of_windows(schedule: dict[str, int]) -> None:
     """Those of long K, of whose middle not all is looked at, are those of all runs of windows."""
     fields = SCHEDULE.with_fields(**schedule)
     for blocks in (24, 45, 51, 84, 150):
-        problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2))
+        problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2), summed=())
         for stages in (3, 8, 12):
             assert window_slots(problem, fields, stages) == _slots(blocks, fields, stages), (blocks, stages)
 

@@ -84,6 +84,12 @@ def test_batches_and_more_dimensions_of_m_and_n_are_outside_of_a_tile(problem_in
     assert p.walks() == 6
 
 
+def test_more_dimensions_of_k_are_summed_over(problem_in: Callable[..., Problem]) -> None:
+    p = problem_in("D[h,m,n] = A[b,h,m,c,k] @ B[b,h,n,c,k]", "sm_90a", b=2, c=3, k=40)
+    assert (p.k.name, [d.name for d in p.summed], [d.name for d in p.outer], p.depth) == ("k", ["b", "c"], ["h"], 240)
+    assert p.outside(p.lhs.coords) == (0, 1, 3)
+
+
 def test_a_result_of_columns_is_that_of_the_other_operand(problem_in: Callable[..., Problem]) -> None:
     p = problem_in("C[n,m] = A[m,k] @ B[n,k] + x[m]", "sm_90a", m=64, n=128, k=64)
     assert (p.lhs.name, p.rhs.name, p.result.dims, p.inputs[0].kind) == ("B", "A", ("n", "m"), "col")
@@ -109,16 +115,6 @@ REFUSED = {
             '"b", "m", "n", "k"',
         ),
         r"the result is contiguous along b, a batch dimension\n  got: \[m, n, b\]",
-    ),
-    "two k": (
-        contraction(
-            maps("b, m, n, k", "b, m, k", "b, n, k", "m, n"),
-            "tensor<4x?x256xbf16>",
-            "tensor<4x512x256xbf16>",
-            C,
-            '"b", "m", "n", "k"',
-        ),
-        r"2 K dimensions\n  got: b, k",
     ),
     "k outermost": (
         contraction(maps("m, n, k", "m, k", "k, n", "m, n"), A, "tensor<256x512xbf16>", C),

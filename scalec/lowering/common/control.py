@@ -475,6 +475,11 @@ def or_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.or_(*(s.get(v) for v in op.operands))
 
 
+@COMMON.lowers("arith.minui")
+def minimum(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.min(*(s.get(v) for v in op.operands))
+
+
 @COMMON.lowers("arith.divui")
 def divide(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.div(*(s.get(v) for v in op.operands))

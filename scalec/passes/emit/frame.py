@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import PADDED, TILE_WORDS, TILES, permuted_rows
-from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS, DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.plan.parts import k_blocks, part_blocks
@@ -149,9 +149,8 @@ class Frame:
 
     body: ir.Block
 
-    def __init__(self, problem: Problem, schedule: schedules.Schedule, plan: SharedPlan, function: ir.OpView) -> None:
-        self.problem, self.plan, self.function = problem, plan, function
-        self.schedule: Any = schedule  # check-schedule has seen to it that every field is decided
+    def __init__(self, problem: Problem, schedule: Schedule, plan: SharedPlan, function: ir.OpView) -> None:
+        self.problem, self.schedule, self.plan, self.function = problem, schedule, plan, function
         self.e = Emitter()
         s = self.schedule
         (cm, cn), halves = s.cluster, s.cta_group  # ranks go along M first
@@ -173,7 +172,7 @@ class Frame:
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
         self.wave = self.family.wave
-        self.units, self.turns = units(problem, s), turns(problem, s)
+        self.units, self.turns = units(problem, s), turns(s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits
@@ -375,7 +374,7 @@ class Frame:
             if response and asks:
                 e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
                 e.op("tile.try_cancel", operands=[*response, h.responses])
-            w = self.part(m0, n0, *part) if part else Work(m0, n0, h.k)
+            w = self.part(m0, n0, *part) if part else Work(m0, n0, self.length(h))
             yield replace(w, outer=dict(zip(outer, indices, strict=True)))
             if response:
                 e.op("tile.wait", operands=response)
@@ -433,6 +432,46 @@ class Frame:
             attributes["once"] = ir.UnitAttr.get()
         with self.e.region("tile.steps", operands, (i32,), segments=segments, **attributes) as block:
             yield block.arguments[0]
+
+    def length(self, h: Handles) -> ir.Value:
+        """Elements of K that a tile walks: those of each point of `summed` padded to whole K blocks."""
+        p, depth, e = self.problem, self.schedule.tile[2], self.e
+        if not p.summed:
+            return h.k
+        if p.depth is not None:
+            return e.i32(k_blocks(p, self.schedule) * depth)
+        length = self.padded(h.k)
+        for d in p.summed:
+            length = e.arith("arith.muli", length, self.size(d))
+        return length
+
+    def padded(self, k: ir.Value) -> ir.Value:
+        """K elements up to the end of the last K block."""
+        e, depth, size = self.e, self.schedule.tile[2], self.problem.k.size
+        if size is not None:
+            return e.i32(-(-size // depth) * depth)
+        whole = e.arith("arith.divui", e.arith("arith.addi", k, e.i32(depth - 1)), e.i32(depth))
+        return e.arith("arith.muli", whole, e.i32(depth))
+
+    def at_point(self, h: Handles, w: Work, k0: ir.Value) -> tuple[Work, ir.Value]:
+        """The point of `summed` that an element of a tile's K lies in, as indices of the work, and the element there.
+        Behind the last point it is one beyond the end of K."""
+        e, summed = self.e, self.problem.summed
+        if not summed:
+            return w, k0
+        each, number = self.padded(h.k), e.i32(1)
+        for d in summed:
+            number = e.arith("arith.muli", number, self.size(d))
+        last = e.arith("arith.subi", number, e.i32(1))
+        point = e.arith("arith.minui", e.arith("arith.divui", k0, each), last)
+        k0 = e.arith("arith.subi", k0, e.arith("arith.muli", point, each))
+        indices = {}
+        for d in summed[:0:-1]:
+            above = e.arith("arith.divui", point, self.size(d))
+            indices[d.name] = e.arith("arith.subi", point, e.arith("arith.muli", above, self.size(d)))
+            point = above
+        indices[summed[0].name] = point
+        return replace(w, outer=w.outer | indices), k0
 
     def at_k(self, w: Work, k: ir.Value | None = None) -> ir.Value:
         """The K element of the tensors that is element `k` (None: the first) of a tile or part."""

@@ -45,7 +45,7 @@ class Producer(Results):
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
         ahead, and for what the elementwise body reads of rows and columns, behind the last product: too late for what
         is still in device memory."""
-        sides, inputs = [side for side in self.sides if self.block_scale(side)], self.ahead
+        sides, inputs = [side for side in self.sides if self.block_scale(side) and not self.problem.summed], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
         if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic":
             return
@@ -82,6 +82,7 @@ class Producer(Results):
 
     def bulk_copies(self, h: Handles, cursor: ir.Value, window: ir.Value | None, w: Work, k: ir.Value) -> None:
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
+        w, k0 = self.at_point(h, w, k0)
         # barriers count what is copied, not what pads it
         total = sum(side.copied * side.operand.element.bytes(depth) for side in self.sides)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
@@ -154,11 +155,12 @@ class Producer(Results):
         """
         e, step = self.e, self.schedule.tile[2]
         sides = [side for side in self.sides if self.threaded(side)]
-        group = 1 if any(self.word_plan(side) for side in sides) else GROUP // len(sides)
+        alone = bool(self.problem.summed) or any(self.word_plan(side) for side in sides)
+        group = 1 if alone else GROUP // len(sides)
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         rooms = {side.label: self.room(side, group) for side in sides}
-        k = self.problem.k.size
-        whole = k is not None and k % (group * step) == 0
+        k = self.problem.depth
+        whole = group == 1 or (k is not None and k % (group * step) == 0)
         if self.schedule.split > 1:
             whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
         with self.over_all_tiles(h) as w:
@@ -188,7 +190,7 @@ class Producer(Results):
         return made.result
 
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
-        plan = self.word_plan(side)
+        plan, (w, k0) = self.word_plan(side), self.at_point(h, w, k0)
         if plan is not None:
             self.load_bytes(h, side, plan, room, w, k0)
             return

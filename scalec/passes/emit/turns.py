@@ -18,7 +18,7 @@ class Turns:
         if frame.turns == 1:
             return
         e, depth = frame.e, frame.schedule.tile[2]
-        blocks = e.arith("arith.divui", e.arith("arith.addi", h.k, e.i32(depth - 1)), e.i32(depth))
+        blocks = e.arith("arith.divui", e.arith("arith.addi", frame.length(h), e.i32(depth - 1)), e.i32(depth))
         self.blocks = blocks
         self.mine = e.op("tile.warpgroup", [ir.IntegerType.get_signless(32)]).result
         turn = e.op("tile.cursor", [e.type("position")], depth=frame.turns).result

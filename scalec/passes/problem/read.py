@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -48,6 +49,7 @@ class Reader(EpilogueReader):
             roles = roles | {"m": roles["n"], "n": roles["m"]}
         m, n, k = self.of_tile(contract, roles, order, left, right)
         outer = tuple(self.dim(name, contract) for name in order if name not in (m.name, n.name))
+        summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family = family_of(contract, self.target)
         lhs = self.operand(*left, m, k, family)
         rhs = self.operand(*right, n, k, family)
@@ -57,9 +59,15 @@ class Reader(EpilogueReader):
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
         epilogue, accumulators, inputs, result = self.epilogue(contract, m, n, outer)
-        return Problem(
-            self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result, outer=outer
-        )
+        made = Problem(self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
+        if summed and made.half_bytes:
+            raise UnsupportedError(
+                f"rows of {k.name} = {k.size} end in half a byte, and sums run over {summed[0].name} too",
+                expected=f"an even {k.name}",
+                fix=f"pad {k.name} with zeros in both operands",
+                place=place_of(contract),
+            )
+        return replace(made, outer=outer, summed=summed)
 
     def of_tile(
         self, contract: Any, roles: dict[str, list[str]], order: list[str], left: Side, right: Side
@@ -147,14 +155,6 @@ class Reader(EpilogueReader):
                     fix="view a vector as a matrix of one row: give it an index that the result has too",
                     place=place_of(contract),
                 )
-        if len(roles["k"]) > 1:
-            raise UnsupportedError(
-                f"the contraction has {len(roles['k'])} K dimensions",
-                got=", ".join(roles["k"]),
-                expected="exactly one",
-                fix="give each operand one index to sum over: view adjacent dimensions as one",
-                place=place_of(contract),
-            )
         return roles
 
     def dim(self, name: str, contract: Any) -> Dim:

@@ -7,6 +7,7 @@ fills them.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ PROMOTION_BLOCK = 128
 ASSUMED = 4096
 """Elements of a dimension whose size is not known: large, as in training and prefill."""
 
-ASSUMED_OUTER = 8
+ASSUMED_OUTER = 64
 """Likewise of one that is no dimension of a tile: enough that tiles are many."""
 
 STORED = ("f32", "bf16", "f16")
@@ -60,6 +61,11 @@ class Coord:
 
     dim: str = ""
     divisor: int = 1
+
+
+def elements(coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
+    """Elements of a tensor that is read or written there, all sizes of dimensions given."""
+    return math.prod(-(-sizes[at.dim] // at.divisor) for at in coords if at.dim)
 
 
 @dataclass(frozen=True)
@@ -231,7 +237,8 @@ class Problem:
     """result[o, m, n] = epilogue(sum over k of lhs[o, m, k] * rhs[o, n, k], inputs).
 
     `m`, `n` and `k` are the dimensions that a tile runs along. It has one index of each of `outer`: batches, and more
-    dimensions of M and N, in the result's order. Each tensor has those of them that its `coords` name.
+    dimensions of M and N, in the result's order. It sums over all points of `summed`, more dimensions of K, the K
+    of each padded to whole K blocks. Each tensor has those of them that its `coords` name.
 
     `family` are the instructions that multiply `lhs` and `rhs`; `contraction` and `epilogue` are the ops
     `scale.contract` and `scale.map` (None where the f32 sums are the result); `accumulators` are the positions of the
@@ -252,14 +259,37 @@ class Problem:
     result: Result
     swapped: bool = False
     outer: tuple[Dim, ...] = ()
+    summed: tuple[Dim, ...] = ()
+
+    @property
+    def depth(self) -> int | None:
+        """Products of a sum; None where it is not known."""
+        sizes = [d.size for d in (self.k, *self.summed)]
+        return None if None in sizes else math.prod(x for x in sizes if x is not None)
 
     def walks(self, assumed: int = ASSUMED_OUTER) -> int:
         """How many times M by N the kernel walks: the product of the largest sizes of `outer`."""
         return math.prod(d.tiles(1, assumed) for d in self.outer)
 
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """M, N and K of the program, whichever way round this is seen, then those of `outer`."""
+        m, n = (self.n, self.m) if self.swapped else (self.m, self.n)
+        return m, n, self.k, *self.outer
+
+    def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
+        """A size of each of `dims` by name: its own, else the one given, else the largest of its range, or where any
+        may come as large as is assumed."""
+
+        def size(d: Dim) -> int:
+            own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
+            return own if own is not None else ASSUMED_OUTER if d in self.outer else ASSUMED
+
+        return {d.name: size(d) for d in self.dims}
+
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
-        """The axes of a tensor that are indexed by a dimension of `outer`, outermost first."""
-        names = {d.name for d in self.outer}
+        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, outermost first."""
+        names = {d.name for d in (*self.outer, *self.summed)}
         return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property
