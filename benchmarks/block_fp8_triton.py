@@ -127,7 +127,9 @@ def configs(m: int) -> tuple[Config, ...]:
 def contenders(spec: KernelSpec, dims: dict[str, int]) -> Mapping[str, Contender]:
     """The kernel as a contender, where the program is the contraction that it computes, into bf16."""
     what = contraction(spec, dims)
-    if what is None or what.accumulates or what.blocks != ((1, 128), (128, 128)) or spec.results[0].dtype != "bf16":
+    if what is None or not what.dense or what.accumulates or spec.results[0].dtype != "bf16":
+        return {}
+    if what.blocks != ((1, 128), (128, 128)):
         return {}
     m, k = what.shapes[0]
     if k % 16 or what.shapes[1][0] % 8:  # what the strides of a descriptor are multiples of: 16 bytes

@@ -26,6 +26,7 @@ from benchmarks.schedules import problem_of
 from scalec.ir import context as contexts
 from scalec.ir.schedule import Schedule, from_mapping
 from scalec.model.cost import FITTED, Costs, Load, kind_of, seconds
+from scalec.passes.plan.draft import draft
 from scalec.targets import get_target
 
 FIRST = 5
@@ -75,7 +76,8 @@ def read(path: Path, every: int = 1) -> tuple[tuple[str, str], list[Shape]]:
             every, (*names, _) = [], data["columns"][3]
             for *texts, us in rows:
                 given = dict(zip(names, texts, strict=True), promote=str(data["promote"]))
-                every.append((turned if given["swap"] == "1" else problem, from_mapping(given), us))
+                seen = turned if given["swap"] == "1" else problem
+                every.append((seen, draft(seen, from_mapping(given)), us))
             found.append(Shape((m, n, k), Load.of(problem), tuple(every)))
     return kind, found
 

@@ -68,7 +68,7 @@ def shapes_of(count: int, seed: int, rows: range, depth: range) -> list[tuple[in
 def points(program: str, shape: tuple[int, int, int], first: int, others: int) -> list[Point]:
     """The schedules to time at a shape."""
     from scalec.ir import context as contexts
-    from scalec.ir.schedule import Schedule
+    from scalec.ir.schedule import Request
     from scalec.model.cost import costs_of
     from scalec.model.space import ranked
     from scalec.targets import get_target
@@ -79,7 +79,7 @@ def points(program: str, shape: tuple[int, int, int], first: int, others: int) -
         problem = problem_of(source, {"m": m, "n": n, "k": k}, get_target("sm_90a"))
         costs = costs_of(problem, promote)
         assert costs is not None
-        legal = [(t, plan) for t, plan, no in ranked(problem, Schedule(), tile_k, promote, costs) if not no]
+        legal = [(t, plan) for t, plan, no in ranked(problem, Request(), tile_k, promote, costs) if not no]
     near = [plan for t, plan in legal[first:] if t < SLOWEST * legal[0][0]]
     chosen = [plan for _, plan in legal[:first]] + random.Random(m + n + k).sample(near, min(others, len(near)))
     return [Point(n, k, tuple((f, text) for f, text in _texts(plan).items())) for plan in chosen]

@@ -28,6 +28,7 @@ from scalec.ir import context
 from scalec.ir.schedule import from_mapping
 from scalec.model.scale_words import instructions
 from scalec.passes.pipeline import PIPELINE, run_pipeline
+from scalec.passes.plan.draft import draft
 from scalec.targets import get_target
 
 TARGET = "sm_100a"
@@ -97,8 +98,8 @@ def predicted(case: Case) -> float:
         module = frontend.build(case.source, case.dims)
         run_pipeline(module, target, passes=PIPELINE[:2])
         program = next(o for o in module.body.operations if o.operation.name == "func.func")
-        schedule = from_mapping({"tile": case.tile, "scale_path": "thread"})
-        return instructions(read_problem(program, target), schedule)
+        problem = read_problem(program, target)
+        return instructions(problem, draft(problem, from_mapping({"tile": case.tile, "scale_path": "thread"})))
 
 
 @click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)

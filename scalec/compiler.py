@@ -16,7 +16,7 @@ from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.scale import ranges_of
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.lowering import llvm, ptxas, signature
 from scalec.measured.database import Entry
 from scalec.measured.key import describe
@@ -215,7 +215,7 @@ class Attempt:
         later = SEARCHES[SEARCHES.index(self.search) + 1 :]
         return replace(self, search=later[0], spare=more) if later else None
 
-    def after(self, slow: SlowKernelError, given: Schedule, made: Compilation) -> Attempt | None:
+    def after(self, slow: SlowKernelError, given: Request, made: Compilation) -> Attempt | None:
         """The next attempt, where what was `made` is slow and the user decided `given`; None where nothing is left."""
         spilled = made.schedule
         assert spilled is not None
@@ -227,9 +227,9 @@ class Attempt:
         if given.unroll is None and made.looped:  # all of a tile's in a row, which is not to cost it
             return replace(self, unroll=made.looped)
         # nothing spilled: a remark, as on a remainder's loop that takes over accumulators (C7514)
-        few = not slow.spilled or (bool(spilled.promote) and slow.spilled <= FEW)
+        few = not slow.spilled or (spilled.promote and slow.spilled <= FEW)
         alone = spilled.warpgroups == 1  # whose tiles the model knows from kernels with one K block an iteration
-        if given.unroll is None and (spilled.unroll or 1) > 1 and (few or alone or given.tile is not None):
+        if given.unroll is None and spilled.unroll > 1 and (few or alone or given.tile is not None):
             return replace(self, unroll=1)
         if given.epilogue is None and spilled.epilogue == "turned":  # seldom the cause: TURNED_SUMS
             return replace(self, epilogue="direct")
@@ -251,7 +251,7 @@ def _fewer_registers(made: Compilation) -> list[str]:
     assert schedule is not None
     return [
         *(f"mma_n={n}" for n in made.narrower[:1]),
-        *(["unroll=1"] if (schedule.unroll or 1) > 1 else []),
+        *(["unroll=1"] if schedule.unroll > 1 else []),
         *(["adds=memory"] if schedule.adds == "loaded" else []),
         *(["permute_n=0"] if schedule.permute_n else []),
         *(["epilogue=direct"] if schedule.epilogue == "turned" else []),
@@ -287,9 +287,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     dims = signature.sizes(_function(module))
     dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
     within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high}
-    made.schedule = schedules.read(_function(module))
+    made.schedule = schedules.read(_function(module)).complete()
     problem = problem_of(_function(module), row, made.schedule)
-    made.free = free_registers(problem, made.schedule, made.schedule.unroll or 1)
+    made.free = free_registers(problem, made.schedule)
     made.step = sums_of_thread(problem, made.schedule) // 2
     made.narrower = narrower(problem, made.schedule)
     made.looped = in_a_loop(problem, made.schedule)
@@ -310,9 +310,9 @@ def decide(
     schedule: Mapping[str, str] | None = None,
     *,
     tuned: bool = True,
-) -> tuple[Schedule, tuple[str, str, str]]:
-    """What the passes decide for a program, without emitting it, and the names of its M, N and K; arguments are those
-    of `compile_source`.
+) -> tuple[Schedule, tuple[str, ...]]:
+    """What the passes decide for a program, without emitting it, and the names of its M, N and K and of its further
+    dimensions (Problem.dims); arguments are those of `compile_source`.
 
     Raises:
         ScalecError: a refusal of the front end or of a pass.
@@ -323,14 +323,13 @@ def decide(
         function = _function(module)
         given = schedules.read(function).with_fields(**schedules.from_mapping(schedule or {}).decided())
         problem, chosen = decisions(module, row, given, tuned)
-        problem = problem.transposed() if problem.swapped else problem
-        return chosen, (problem.m.name, problem.n.name, problem.k.name)
+        return chosen, tuple(d.name for d in problem.dims)
 
 
 def decisions(
     module: ir.Module,
     row: Target,
-    given: Schedule,
+    given: Request,
     tuned: bool = True,
     found: Callable[[Entry], None] = lambda _: None,
 ) -> tuple[Problem, Schedule]:
@@ -354,7 +353,7 @@ def decisions(
         return decisions(module, row, given, tuned=False)
     for entry in taken:
         found(entry)
-    schedule = schedules.read(_function(copy))
+    schedule = schedules.read(_function(copy)).complete()
     return problem_of(_function(copy), row, schedule), schedule
 
 
@@ -372,7 +371,7 @@ def program_key(source: str, target: str, dims: Mapping[str, Size] | None = None
     with contexts.context():
         module = frontend.build(source, dims)
         run_pipeline(module, get_target(target), passes=find(["infer-roles", "fuse-epilogue"]))
-        return describe(problem_of(_function(module), get_target(target), Schedule()))
+        return describe(problem_of(_function(module), get_target(target), Request()))
 
 
 def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, keep_nvvm: bool) -> None:

@@ -13,6 +13,9 @@ TOPS = (8, 16, 32, 48, *sorted(c << i for i in range(5, 30) for c in (2, 3)))
 """Upper ends of ranges where a choice may change: tiles are of 8 rows, then multiples of 16, then of 64. Between two of
 them a kernel computes at most twice as much as its tensors have, but for fewer than 8 rows: 1.9 times at 17 of 32."""
 
+OUTER_TOPS = (1, 2, 4, *TOPS)
+"""Likewise of a dimension that a tile has one index of: each one more is as many tiles again."""
+
 
 def rungs(
     source: str,
@@ -34,14 +37,17 @@ def rungs(
         ScalecError: a refusal of the compiler.
     """
     dim, whole = only(dims)
-    tops = {t for t in TOPS if whole.low <= t < whole.high} | {whole.high}
+    last, roles = compiler.decide(source, target, dims, schedule, tuned=tuned)
+    tops = set(TOPS if dim in roles[:3] else OUTER_TOPS)
     if tuned:
         known = [e.m for file in database.relevant(target, fixed(dims).values()) for e in file]
-        tops |= {t for m in known for t in (m.low - 1, m.high) if whole.low <= t < whole.high}
+        tops |= {t for m in known for t in (m.low - 1, m.high)}
     made: list[tuple[Range, str]] = []
     for part in parts(whole, tops):
-        chosen, _ = compiler.decide(source, target, {**dims, dim: part}, schedule, tuned=tuned)
-        text = str(chosen)
+        if part.high == whole.high:
+            text = str(last)
+        else:
+            text = str(compiler.decide(source, target, {**dims, dim: part}, schedule, tuned=tuned)[0])
         if made and made[-1][1] == text:
             made[-1] = (Range(made[-1][0].low, part.high), text)
         else:

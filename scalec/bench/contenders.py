@@ -54,6 +54,8 @@ def contenders(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
     what = contraction(spec, dims)
     if what is None:
         return {}
+    if not what.dense:
+        return _batched(what) if what.blocks is None else {}
     adds = what.accumulates and spec.results[0].dtype == "f32"
     if what.blocks is None:
         sums = _sums(what, None) if adds else {}
@@ -63,6 +65,45 @@ def contenders(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
             sums = _sums(what, (a, b)) if adds and a in SCALE_MODES and b in SCALE_MODES else {}
             return sums | {name: make(what) for name, make in rows.items()}
     return {}
+
+
+def _batched(what: Contraction) -> dict[str, Contender]:
+    """What torch has for 16-bit operands with further indices: one call, which may copy operands."""
+    if what.batch:
+        return {"torch.bmm (cuBLAS)": Contender({"": lambda inputs: _bmm(what, inputs)})}
+    return {"torch.einsum (cuBLAS)": Contender({"": lambda inputs: _einsum(what, inputs)})}
+
+
+def _bmm(what: Contraction, inputs: Inputs) -> Launch:
+    import torch
+
+    out, (of_a, of_b, of_c), batch = _result(inputs), what.indices, what.batch
+    (k,) = {*of_a} & {*of_b} - {batch}
+    m, n = (next(x for x in index if x not in (batch, k)) for index in (of_a, of_b))
+
+    def seen(t: torch.Tensor, index: tuple[str, ...], wanted: tuple[str, ...]) -> torch.Tensor:
+        return t.permute([index.index(name) for name in wanted])
+
+    a = seen(inputs.values[what.a], of_a, (batch, m, k))
+    b, c = seen(inputs.values[what.b], of_b, (batch, k, n)), seen(out, of_c, (batch, m, n))
+    if out.dtype != a.dtype:
+        back = [(batch, m, n).index(name) for name in of_c]
+        return lambda: torch.bmm(a, b, out_dtype=out.dtype).permute(back)
+
+    def launch() -> torch.Tensor:
+        torch.bmm(a, b, out=c)
+        return out
+
+    return launch
+
+
+def _einsum(what: Contraction, inputs: Inputs) -> Launch:
+    import torch
+
+    a, b, dtype = inputs.values[what.a], inputs.values[what.b], _result(inputs).dtype
+    if dtype != a.dtype:
+        raise NoSuchVariantError  # it gives results of the operands' type
+    return lambda: torch.einsum(what.equation, a, b)
 
 
 EXTENTS: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {

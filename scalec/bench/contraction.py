@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec, TensorSpec
@@ -14,20 +15,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A program that is C[m,n] = A[m,k]@B[n,k], or += , with or without scales, and nothing else.
+    """A program that is C[m,n] = A[m,k]@B[n,k], or += , with or without scales, and nothing else; A, B and C may have
+    further indices, which are not summed over, in any order.
 
     Attributes:
         a, b: the operands' names.
-        shapes: theirs, at the sizes measured.
+        indices: names of the indices of A, B and C.
+        shapes: A's and B's, at the sizes measured.
         blocks: extents that share a scale, for A and B; None without scales.
         accumulates: whether the kernel adds to its result.
     """
 
     a: str
     b: str
+    indices: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     blocks: tuple[tuple[int, ...], tuple[int, ...]] | None
     accumulates: bool = False
+
+    @property
+    def dense(self) -> bool:
+        """Whether it is C[m,n] = A[m,k]@B[n,k] itself."""
+        a, b, c = self.indices
+        return len(a) == len(b) == len(c) == 2 and c == (a[0], b[0]) and a[1] == b[1]
+
+    @property
+    def batch(self) -> str:
+        """The one index that A, B and C all have, where each has three; "" else."""
+        shared = set.intersection(*map(set, self.indices))
+        return shared.pop() if {len(x) for x in self.indices} == {3} and len(shared) == 1 else ""
+
+    @property
+    def equation(self) -> str:
+        """As torch.einsum writes it, a letter an index."""
+        letters = {name: chr(ord("a") + i) for i, name in enumerate(dict.fromkeys(chain(*self.indices)))}
+        a, b, c = ("".join(letters[name] for name in index) for index in self.indices)
+        return f"{a},{b}->{c}"
 
 
 def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
@@ -37,18 +60,25 @@ def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
     if len(data) != 2 or len(spec.results) != 1 or any(t.scalar for t in spec.operands):
         return None
     a, b = data
-    axes = [[e.dim for e in t.shape] for t in (a, b, spec.results[0])]
-    if any(len(x) != 2 for x in axes) or axes[2] != [axes[0][0], axes[1][0]] or axes[0][1] != axes[1][1]:
+    indices = _index(a), _index(b), _index(spec.results[0])
+    of_a, of_b, of_c = map(set, indices)
+    if any(e.divisor != 1 or not e.dim for t in (a, b, spec.results[0]) for e in t.shape):
+        return None
+    if of_c - (of_a | of_b) or len((of_a | of_b) - of_c) != 1 or (of_a | of_b) - of_c - (of_a & of_b):
         return None
     scales = [tensors.get(f"{t.name}_scale") for t in data]
     shapes, accumulates = (shape_of(a, dims), shape_of(b, dims)), spec.results[0].inout
     if scales == [None, None]:
         plain = len(spec.operands) == 2
-        return Contraction(a.name, b.name, shapes, None, accumulates) if plain else None
+        return Contraction(a.name, b.name, indices, shapes, None, accumulates) if plain else None
     if scales[0] is None or scales[1] is None or len(spec.operands) != 4:
         return None
     blocks = block_of(a, scales[0], dims), block_of(b, scales[1], dims)
-    return Contraction(a.name, b.name, shapes, blocks, accumulates)
+    return Contraction(a.name, b.name, indices, shapes, blocks, accumulates)
+
+
+def _index(t: TensorSpec) -> tuple[str, ...]:
+    return tuple(e.dim for e in t.shape)
 
 
 def _is_scale(t: TensorSpec, tensors: dict[str, TensorSpec]) -> bool:
@@ -86,7 +116,7 @@ def reference(what: Contraction, values: Mapping[str, Any]) -> torch.Tensor:
         b *= expand(values[f"{what.b}_scale"], what.blocks[1], tuple(b.shape))
     allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
     try:
-        return a @ b.t()
+        return torch.einsum(what.equation, a, b)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = allowed
 

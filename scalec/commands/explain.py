@@ -126,7 +126,7 @@ def table(found: Sequence[Explanation]) -> Table:
         for p in one.predictions:
             made.add_row(
                 *(_shown(one, name, size) for name, size in p.sizes.items()),
-                "x".join(map(str, one.schedule.tile or ())),
+                "x".join(map(str, one.schedule.tile)),
                 str(one.schedule.stages),
                 str(p.waves),
                 f"{p.busy:.0%}",
@@ -152,13 +152,12 @@ def print_reasons(one: Explanation, target: str) -> None:
 
     sizes = ", ".join(f"{name}={size}" for name, size in one.dims.items()) or "no size fixed"
     print(f"\n{sizes} on {target}")
-    fields = one.schedule.decided()
-    shown = {name: str(one.schedule.with_fields(**{f: None for f in fields if f != name})) for name in one.reasons}
+    rest = {name: f"{name}={text}" for name, text in one.schedule.texts().items()}
+    shown = {name: rest.pop(name) for name in one.reasons}
     width = max(len(text) for text in shown.values())
     for name, reason in one.reasons.items():
         print(f"  {shown[name]:{width}}  {reason}")
-    rest = one.schedule.with_fields(**dict.fromkeys(one.reasons))
-    print(f"  also: {rest}")
+    print(f"  also: {', '.join(rest.values())}")
     if one.assumed:
         print("  assumed: " + ", ".join(f"{name}={size}" for name, size in one.assumed.items()))
     for p in one.predictions:

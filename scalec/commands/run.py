@@ -19,9 +19,10 @@ from scalec.commands.output import note, note_dropped, plain_table, print_table
 from scalec.errors import ScalecError
 from scalec.sizes import fixed
 
-DEFAULT_SIZE, DEFAULT_K = 192, 256
-"""Of a dimension that was given no size, in a result or summed over: seconds in the emulator, with a tail of a tile of
-128 in each result, and whole blocks and rows that the copies of every type can take."""
+DEFAULT_SIZE, DEFAULT_K, DEFAULT_OUTER = 192, 256, 3
+"""Of a dimension that was given no size, in a result, summed over, or one that a tile has one index of: seconds in the
+emulator, with a tail of a tile of 128 in each result, and whole blocks and rows that the copies of every type can
+take."""
 
 EMULATED_RATE = 1e8
 """Multiply-adds of tensor instructions that the emulator does in a second, about: 0.7e8 (sm_120a, sm_100a) to 1.1e8
@@ -34,7 +35,7 @@ WORTH_SAYING = 20
 def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: bool = False) -> None:
     """Compiles, runs, checks, times; prints a line for each result, or one JSON object.
 
-    A dimension without a size stays dynamic in the kernel, and has DEFAULT_SIZE or DEFAULT_K in the run.
+    A dimension without a size stays dynamic in the kernel, and has the size of `sizes_of_run` in the run.
 
     Raises:
         ScalecError: a refusal of the compiler, a wrong result.
@@ -47,8 +48,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
     spec = kernel.spec
     for dropped in spec.dropped:
         note_dropped(dropped)
-    kept = {extent.dim for result in spec.results for extent in result.shape}
-    dims = {name: given.get(name, DEFAULT_SIZE if name in kept else DEFAULT_K) for name in spec.dims}
+    dims = sizes_of_run(spec, given)
     _refuse_too_large(spec, dims)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the next line says where the kernel runs
@@ -81,6 +81,17 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
             got=", ".join(f"diff {c.diff:.2e} and max error {c.max_error:.2e}" for c in wrong),
             expected=f"at most {wrong[0].limit:.1e} and {wrong[0].error_limit:.1e}",
         )
+
+
+def sizes_of_run(spec: KernelSpec, given: Mapping[str, int]) -> dict[str, int]:
+    """A size of each dimension: the one given, or DEFAULT_SIZE, DEFAULT_K or DEFAULT_OUTER."""
+    kept = {extent.dim for result in spec.results for extent in result.shape}
+    outer = {dim for dim, tile, _ in spec.launch.tiles if tile == 1}
+
+    def size(name: str) -> int:
+        return DEFAULT_OUTER if name in outer else DEFAULT_SIZE if name in kept else DEFAULT_K
+
+    return {name: given.get(name, size(name)) for name in spec.dims}
 
 
 def _refuse_too_large(spec: KernelSpec, dims: Mapping[str, int]) -> None:

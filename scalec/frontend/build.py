@@ -70,7 +70,7 @@ class Builder:
             function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(d) for _, d in returned])
             function.attributes["scale.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in self.program.dims])
             scale.write_ranges(function, within)
-            schedule.write(function, schedule.Schedule(**self._settings()))
+            schedule.write(function, schedule.Request(**self._settings()))
             entry = function.add_entry_block(places)
             self.values = {name: value for (name, _, _), value in zip(arguments, entry.arguments, strict=True)}
             with ir.InsertionPoint(entry):

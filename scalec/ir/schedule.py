@@ -1,14 +1,15 @@
 """The schedule: every decision that steers code generation, one field each.
 
-Passes fill it field by field; `with ...` in the language, the tuner and a test fill it the same way. On the IR it is
-the function's attribute `scale.schedule = #scale.schedule<{...}>`; a field that is absent has not been decided.
+A `Request` is as much of it as is decided so far: `with ...` in the language, the tuner and a test begin one, passes
+fill it field by field. On the IR it is the function's attribute `scale.schedule = #scale.schedule<{...}>`; a field that
+is absent has not been decided. A `Schedule` has every field: what a kernel is emitted from, or what a pass tries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from scalec.errors import ScheduleError
 from scalec.ir.location import place_of
@@ -96,8 +97,32 @@ def _text(value: Value) -> str:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """All decisions. None means undecided.
+class _Fields:
+    """What a request and a schedule have in common: their fields as a `with` clause, or the IR, has them."""
+
+    def with_fields(self, **changes: Value | None) -> Self:
+        """A copy with some fields of other values; of a request, undecided again with None."""
+        return replace(self, **changes)  # pyright: ignore[reportArgumentType]
+
+    def decided(self) -> dict[str, Value]:
+        """The decided fields, in declaration order."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def texts(self) -> dict[str, str]:
+        """The decided fields as a `with` clause writes them."""
+        return {k: _text(v) for k, v in self.decided().items()}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{k}={v}" for k, v in self.texts().items())
+
+    def to_attribute(self) -> ir.Attribute:
+        """All this as `#scale.schedule`, in the current context."""
+        return ScheduleAttr.get(ir.DictAttr.get({name: _attribute(v) for name, v in self.decided().items()}))
+
+
+@dataclass(frozen=True)
+class Schedule(_Fields):
+    """All decisions that a kernel is made of.
 
     Attributes:
         swap: 1 computes the transposed result: the operands, and with them M and N in all other fields, change places.
@@ -156,8 +181,44 @@ class Schedule:
         order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.
         group: tiles of that group.
         invariant: 1 adds the products of a row in an order that does not depend on how many rows there are: a row's
-            results are bit-equal whatever M is. 0, or undecided: whatever is fastest.
+            results are bit-equal whatever M is. 0, or None where nobody asked for it: whatever is fastest.
     """
+
+    swap: int
+    tile: tuple[int, int, int]
+    cluster: tuple[int, int]
+    cta_group: int
+    split: int
+    parts: str
+    stages: int
+    swizzle_a: int
+    swizzle_b: int
+    swizzle_c: int
+    warpgroups: int
+    consumers: str
+    warps: tuple[int, int]
+    registers: tuple[int, int]
+    scale_path: str
+    scale_copier: int
+    permute_n: int
+    promote: int
+    mma_n: int
+    early_wait: int
+    unroll: int
+    epilogue: str
+    staged: int
+    panels: int
+    adds: str
+    scheduler: str
+    dependent: int
+    order: str
+    group: int
+    invariant: int | None
+
+
+@dataclass(frozen=True)
+class Request(_Fields):
+    """The fields of a `Schedule` that the program, its user, the tuner or a pass has decided; None: nobody has."""
 
     swap: int | None = _decided("0", _int(0, 1))
     tile: tuple[int, int, int] | None = _decided("256x128x128", _ints(3))
@@ -190,27 +251,34 @@ class Schedule:
     group: int | None = _decided("8", _int(1, 1 << 16))
     invariant: int | None = _decided("1", _int(0, 1), flag=True)
 
-    def with_fields(self, **changes: Value | None) -> Schedule:
-        """A copy with some fields decided (or, with None, undecided again)."""
-        return replace(self, **changes)  # pyright: ignore[reportArgumentType]
+    def undecided(self, *names: str) -> ScheduleError:
+        """The refusal to go on without these fields, in declaration order."""
+        return ScheduleError(
+            f"schedule field {', '.join(names)} is not decided",
+            got=str(self) or "nothing decided",
+            fix="run the passes in the order of PIPELINE",
+        )
 
-    def decided(self) -> dict[str, Value]:
-        """The decided fields, in declaration order."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+    def require(self, names: Iterable[str]) -> Self:
+        """The request, of which these fields are decided.
 
-    def texts(self) -> dict[str, str]:
-        """The decided fields as a `with` clause writes them."""
-        return {k: _text(v) for k, v in self.decided().items()}
+        Raises:
+            ScheduleError: one is not.
+        """
+        if missing := [name for name in names if getattr(self, name) is None]:
+            raise self.undecided(*missing)
+        return self
 
-    def __str__(self) -> str:
-        return ", ".join(f"{k}={v}" for k, v in self.texts().items())
+    def complete(self) -> Schedule:
+        """The schedule, where all of it is decided.
 
-    def to_attribute(self) -> ir.Attribute:
-        """The schedule as `#scale.schedule`, in the current context."""
-        return ScheduleAttr.get(ir.DictAttr.get({name: _attribute(v) for name, v in self.decided().items()}))
+        Raises:
+            ScheduleError: a field is not.
+        """
+        return Schedule(**vars(self.require(DECISIONS)))
 
 
-FIELDS: dict[str, Kind] = {f.name: f.metadata["kind"] for f in fields(Schedule)}
+FIELDS: dict[str, Kind] = {f.name: f.metadata["kind"] for f in fields(Request)}
 
 DECISIONS = tuple(name for name in FIELDS if name != "invariant")
 """Fields that are all decided in the end. `invariant` is a request: nobody but the program or its user decides it."""
@@ -238,13 +306,13 @@ def parse_field(name: str, text: str) -> Value:
         ) from None
 
 
-def from_mapping(values: Mapping[str, str]) -> Schedule:
-    """A schedule from text values, e.g. {"tile": "128x128x128", "stages": "5"}."""
-    return Schedule(**{k: parse_field(k, v) for k, v in values.items()})  # pyright: ignore[reportArgumentType]
+def from_mapping(values: Mapping[str, str]) -> Request:
+    """A request from text values, e.g. {"tile": "128x128x128", "stages": "5"}."""
+    return Request(**{k: parse_field(k, v) for k, v in values.items()})  # pyright: ignore[reportArgumentType]
 
 
-def from_attribute(attribute: ir.Attribute) -> Schedule:
-    """The schedule that a `#scale.schedule` attribute holds.
+def from_attribute(attribute: ir.Attribute) -> Request:
+    """What a `#scale.schedule` attribute holds.
 
     Raises:
         ScheduleError: no such attribute, an unknown field, or a value it cannot have.
@@ -264,7 +332,7 @@ def from_attribute(attribute: ir.Attribute) -> Schedule:
                 f"schedule field {entry.name} is {entry.attr}", expected=str(_attribute(known)), fix="write it so"
             )
         values[entry.name] = value
-    return Schedule(**values)
+    return Request(**values)
 
 
 def _python(attribute: ir.Attribute) -> Value | None:
@@ -281,15 +349,15 @@ def _attribute(value: Value) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def read(function: ir.Operation) -> Schedule:
-    """The schedule of a program (its `func.func`); empty where none is set.
+def read(function: ir.Operation) -> Request:
+    """What is decided of a program (its `func.func`); nothing where none is set.
 
     Raises:
         ScheduleError: the attribute is no schedule.
     """
     attributes = function.operation.attributes
     if "scale.schedule" not in attributes:
-        return Schedule()
+        return Request()
     try:
         return from_attribute(attributes["scale.schedule"])
     except ScheduleError as error:
@@ -297,6 +365,6 @@ def read(function: ir.Operation) -> Schedule:
         raise
 
 
-def write(function: ir.Operation, schedule: Schedule) -> None:
-    """Sets the program's schedule."""
+def write(function: ir.Operation, schedule: Request) -> None:
+    """Sets what is decided of a program."""
     function.operation.attributes["scale.schedule"] = schedule.to_attribute()

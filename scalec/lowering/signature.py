@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from scalec import abi
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
 
 
@@ -106,13 +106,13 @@ def spec(
     results: tuple[abi.TensorSpec, ...],
     dims: dict[str, int | None],
     roles: Mapping[str, Sequence[str]],
-    schedule: Any,
+    schedule: Schedule,
     source: str,
     target: str,
     ranges: dict[str, tuple[int, int]],
 ) -> abi.KernelSpec:
     """The spec of a `tile.kernel`; `roles` are the names of its dimensions: m, n, k, outer and summed as
-    scalec.passes.problem.types.Problem has them. `schedule` is a full Schedule, `ranges` those of its dynamic
+    scalec.passes.problem.types.Problem has them. `schedule` is its schedule, `ranges` those of its dynamic
     dimensions."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.formats import WHOLE
-from scalec.passes.problem.types import EpilogueInput, Operand, Problem
+from scalec.passes.problem.types import Coord, EpilogueInput, Operand, Problem
 
 
 def describe(problem: Problem) -> str:
@@ -12,14 +12,19 @@ def describe(problem: Problem) -> str:
     `C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) + b[n]`, whatever its names are:
 
         bf16[m,n] = e4m3[m,k]*f32/1x128@row . e4m3[n,k]*f32/128x128@row; bf16[n]: extf addf truncf
+
+    Dimensions that a tile does not run along are o0, o1, ..., and the text has their sizes where these are known, as
+    entries have those of N and K: `Z[b,h,d] = X[b,h,r]@Y[h,d,r]` with h = 8:
+
+        bf16[m,o0=8,n] = bf16[m,o0,k] . bf16[o0,n,k]: truncf
     """
-    roles = {problem.m.name: "m", problem.n.name: "n", problem.k.name: "k"}
+    roles = _roles(problem)
     inputs = [_input(x, roles) for x in problem.inputs if x.name != problem.result.name]
     result, scale = problem.result, problem.result.scale
-    made = f"{result.element.name}[m,n]" + (f"*{scale.type}/1x{scale.block}@{scale.layout}" if scale else "")
+    made = _result(problem, result.element.name) + (f"*{scale.type}/1x{scale.block}@{scale.layout}" if scale else "")
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
     body = " ".join(_body(problem))
-    text = f"{made} {'+=' if result.inout else '='} {_operand(problem.lhs, 'm')} . {_operand(problem.rhs, 'n')}"
+    text = f"{made} {'+=' if result.inout else '='} {_operand(problem.lhs, roles)} . {_operand(problem.rhs, roles)}"
     return text + (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "")
 
 
@@ -28,21 +33,37 @@ def describe_kin(problem: Problem) -> str:
     that writes more, or adds to what is there."""
     if problem.result.inout or problem.result.element.bits > 16:
         return ""
-    return f"bf16[m,n] = {_operand(problem.lhs, 'm')} . {_operand(problem.rhs, 'n')}: truncf"
+    roles = _roles(problem)
+    return f"{_result(problem, 'bf16')} = {_operand(problem.lhs, roles)} . {_operand(problem.rhs, roles)}: truncf"
 
 
-def _operand(operand: Operand, rows: str) -> str:
-    index = f"[k,{rows}]" if operand.mn_major else f"[{rows},k]"
+def _roles(problem: Problem) -> dict[str, str]:
+    """What the text calls each dimension."""
+    roles = {problem.m.name: "m", problem.n.name: "n", problem.k.name: "k"}
+    return roles | {d.name: f"o{i}" for i, d in enumerate(problem.outer)}
+
+
+def _result(problem: Problem, element: str) -> str:
+    sizes = {d.name: f"={d.size}" for d in problem.outer if d.size is not None}
+    roles = {name: role + sizes.get(name, "") for name, role in _roles(problem).items()}
+    return f"{element}[{_index(problem.result.coords, roles)}]"
+
+
+def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:
+    return ",".join(roles.get(at.dim, "0") + (f"/{at.divisor}" if at.divisor > 1 else "") for at in coords)
+
+
+def _operand(operand: Operand, roles: dict[str, str]) -> str:
     scales = [
         f"*{s.type}/{'all' if s.rows == WHOLE else s.rows}x{'all' if s.k == WHOLE else s.k}@{s.layout}"
         for s in operand.scales
     ]
-    return operand.element.name + index + "".join(scales)
+    return f"{operand.element.name}[{_index(operand.coords, roles)}]" + "".join(scales)
 
 
 def _input(x: EpilogueInput, roles: dict[str, str]) -> str:
-    at = [roles.get(i.dim, "0") + (f"/{i.divisor}" if i.divisor > 1 else "") for i in x.coords]
-    return x.element.name + (f"[{','.join(at)}]" if at else "") + ("" if x.layout == "row" else f"@{x.layout}")
+    at = _index(x.coords, roles)
+    return x.element.name + (f"[{at}]" if at else "") + ("" if x.layout == "row" else f"@{x.layout}")
 
 
 def _body(problem: Problem) -> list[str]:

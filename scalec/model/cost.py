@@ -18,7 +18,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import part_rooms, turns, units
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import Problem, elements
 
 STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
@@ -171,21 +171,26 @@ class Load:
     Attributes:
         sizes: of M, N and K of the program.
         bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
+        walks: how many times M by N is walked (Problem.walks).
     """
 
     sizes: tuple[int, int, int]
     bytes: int
+    walks: int = 1
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations of the products."""
+        return 2 * self.walks * math.prod(self.sizes)
 
     @staticmethod
     def of(problem: Problem, sizes: Mapping[str, int] | None = None) -> Load:
         """Of a problem that is not transposed; dimensions of no size have that of `sizes`, or the largest of
         their range, or are assumed large."""
-        m, n, k = (
-            d.size if d.size is not None else (sizes or {}).get(d.name, d.most or ASSUMED)
-            for d in (problem.m, problem.n, problem.k)
-        )
-        moved = problem.lhs.element.bytes(m * k) + problem.rhs.element.bytes(n * k)
-        return Load((m, n, k), moved + problem.result.element.bytes(m * n))
+        every = problem.sizes(sizes)
+        m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
+        moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, problem.result))
+        return Load((m, n, k), moved, math.prod(every[d.name] for d in problem.outer))
 
 
 def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:
@@ -193,27 +198,24 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     Args:
         problem: as the schedule sees it.
-        schedule: with swap, tile, cluster, split and promote decided, and parts and consumers where they are not as
-            most are.
+        schedule: of which swap, tile, cluster, split, parts, promote, mma_n, consumers and warps count.
         load: of the launch.
         costs: of the kind of kernel.
     """
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
     c, target, family = costs, problem.target, problem.family
-    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split or 1
+    (bm, bn, bk), (along_m, along_n), parts = schedule.tile, schedule.cluster, schedule.split
     m, n, k = load.sizes
     if schedule.swap:
         m, n = n, m
-    tiles = -(-m // bm) * -(-n // bn)
+    tiles = -(-m // bm) * -(-n // bn) * load.walks
     together = schedule.parts == "cluster"
-    size = cluster_ctas(schedule)
-    clusters = -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
+    size = cluster_ctas(schedule.cluster, parts, schedule.parts)
+    clusters = load.walks * -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
     at_once = target.at_once(size)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once
     blocks = math.ceil(math.ceil(k / bk) / parts)
-    sharing, taking = units(problem, schedule)[0], turns(problem, schedule)
+    sharing, taking = units(problem, schedule)[0], turns(schedule)
     waves_each = bm // (family.m * sharing)
 
     rates = target.rates
@@ -248,7 +250,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
         total += c.sent * math.prod(part_rooms(problem, schedule))
     elif parts > 1:
         total += c.split + c.exchange * parts * bm * bn
-    return total * 1e-9 * c.tiles.get((schedule.swap or 0, bm, bn), 1.0)
+    return total * 1e-9 * c.tiles.get((schedule.swap, bm, bn), 1.0)
 
 
 def _norm(exponent: float, *values: float) -> float:
@@ -260,7 +262,6 @@ def _norm(exponent: float, *values: float) -> float:
 def _steps(problem: Problem, schedule: Schedule) -> int:
     """Factors of a row of a tile beyond STEPS: one for each columns that lie in one block wherever the tile begins, or
     for each block."""
-    assert schedule.tile is not None
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
     steps = max((fetched(schedule, schedule.tile[1], b)[0] for b in blocks), default=1)
     return steps if steps > STEPS else 0

@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from scalec.errors import ScheduleError
-from scalec.formats import ELEMENT_TYPES, WHOLE
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir.schedule import Schedule
 from scalec.model import cost, scale_words
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import units
-from scalec.passes.problem.types import Dim, EpilogueInput, Operand, Problem
+from scalec.passes.problem.types import Operand, Problem, elements
 from scalec.targets import Target
 
 LABEL = "predicted from documented rates, not measured"
@@ -34,7 +33,7 @@ class Prediction:
     """What one launch is predicted to take.
 
     Attributes:
-        sizes: of M, N and K, by their names in the program.
+        sizes: of the contraction's dimensions by their names in the program: M, N and K, then those of Problem.outer.
         tiles: tiles of the result, or where K is split their parts: one CTA's work each.
         waves: rounds in which the SMs work on them.
         busy: share of the waves' places, one for each SM, that have a tile or part.
@@ -75,31 +74,27 @@ class Prediction:
 
     @staticmethod
     def of(problem: Problem, schedule: Schedule, sizes: Mapping[str, int]) -> Prediction:
-        """The prediction for a schedule whose tile, cluster, warps and warpgroups are decided.
+        """The prediction for a schedule.
 
         Args:
             problem: as the schedule sees it (scalec.passes.base.problem_of).
             sizes: of every dimension of the contraction, by name.
-
-        Raises:
-            ScheduleError: one of these fields is not decided.
         """
-        if schedule.tile is None or schedule.cluster is None or schedule.warps is None or schedule.warpgroups is None:
-            raise ScheduleError("a prediction needs tile, cluster, warps and warpgroups", got=str(schedule))
         rates, sms = problem.target.rates, problem.target.sms
         m, n, k = (sizes[d.name] for d in (problem.m, problem.n, problem.k))
+        walks = prod(sizes[d.name] for d in problem.outer)
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
-        clusters = _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
-        split = schedule.split or 1
+        clusters = walks * _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
+        split = schedule.split
         alone = 1 if schedule.parts == "cluster" else split  # clusters of a tile
-        waves = _ceil(clusters * alone, problem.target.at_once(cluster_ctas(schedule)))
-        tiles = along_m * along_n * split
+        size = cluster_ctas(schedule.cluster, split, schedule.parts)
+        waves = _ceil(clusters * alone, problem.target.at_once(size))
+        tiles = walks * along_m * along_n * split
         longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
-        result = problem.result.element.bytes(m * n)
         l2_bytes = (
-            problem.lhs.element.bytes(m * k) * _ceil(along_n, schedule.cluster[1])
-            + problem.rhs.element.bytes(n * k) * _ceil(along_m, schedule.cluster[0])
-            + result
+            problem.lhs.element.bytes(walks * m * k) * _ceil(along_n, schedule.cluster[1])
+            + problem.rhs.element.bytes(walks * n * k) * _ceil(along_m, schedule.cluster[0])
+            + problem.result.element.bytes(elements(problem.result.coords, sizes))
         )
         if alone > 1:  # sums of the parts, stored and loaded once each
             l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
@@ -109,16 +104,16 @@ class Prediction:
         clock = rates.sustained_clock(*(_rated(problem, x) for x in (problem.lhs, problem.rhs)))
         slower = max(*times.values(), *(t * rates.clock / (clock or rates.clock) for t in in_sm.values()))
         busy = tiles / (waves * sms)
-        costs = cost.costs_of(problem, schedule.promote or 0)
+        costs = cost.costs_of(problem, schedule.promote)
         load = cost.Load.of(problem.transposed() if problem.swapped else problem, sizes)
         slowest = max(times, key=lambda name: times[name])
         quantised = slowest in in_sm and 1 - busy > QUANTISED
         return Prediction(
-            sizes={d.name: sizes[d.name] for d in dims_of(problem)},
+            sizes={d.name: sizes[d.name] for d in problem.dims},
             tiles=tiles,
             waves=waves,
             busy=busy,
-            flop=2 * m * n * k,
+            flop=load.flop,
             bytes=moved,
             l2_bytes=l2_bytes,
             times=times,
@@ -131,7 +126,6 @@ class Prediction:
 
 def cycles_of_tile(problem: Problem, schedule: Schedule, k: int) -> dict[str, float]:
     """Clocks that each part of an SM takes for one tile of so much K: whole K blocks, and rows beyond the edge."""
-    assert schedule.tile is not None
     family, rates = problem.family, problem.target.rates
     bm, bn, bk = schedule.tile
     blocks = _ceil(k, bk)
@@ -163,11 +157,10 @@ def shared_bytes(problem: Problem, schedule: Schedule) -> int:
     What copies write there is left out: with it, the 192x128 tile of the H200 could not keep its tensor cores 94 %
     busy, as it does (8192x8192x8192 FP8, 2026-11-21).
     """
-    assert schedule.tile is not None
     bm, bn, bk = schedule.tile
     a, b = bm * problem.lhs.shared_bytes(bk), bn * problem.rhs.shared_bytes(bk)
     if problem.family.operands_in == "shared":  # each instruction reads its rows of A and the B that is here
-        return a + b * (bm // problem.family.m) // (schedule.cta_group or 1)
+        return a + b * (bm // problem.family.m) // schedule.cta_group
     along_m, along_n = units(problem, schedule)  # each warp loads its rows and its columns
     return a * along_n + b * along_m
 
@@ -180,43 +173,18 @@ def _promotion(problem: Problem) -> int:
 
 def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
     """Bytes of all tensors: operands, scales, what the epilogue reads, and the result (twice where it is added to)."""
-    k = sizes[problem.k.name]
-    total = 0
-    for operand, dim in ((problem.lhs, problem.m), (problem.rhs, problem.n)):
-        total += _operand_bytes(operand, sizes[dim.name], k)
-    total += sum(_input_bytes(x, sizes) for x in problem.inputs if x.name != problem.result.name)
-    if problem.result.scale is not None and problem.result.scale.outer is not None:
-        total += _input_bytes(problem.result.scale.outer, sizes)
-    result = problem.result.element.bytes(prod(sizes[d] for d in problem.result.dims))
-    return total + result * (2 if problem.result.inout else 1)
-
-
-def _operand_bytes(operand: Operand, rows: int, k: int) -> int:
-    scales = (ELEMENT_TYPES[s.type].bytes(_blocks(rows, s.rows) * _blocks(k, s.k)) for s in operand.scales)
-    return operand.element.bytes(rows * k) + sum(scales)
-
-
-def _input_bytes(x: EpilogueInput, sizes: Mapping[str, int]) -> int:
-    return x.element.bytes(prod(_ceil(sizes[i.dim], i.divisor) for i in x.coords if i.dim))
-
-
-def _blocks(size: int, block: int) -> int:
-    return 1 if block == WHOLE else _ceil(size, block)
+    result, sides = problem.result, (problem.lhs, problem.rhs)
+    read = [(x.element, x.coords) for x in sides]
+    read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales]
+    read += [(x.element, x.coords) for x in problem.inputs if x.name != result.name]
+    if result.scale is not None and result.scale.outer is not None:
+        read.append((result.scale.outer.element, result.scale.outer.coords))
+    written = result.element.bytes(elements(result.coords, sizes))
+    return sum(x.bytes(elements(coords, sizes)) for x, coords in read) + written * (2 if result.inout else 1)
 
 
 def _ceil(size: int, extent: int) -> int:
     return -(-size // extent)
-
-
-def dims_of(problem: Problem) -> tuple[Dim, Dim, Dim]:
-    """M, N and K of the program, whichever way round the schedule sees it."""
-    m, n = (problem.n, problem.m) if problem.swapped else (problem.m, problem.n)
-    return m, n, problem.k
-
-
-def size_of(dim: Dim, sizes: Mapping[str, int], assumed: int) -> int:
-    """The size of a dimension: its own, else the one given, else the assumed one."""
-    return dim.size if dim.size is not None else sizes.get(dim.name, assumed)
 
 
 def rates_of(target: Target) -> dict[str, object]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.resources import scale_warps
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan, no_bulk_words
@@ -39,7 +38,6 @@ COUNTED = frozenset({"tensor"})
 
 def rearranged(problem: Problem, schedule: Schedule) -> list[tuple[Operand, WordPlan, int]]:
     """The operands whose scale words threads bring: (operand, plan, rows of a stage)."""
-    assert schedule.tile is not None
     found = []
     for operand, rows in ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1])):
         plan = WordPlan.of(problem, operand, schedule)
@@ -56,8 +54,6 @@ def instructions(problem: Problem, schedule: Schedule) -> float:
     brought = rearranged(problem, schedule)
     if not brought or problem.family.kernel not in COUNTED:
         return 0.0
-    if schedule.scale_copier is None:
-        schedule = schedule.with_fields(scale_copier=copier_for(problem, schedule))
     total, threads = LOOP, 32 * scale_warps(problem, schedule)[1]
     for _, plan, rows in brought:
         each, own = BESIDE if plan.beside else APART, -(-rows // threads)
@@ -77,6 +73,6 @@ def reasons(problem: Problem, schedule: Schedule) -> list[str]:
             told.append(f"tensor copies bring {scale.name} as it lies")
             continue
         plan, rows = brought[operand.name]
-        why = no_bulk_words(problem, operand, schedule) or "scale_path=thread"
+        why = no_bulk_words(problem, operand, schedule.tile) or "scale_path=thread"
         told.append(f"threads rearrange {scale.name}, {rows * plan.bytes} bytes a K block: {why}")
     return told

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule, Value
 from scalec.model.cost import Costs, Load, seconds
+from scalec.passes.plan.draft import draft
 from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
-from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, no_meeting, no_unroll_of_parts
-from scalec.passes.plan.resources import WINDOW, part_rooms, units, warpgroups_of
+from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.resources import WINDOW, part_rooms
 from scalec.passes.plan.tiles import keeps_sides, misfit, no_swap
 from scalec.passes.plan.turns import no_pingpong
-from scalec.passes.plan.warps import REGISTERS, warps_for
 from scalec.passes.problem.types import ASSUMED, Problem
 
 ROWS = (64, 128, 192, 256)
@@ -61,7 +61,11 @@ OVERFULL = 2
 """Waves up to which K is split: the parts of more tiles would not begin together."""
 
 
-def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: bool = False) -> Iterator[Schedule]:
+Plan = tuple[dict[str, Value], Schedule]
+"""What a schedule decides beyond what is given, and a draft of it."""
+
+
+def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: bool = False) -> Iterator[Plan]:
     """The schedules with swap, tile, cluster, cta_group, split and promote decided, and `parts` where K is split, that
     agree with what is `given`.
 
@@ -83,36 +87,44 @@ def plans(problem: Problem, given: Schedule, tile_k: int, promote: int, larger: 
         for bm, bn in product(ROWS, columns):
             if not larger and (_too_large(bm, m, ROWS) or _too_large(bn, n, columns)):
                 continue
+            tile: dict[str, Value] = {"swap": swap, "tile": (bm, bn, tile_k), "cta_group": 1, "promote": promote}
+            whole = draft(seen, given.with_fields(**tile))
+            if given.mma_n is None and (bm, bn) in BY_GOES and not no_mma_n(seen, promote):
+                tile["mma_n"] = mma_n_of(seen, whole)
             along = -(-m // bm), -(-n // bn)
+            tiles = seen.walks() * prod(along)
+            splits = _splits(seen, given, whole, tiles)
             for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
                 if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
                     continue
-                tried = {"swap": swap, "tile": (bm, bn, tile_k), "cluster": cluster, "cta_group": 1, "promote": promote}
-                whole = _by_goes(seen, given.with_fields(**tried))
-                for split in _splits(seen, whole, prod(along)):
-                    parted = whole.with_fields(split=split)
-                    if _together(seen, parted):
-                        yield parted.with_fields(parts="cluster")
-                    parted = parted.with_fields(parts=given.parts or ("memory" if split > 1 else None))
-                    if parted.parts == "cluster":
+                for split in splits:
+                    fields: dict[str, Value] = {**tile, "cluster": cluster, "split": split}
+                    parted = whole.with_fields(**fields)
+                    together = parted.with_fields(parts="cluster")
+                    if _together(seen, given, together):
+                        yield {**fields, "parts": "cluster"}, together
+                    if given.parts == "cluster":
                         continue
                     if not given.cluster and cluster in LARGER and not at_once(seen, parted):
                         continue
-                    yield parted
-                    if _by_turns(seen, parted, prod(along), given):
-                        yield parted.with_fields(consumers="pingpong")
+                    if split > 1:
+                        fields["parts"] = "memory"
+                    yield fields, parted
+                    if _by_turns(seen, given, parted, tiles):
+                        fields = {**fields, "consumers": "pingpong"}
+                        yield fields, draft(seen, given.with_fields(**fields))
 
 
 def ranked(
     problem: Problem,
-    given: Schedule,
+    given: Request,
     tile_k: int,
     promote: int,
     costs: Costs,
     spare: int = 0,
     larger: bool = False,
-) -> Iterator[tuple[float, Schedule, str]]:
-    """The plans, the fastest first: seconds of a launch, the schedule, and why it cannot be, "" where it can.
+) -> Iterator[tuple[float, Request, str]]:
+    """The plans, the fastest first: seconds of a launch, what is decided, and why it cannot be, "" where it can.
 
     Args:
         problem, given, tile_k, promote, larger: as `plans` takes them.
@@ -122,24 +134,13 @@ def ranked(
     load = Load.of(problem.transposed() if problem.swapped else problem)
     seen = {problem.swapped: problem, not problem.swapped: problem.transposed()}
     found = plans(problem, given, tile_k, promote, larger)
-    timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), plan) for plan in found]
-    for time, plan in sorted(timed, key=lambda x: x[0]):
-        assert plan.tile is not None
-        yield time, plan, misfit(seen[bool(plan.swap)], plan, plan.tile, promote, spare)
+    timed = [(seconds(seen[bool(plan.swap)], plan, load, costs), fields) for fields, plan in found]
+    for time, fields in sorted(timed, key=lambda x: x[0]):
+        request = given.with_fields(**fields)
+        yield time, request, misfit(seen[bool(request.swap)], request, spare)
 
 
-def _by_goes(problem: Problem, schedule: Schedule) -> Schedule:
-    """The schedule, with `mma_n` decided where its tile is one of those."""
-    assert schedule.tile is not None
-    if schedule.mma_n is not None or schedule.tile[:2] not in BY_GOES or no_mma_n(problem, schedule):
-        return schedule
-    warpgroups = warpgroups_of(problem, schedule)
-    warps = schedule.warps or warps_for(problem, schedule.tile, units(problem, schedule)[0])
-    registers = schedule.registers or REGISTERS[warpgroups]
-    return schedule.with_fields(mma_n=mma_n_of(problem, schedule.with_fields(warps=warps, registers=registers)))
-
-
-def _ways(problem: Problem, given: Schedule) -> tuple[int, ...]:
+def _ways(problem: Problem, given: Request) -> tuple[int, ...]:
     """The values of swap: what is decided; else 1 too for few rows, unless a field was decided that it would turn."""
     if given.swap is not None:
         return (given.swap,)
@@ -155,35 +156,33 @@ def _too_large(extent: int, size: int, extents: tuple[int, ...]) -> bool:
     return any(size <= e < extent for e in extents)
 
 
-def _together(problem: Problem, schedule: Schedule) -> bool:
+def _together(problem: Problem, given: Request, plan: Schedule) -> bool:
     """Whether it is worth looking at parts of K that meet in a cluster: where all clusters run at once, and their sums
     leave room for some stages."""
-    if schedule.parts == "memory" or no_meeting(problem, schedule):
+    if given.parts == "memory" or no_meeting(problem, plan.cluster, plan.split, plan.scheduler):
         return False
-    if schedule.parts == "cluster":  # decided: any that fits
+    if given.parts == "cluster":  # decided: any that fits
         return True
-    if not at_once(problem, schedule.with_fields(parts="cluster")):
+    if not at_once(problem, plan):
         return False
-    assert schedule.tile is not None
-    bm, bn, bk = schedule.tile
+    bm, bn, bk = plan.tile
     stage = bm * problem.lhs.shared_bytes(bk) + bn * problem.rhs.shared_bytes(bk)
     staged = 0 if problem.swapped else bm * problem.result.element.bytes(bn)
     sides = ((problem.lhs, bm), (problem.rhs, bn))
     windows = sum(2 * 4 * WINDOW * rows for x, rows in sides if any(scale.rows == 1 for scale in x.promoted))
-    sums = 4 * prod(part_rooms(problem, schedule))
+    sums = 4 * prod(part_rooms(problem, plan))
     return FEWEST_STAGES * stage + sums + staged + windows <= problem.target.shared_bytes
 
 
-def _splits(problem: Problem, schedule: Schedule, tiles: int) -> list[int]:
+def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> list[int]:
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
-    assert schedule.tile is not None
-    if schedule.split or schedule.consumers == "pingpong":
-        return [schedule.split or 1]
+    if given.split or given.consumers == "pingpong":
+        return [given.split or 1]
     if problem.depth is None:
         return [1]
-    blocks, most = problem.k.tiles(schedule.tile[2], 0), OVERFULL * problem.target.sms
+    blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
-    return [s for s in able if not no_unroll_of_parts(problem, schedule.with_fields(split=s), schedule.unroll or 1)]
+    return [s for s in able if not no_unroll_of_parts(problem, plan.with_fields(split=s))]
 
 
 TURNS = 2048
@@ -196,10 +195,9 @@ TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
 """What a warpgroup has registers for, and enough of for its copies."""
 
 
-def _by_turns(problem: Problem, plan: Schedule, tiles: int, given: Schedule) -> bool:
+def _by_turns(problem: Problem, given: Request, plan: Schedule, tiles: int) -> bool:
     """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
-    if plan.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.depth is None:
+    if given.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.depth is None:
         return False
-    assert plan.tile is not None
     few = max(x.shared_bytes(problem.depth) for x in (problem.lhs, problem.rhs)) <= TURNS
     return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from scalec.errors import ScheduleError
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
@@ -36,24 +35,7 @@ def programs(module: ir.Module) -> Iterator[Any]:
             yield op
 
 
-def decided(function: Any, needs: Iterable[str]) -> Schedule:
-    """The schedule of a program, whose fields `needs` are decided.
-
-    Raises:
-        ScheduleError: one is not, or the attribute is no schedule.
-    """
-    schedule = schedules.read(function)
-    missing = [name for name in needs if getattr(schedule, name) is None]
-    if missing:
-        raise ScheduleError(
-            f"schedule field {', '.join(missing)} is not decided",
-            got=str(schedule) or "nothing decided",
-            fix="run the passes in the order of PIPELINE",
-        )
-    return schedule
-
-
-def problem_of(function: Any, target: Target, schedule: Schedule) -> Problem:
+def problem_of(function: Any, target: Target, schedule: Request | Schedule) -> Problem:
     """The program as its schedule sees it: transposed where the schedule swaps the operands."""
     problem = read_problem(function, target)
     return problem.transposed() if schedule.swap else problem
@@ -62,11 +44,11 @@ def problem_of(function: Any, target: Target, schedule: Schedule) -> Problem:
 def decide(
     module: ir.Module,
     target: Target,
-    choose: Callable[[Problem, Schedule], Schedule],
+    choose: Callable[[Problem, Request], Request],
     *,
     needs: Sequence[str] = (),
 ) -> None:
-    """Sets the schedule of every program to what `choose` makes of the problem and the fields decided so far.
+    """Adds to what is decided of every program what `choose` makes of the problem and that.
 
     Fields that were decided stay as they are, whatever `choose` says.
 
@@ -74,6 +56,6 @@ def decide(
         ScheduleError: a field that the choice `needs` is not decided yet.
     """
     for function in programs(module):
-        before = decided(function, needs)
+        before = schedules.read(function).require(needs)
         after = choose(problem_of(function, target, before), before)
         schedules.write(function, after.with_fields(**before.decided()))

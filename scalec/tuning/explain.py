@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from scalec import frontend
@@ -15,10 +16,10 @@ from scalec.compiler import decisions
 from scalec.errors import ScalecError, ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
-from scalec.ir.schedule import LANES, Schedule
+from scalec.ir.schedule import LANES, Request, Schedule
 from scalec.measured.database import Entry
 from scalec.model import cost, scale_words, space
-from scalec.model.predict import Prediction, cycles_of_tile, dims_of, size_of
+from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.choose.scheduler import choice
 from scalec.passes.plan.parts import cluster_ctas, no_meeting
 from scalec.passes.plan.resources import (
@@ -33,7 +34,7 @@ from scalec.passes.plan.resources import (
 from scalec.passes.plan.swizzle import no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import Problem
 from scalec.sizes import Range, Size
 from scalec.targets import Target, get_target
 
@@ -88,8 +89,7 @@ def explain(
         taken: list[Entry] = []
         problem, chosen = decisions(module, row, given, found=taken.append)
         entry = taken[0] if taken else None
-        every = dims_of(problem)
-        m = every[0]
+        m = problem.dims[0]
         if rows and m.size is not None:
             raise ScalecError(
                 f"{m.name} is fixed",
@@ -103,12 +103,9 @@ def explain(
                 f"{m.name} = {beyond[0]} lies outside {within}, for which the kernel is compiled",
                 fix=f"predict for sizes from {within}, or give another range of {m.name}",
             )
-        assumed = {d.name: d.most or ASSUMED for d in every if d.size is None}
-        sizes = [
-            {d.name: size_of(d, {m.name: size}, d.most or ASSUMED) for d in every}
-            for size in rows or (m.most or ASSUMED,)
-        ]
-        typical = {d.name: size_of(d, {}, d.most or ASSUMED) for d in every}
+        typical = problem.sizes()
+        assumed = {d.name: typical[d.name] for d in problem.dims if d.size is None}
+        sizes = [typical | {m.name: size} for size in rows] or [typical]
         reasons = _reasons(problem, given, chosen, Prediction.of(problem, chosen, typical), entry)
         if given.tile is None and (entry is None or "tile" not in entry.schedule):
             others = _ranked(problem, given, chosen) or _neighbours(module, row, given, chosen, typical)
@@ -127,15 +124,14 @@ NEXT = 3
 """Tiles that come after the one that was chosen, where schedules are ranked."""
 
 
-def _ranked(problem: Problem, given: Schedule, chosen: Schedule) -> str:
+def _ranked(problem: Problem, given: Request, chosen: Schedule) -> str:
     """How the tiles that are ranked next compare, where launches of the kind of kernel were measured; else ""."""
-    costs = cost.costs_of(problem, chosen.promote or 0)
+    costs = cost.costs_of(problem, chosen.promote)
     if costs is None:
         return ""
-    assert chosen.tile is not None
     stated = problem.transposed() if problem.swapped else problem
     first, found = 0.0, {}
-    for seconds, plan, reason in space.ranked(stated, given, chosen.tile[2], chosen.promote or 0, costs):
+    for seconds, plan, reason in space.ranked(stated, given, chosen.tile[2], chosen.promote, costs):
         if reason:
             continue
         first = first or seconds
@@ -148,9 +144,8 @@ def _ranked(problem: Problem, given: Schedule, chosen: Schedule) -> str:
     return f"next by the fitted model, in times as long: {told}" if told else "no other goes"
 
 
-def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, sizes: Mapping[str, int]) -> str:
+def _neighbours(module: Any, row: Target, given: Request, chosen: Schedule, sizes: Mapping[str, int]) -> str:
     """The tiles twice and half as tall or wide: how their prediction compares, or why they cannot be."""
-    assert chosen.tile is not None
     m, n, k = chosen.tile
     here, found = Prediction.of(*decisions(module, row, given), sizes).seconds, []
     for tile in ((2 * m, n, k), (m, 2 * n, k), (m // 2, n, k), (m, n // 2, k)):
@@ -166,14 +161,14 @@ def _neighbours(module: Any, row: Target, given: Schedule, chosen: Schedule, siz
 
 
 def _reasons(
-    problem: Problem, given: Schedule, chosen: Schedule, typical: Prediction, entry: Entry | None
+    problem: Problem, given: Request, chosen: Schedule, typical: Prediction, entry: Entry | None
 ) -> dict[str, str]:
     """Why each field is what it is; "given" where the program or the user decided it, "measured" where the tuning
     database did."""
     target = problem.target
     made = {
         "swap": _swap(problem),
-        "tile": f"{_count(typical.tiles, 'tile')} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
+        "tile": f"{_tiles(problem, typical)} in {_count(typical.waves, 'wave')} keep {typical.busy:.0%} of "
         f"{target.sms} SMs busy",
         "cluster": _cluster(problem, chosen),
         "cta_group": _cta_group(problem, chosen),
@@ -213,10 +208,21 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("s" if number != 1 else "")
 
 
+def _tiles(problem: Problem, typical: Prediction) -> str:
+    """How many tiles there are, and of how many points of Problem.outer."""
+    walks = prod(typical.sizes[d.name] for d in problem.outer)
+    told = _count(typical.tiles, "tile")
+    return f"{told}, {typical.tiles // walks} for each {_point(problem)}," if problem.outer else told
+
+
+def _point(problem: Problem) -> str:
+    """What one point of Problem.outer is called."""
+    return " and ".join(d.name for d in problem.outer)
+
+
 def _cluster(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.cluster is not None
     along_m, along_n = chosen.cluster
-    halves = chosen.cta_group or 1
+    halves = chosen.cta_group
     shared = [f"two CTAs along {problem.m.name} multiply together"] if halves > 1 else []
     shared += [f"{along_n} CTAs along {problem.n.name} take one copy of {problem.lhs.name}"] if along_n > 1 else []
     if along_m > halves:
@@ -226,22 +232,23 @@ def _cluster(problem: Problem, chosen: Schedule) -> str:
         return ", ".join(shared)
     if problem.target.max_cluster < 2:
         return f"{problem.target.name} has no multicast to gain from"
-    assert chosen.tile is not None
     sides = zip((problem.m, problem.n), chosen.tile, strict=False)
     if all(d.largest is not None and d.largest <= extent for d, extent in sides):
-        return "one tile: nothing to share"
+        return f"one tile{f' for each {_point(problem)}' if problem.outer else ''}: nothing to share"
     return (
         "each CTA copies tiles of its own: to share copies would not be faster by the same reckoning, or does not fit"
     )
 
 
 def _parts(problem: Problem, chosen: Schedule) -> str:
-    if (chosen.split or 1) == 1:
+    if chosen.split == 1:
         return ""
     if chosen.parts == "cluster":
         first = "the first" if part_owners(problem, chosen) == 1 else "the first two"
-        return f"{cluster_ctas(chosen)} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
-    reason = no_meeting(problem, chosen) or "a cluster of all parts has no room for their sums, or not all run at once"
+        ctas = cluster_ctas(chosen.cluster, chosen.split, chosen.parts)
+        return f"{ctas} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
+    reason = no_meeting(problem, chosen.cluster, chosen.split, chosen.scheduler)
+    reason = reason or "a cluster of all parts has no room for their sums, or not all run at once"
     return f"the last CTA of a tile adds the sums of all; {reason}"
 
 
@@ -262,13 +269,9 @@ def _consumers(chosen: Schedule) -> str:
 
 
 def _warps(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.tile is not None
-    assert chosen.warps is not None
     rows, columns = chosen.tile[0] // chosen.warps[0], chosen.tile[1] // chosen.warps[1]
     if problem.family.sums_in == "tensor":
-        told = (
-            f"{_count(chosen.warpgroups or 1, 'warpgroup')} to write results: {rows} rows by {columns} columns a warp"
-        )
+        told = f"{_count(chosen.warpgroups, 'warpgroup')} to write results: {rows} rows by {columns} columns a warp"
         if chosen.promote and chosen.tile[1] > PROMOTED_COLUMNS:
             return f"{told}, whose sums a thread holds"
         return told if chosen.warpgroups != 1 else f"{told}; two share them likewise, which nobody has measured"
@@ -289,7 +292,6 @@ def _promote(problem: Problem, chosen: Schedule) -> str:
 
 
 def _goes(chosen: Schedule) -> str:
-    assert chosen.tile is not None
     if not chosen.mma_n:
         return ""
     count = chosen.tile[1] // chosen.mma_n
@@ -297,7 +299,6 @@ def _goes(chosen: Schedule) -> str:
 
 
 def _scale_path(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.tile is not None
     told = scale_words.reasons(problem, chosen)
     counted = scale_words.instructions(problem, chosen)
     if counted:
@@ -309,7 +310,7 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
         )
     promoted = [s for o in (problem.lhs, problem.rhs) for s in o.promoted if s.rows == 1]
     if promoted and not told:
-        reason = no_bulk_scales(problem, chosen) or "scale_path=thread"
+        reason = no_bulk_scales(problem, chosen.tile) or "scale_path=thread"
         return "tensor copies bring the scales" if chosen.scale_path == "bulk" else f"by threads: {reason}"
     for scale in promoted:
         bulk = scale_copy(problem, scale, chosen) != "thread"
@@ -319,7 +320,6 @@ def _scale_path(problem: Problem, chosen: Schedule) -> str:
 
 
 def _scale_copier(problem: Problem, chosen: Schedule) -> str:
-    assert chosen.tile is not None
     copies = scale_copies(problem, chosen)
     if not copies:
         return ""
@@ -353,4 +353,5 @@ def _scheduler(problem: Problem, chosen: Schedule) -> str:
 
 def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
-    return f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"
+    told = f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"
+    return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told

@@ -11,9 +11,9 @@ from scalec.errors import ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.model import space
-from scalec.model.cost import Costs, costs_of
+from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.predict import Prediction, memory_bytes
 from scalec.passes.base import problem_of, programs
 from scalec.passes.choose.fix_order import FixOrder
@@ -85,13 +85,13 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
         else:
             found = _by_rates(module, row, _candidates(problem, given), dims)
         best = sorted(found, key=lambda r: r.seconds)
-        adds = given.adds is None and added_input(problem, Schedule(epilogue="bulk")) is not None
+        adds = given.adds is None and added_input(problem) is not None
         adds = adds and (costs is None or dims[problem.k.name] <= ADDED_K)
         varied = ([one, *_variants(module, row, given, one, adds)] for one in best[:VARIED])
         return [*chain.from_iterable(varied), *best[VARIED:]]
 
 
-def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> Iterator[Ranked]:
+def _by_costs(problem: Problem, given: Request, promote: int, costs: Costs) -> Iterator[Ranked]:
     seen = problem.transposed() if given.swap else problem
     for seconds, plan, reason in space.ranked(seen, given, deepest(problem), promote, costs):
         if not reason:
@@ -99,7 +99,7 @@ def _by_costs(problem: Problem, given: Schedule, promote: int, costs: Costs) -> 
 
 
 def _by_rates(
-    module: ir.Module, row: Target, asked: Iterator[Schedule] | list[Schedule], dims: Mapping[str, int]
+    module: ir.Module, row: Target, asked: Iterator[Request] | list[Request], dims: Mapping[str, int]
 ) -> Iterator[Ranked]:
     """Those that the passes can complete."""
     for schedule in asked:
@@ -107,7 +107,7 @@ def _by_rates(
             yield Ranked(_fields(chosen), Prediction.of(problem, chosen, dims).seconds)
 
 
-def _completed(module: ir.Module, row: Target, schedule: Schedule) -> Iterator[tuple[Problem, Schedule]]:
+def _completed(module: ir.Module, row: Target, schedule: Request) -> Iterator[tuple[Problem, Schedule]]:
     """What the passes make of a schedule, and the program as that sees it; nothing where they refuse it."""
     copy = module.operation.clone()
     function = next(programs(copy))
@@ -116,11 +116,11 @@ def _completed(module: ir.Module, row: Target, schedule: Schedule) -> Iterator[t
         run_pipeline(copy, row, passes=[p for p in PIPELINE[2:-1] if not isinstance(p, RecallTuned)])
     except ScheduleError:
         return
-    chosen = schedules.read(function)
+    chosen = schedules.read(function).complete()
     yield problem_of(function, row, chosen), chosen
 
 
-def _variants(module: ir.Module, row: Target, given: Schedule, one: Ranked, adds: bool) -> Iterator[Ranked]:
+def _variants(module: ir.Module, row: Target, given: Request, one: Ranked, adds: bool) -> Iterator[Ranked]:
     """The candidate with all K blocks of a tile in a row, where they are few; with the other order of tiles, where a
     cluster works on several; and where `adds`, with what results are added to loaded where it would be added in memory,
     or the reverse."""
@@ -131,7 +131,7 @@ def _variants(module: ir.Module, row: Target, given: Schedule, one: Ranked, adds
             for _ in _completed(module, row, asked.with_fields(adds=other)):
                 yield Ranked({**one.schedule, "adds": other}, one.seconds)
         blocks = part_blocks(problem, chosen)[0]
-        if given.unroll is None and few_blocks(problem, chosen, IN_A_ROW) and blocks > (chosen.unroll or 1):
+        if given.unroll is None and few_blocks(problem, chosen, IN_A_ROW) and blocks > chosen.unroll:
             for _ in _completed(module, row, asked.with_fields(unroll=blocks)):
                 yield Ranked({**one.schedule, "unroll": str(blocks)}, one.seconds)
         if given.order is None and several_tiles(problem, chosen):
@@ -140,7 +140,7 @@ def _variants(module: ir.Module, row: Target, given: Schedule, one: Ranked, adds
                 yield Ranked({**one.schedule, "order": other}, one.seconds)
 
 
-def _candidates(problem: Problem, given: Schedule) -> Iterator[Schedule]:
+def _candidates(problem: Problem, given: Request) -> Iterator[Request]:
     """What candidates fix, beside what is given."""
     for swap in (0, 1) if given.swap is None else (given.swap,):
         seen = problem.transposed() if swap else problem
@@ -152,7 +152,7 @@ def _candidates(problem: Problem, given: Schedule) -> Iterator[Schedule]:
                 yield given.with_fields(**{**tried, **given.decided()})
 
 
-def _fields(schedule: Schedule) -> dict[str, str]:
+def _fields(schedule: Request | Schedule) -> dict[str, str]:
     return {name: text for name, text in schedule.texts().items() if name in FIELDS}
 
 
@@ -163,8 +163,5 @@ def roofline(source: str, target: str, dims: Mapping[str, int]) -> float:
         module = frontend.build(source, dims)
         run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
         problem = read_problem(next(programs(module)), row)
-        flop = 2
-        for dim in (problem.m, problem.n, problem.k):
-            flop *= dims[dim.name]
         rate = row.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * row.rates.clock * row.sms
-        return max(flop / rate, memory_bytes(problem, dims) / row.rates.memory)
+        return max(Load.of(problem, dims).flop / rate, memory_bytes(problem, dims) / row.rates.memory)

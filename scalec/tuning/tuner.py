@@ -140,17 +140,18 @@ def tune(
 
 @dataclass(frozen=True)
 class _Space:
-    """A job, and what the compiler says of it: the names of M, N and K, and the fields that are given."""
+    """A job, and what the compiler says of it: the names of M, N, K and further dimensions, and the fields that are
+    given."""
 
     job: Job
-    roles: tuple[str, str, str]
+    roles: tuple[str, ...]
     given: dict[str, str]
 
     @staticmethod
     def of(job: Job) -> _Space:
-        chosen, roles = compiler.decide(job.source, job.target, job.dims, job.schedule, tuned=False)
-        m, n, k = roles
-        missing = [name for name in (n, k) if name not in job.dims]
+        _, roles = compiler.decide(job.source, job.target, job.dims, job.schedule, tuned=False)
+        m, *others = roles
+        missing = [name for name in others if name not in job.dims]
         if missing:
             raise ArgumentError(
                 f"no size for {' and '.join(missing)}", fix=f"give --dim {','.join(f'{d}=...' for d in missing)}"
@@ -159,7 +160,6 @@ class _Space:
             raise ArgumentError(
                 f"{m} is fixed, and it is tuned over {job.m}", fix=f"leave {m} out of --dim, and give --m"
             )
-        del chosen
         return _Space(job, roles, compiler.given_fields(job.source, job.dims, job.schedule))
 
     def identity(self, facts: Mapping[str, str]) -> Any:
@@ -264,7 +264,7 @@ def entries(job: Job, found: Sequence[Found], facts: Mapping[str, str]) -> list[
     """What the database is to keep of a run."""
     space = _Space.of(job)
     program = compiler.program_key(job.source, job.target, job.dims)
-    _, n, k = space.roles
+    _, n, k, *_ = space.roles
     return [
         Entry(
             target=job.target,

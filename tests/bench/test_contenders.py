@@ -11,6 +11,7 @@ from scalec.bench.suites import BF16, BLOCK_FP8, BLOCK_FP8_COL, BOTH_FP8, ROW_FP
 from scalec.compiler import compile_source
 
 DIMS = {"m": 64, "n": 512, "k": 256}
+BMM, EINSUM = "torch.bmm (cuBLAS)", "torch.einsum (cuBLAS)"
 
 
 def spec(source: str, dims: dict[str, int]) -> KernelSpec:
@@ -33,6 +34,8 @@ def spec(source: str, dims: dict[str, int]) -> KernelSpec:
         ("C[m,n] = A[m,k]@B[n,k] scale(tensor,tensor)", ["torch._scaled_mm tensor (cuBLASLt)"]),
         (BF16, ["torch.mm (cuBLASLt)"]),
         ("C[m,n] = A[m,k]@B[n,k] scale(1x128,1xk)", []),
+        ("C[n,m] = A[m,k]@B[n,k]", ["torch.einsum (cuBLAS)"]),
+        ("C[n,m] = A[m,k]@B[n,k] scale(1x128,128x128)", []),
         ("C[m,n] = alpha * (A[m,k]@B[n,k] scale(1x128,128x128))", []),
         ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]", []),
     ],
@@ -54,6 +57,23 @@ def test_tensorwise_is_the_better_of_both_accumulations_and_only_timed():
     assert found[BLOCK].checked
 
 
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("C[g,m,n] = A[g,m,k]@B[g,n,k]", [BMM]),
+        ("C[m,g,n]:f32 += A[m,g,k]@B[g,n,k]", [BMM]),
+        ("C[g,m,n] = A[g,m,k]@B[n,k]", [EINSUM]),
+        ("C[g,h,m,n] = A[g,m,h,k]@B[h,g,n,k]", [EINSUM]),
+        ("C[g,m,n] = A[g,m,k]@B[g,n,k] scale(1x128,128x128)", []),
+        ("C[g,m,n] = A[g,m,k]@B[g,n,k] scale(tensor,tensor)", []),
+        ("C[g,m,n] = A[g,m,k]@B[g,n,k] + x[n]", []),
+    ],
+)
+def test_of_batches(source: str, names: list[str]) -> None:
+    dims = {"g": 2, "h": 3, **DIMS}
+    assert list(contenders(spec(source, {d: s for d, s in dims.items() if d in source}), dims)) == names
+
+
 def test_what_adds_is_of_several_algorithms_and_compared_as_a_sum():
     found = contenders(spec(BOTH_FP8, DIMS), DIMS)
     assert [contender.adds for contender in found.values()] == [True, True, False, False]
@@ -66,6 +86,7 @@ def test_what_the_contraction_is():
     assert what is not None
     assert (what.a, what.b, what.accumulates) == ("A", "B", True)
     assert what.shapes == ((64, 256), (512, 256))
+    assert (what.dense, what.batch, what.equation) == (True, "", "ab,cb->ac")
     assert what.blocks == ((1, 128), (1, 128))
     rows = contraction(spec(ROW_FP8, DIMS), DIMS)
     assert rows is not None

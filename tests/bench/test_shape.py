@@ -49,6 +49,36 @@ def test_contenders_that_refuse_or_are_wrong_are_left_out():
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "index"),
+    [
+        ("C[g,m,n] = A[g,m,k]@B[g,n,k]", "gmk,gnk->gmn"),
+        ("C[m,g,n] = A[m,g,k]@B[g,n,k]", "mgk,gnk->mgn"),
+        ("C[g,m,n]:f16 = A[m,k]:f16@B[g,n,k]:f16", "mk,gnk->gmn"),
+        ("C[h,m,g,n] = A[g,m,h,k]@B[h,g,n,k]", "gmhk,hgnk->hmgn"),
+        ("C[m,g,n] = A[m,g,k]@B[g,n,k] scale(1x128,128x128)", "mgk,gnk->mgn"),
+    ],
+)
+def test_batches(source: str, index: str) -> None:
+    dims = {d: s for d, s in {"g": 2, "h": 3, **DIMS}.items() if d in source}
+    made = spec(source, dims)
+    inputs, what = inputs_of.make_inputs(made, dims, 3, device="cpu"), contraction(made, dims)
+    assert what is not None
+    product = reference(what, inputs.values)
+    a, b = (inputs.values[name].double() for name in "AB")
+    for t, name, blocks in ((a, "A", (1, 1, 128)), (b, "B", (1, 128, 128))):
+        if what.blocks is not None:
+            scale = inputs.values[f"{name}_scale"].double()
+            for axis, block in enumerate(blocks):
+                scale = scale.repeat_interleave(block, axis).narrow(axis, 0, t.shape[axis])
+            t *= scale
+    assert shape.diff(product, torch.einsum(index, a, b)) < 1e-12
+    found = contenders(made, dims)
+    assert bool(found) == (what.blocks is None)
+    for name, contender in found.items():
+        assert shape.usable(name, contender, inputs, product)[""] < 3e-6
+
+
 def test_a_contender_that_is_only_timed_is_not_compared():
     _, _, inputs, product = data(BLOCK_FP8)
     found = shape.usable("theirs", Contender({"": lambda _: lambda: product * 2}, checked=False), inputs, product)

@@ -146,6 +146,9 @@ def test_a_dimension_without_a_size_gets_one(invoke, on_host):
     result = invoke("run", FP8, "--dim", "m=1")
     assert result.exit_code == 0, result.stderr
     assert "m = 1, n = 192, k = 256" in result.stderr
+    result = invoke("run", "Z[b,h,d] = X[b,h,r] @ Y[h,d,r]", "--dim", "d=8")
+    assert result.exit_code == 0, result.stderr
+    assert "b = 192, h = 3, d = 8, r = 256" in result.stderr
 
 
 def test_wrong_programs_are_refused_before_a_gpu_is_sought(invoke, no_gpu):

@@ -144,4 +144,4 @@ def decided(source: str, target: str, dims: dict[str, int]) -> schedules.Schedul
     with context.context():
         module = frontend.build(source, dims)
         run_pipeline(module, get_target(target), passes=PIPELINE[:-1])
-        return schedules.read(next(iter(module.body.operations)))
+        return schedules.read(next(iter(module.body.operations))).complete()

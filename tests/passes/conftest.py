@@ -9,7 +9,7 @@ import pytest
 from scalec import frontend
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem
@@ -60,8 +60,8 @@ def decide(target: Target) -> Callable[..., Schedule]:
     def build(program: str, **fields: object) -> Schedule:
         module = contexts.parse(program)
         function = module.body.operations[0]
-        schedules.write(function, Schedule(**fields))  # type: ignore[arg-type]
+        schedules.write(function, Request(**fields))  # type: ignore[arg-type]
         run_pipeline(module, target, passes=find(DECIDING))
-        return schedules.read(function)
+        return schedules.read(function).complete()
 
     return build

@@ -8,13 +8,14 @@ import pytest
 
 from scalec import compiler
 from scalec.errors import ScheduleError
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.model.space import plans
 from scalec.passes.choose.parts import at_once
 from scalec.passes.plan.parts import FEWEST_STAGES, cluster_ctas, no_meeting
 from scalec.passes.plan.resources import SharedPlan, part_owners
 from scalec.passes.problem.types import Problem
 from tests.passes.scale_programs import text
+from tests.schedules import plain
 
 TILE = {"tile": (64, 64, 128), "cluster": (1, 1), "swap": 0}
 
@@ -61,8 +62,8 @@ def test_where_m_is_not_known(decide: Callable[..., Schedule]) -> None:
 )
 def test_reasons(problem_in: Callable[..., Problem], target: str, fields: dict[str, object], reason: str) -> None:
     problem = problem_in("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", target, m=64, n=2048, k=7168)
-    schedule = Schedule(**{"tile": (64, 64, 128), "cluster": (1, 1), "split": 2, **fields})  # type: ignore[arg-type]
-    found = no_meeting(problem, schedule)
+    schedule = plain(**{"tile": (64, 64, 128), "split": 2, **fields})
+    found = no_meeting(problem, schedule.cluster, schedule.split, schedule.scheduler)
     assert found.startswith(reason)
     assert bool(found) == bool(reason)
 
@@ -79,7 +80,7 @@ def test_one_finishes_a_tile_whose_scales_warps_find_together(problem_in: Callab
     """FP8 in blocks of 128 rows of the transposed result: eight warps of both warpgroups have one."""
     programs = (f"C[m,n]{result} = A[m,k] @ B[n,k] scale(1x128,128x128)" for result in ("", ":fp8_block"))
     problems = [problem_in(p, "sm_90a", m=16, n=2048, k=7168).transposed() for p in programs]
-    given = Schedule(tile=(128, 16, 128), cluster=(1, 1), split=2, swap=1, warpgroups=2, warps=(8, 1), promote=128)
+    given = plain(tile=(128, 16, 128), split=2, swap=1, promote=128)
     assert [part_owners(problem, given) for problem in problems] == [2, 1]
 
 
@@ -89,8 +90,7 @@ def test_a_decision_that_does_not_fit_is_refused(decide: Callable[..., Schedule]
 
 
 def test_ctas_of_a_cluster() -> None:
-    given = Schedule(cluster=(1, 2), split=3)
-    assert [cluster_ctas(given.with_fields(parts=p)) for p in ("memory", "cluster")] == [2, 6]
+    assert [cluster_ctas((1, 2), 3, p) for p in ("memory", "cluster")] == [2, 6]
 
 
 FP8, F32 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128)"
@@ -114,17 +114,17 @@ def test_the_plan_taken_fits_what_is_decided(program: str, given: str, sizes: tu
 def test_sums_have_room_beside_four_stages_and_windows_of_both_sides() -> None:
     sizes = {"m": 33, "n": 4096, "k": 16384}
     chosen, _ = compiler.decide(f"{F32} with warpgroups=3, swap=1", "sm_90a", sizes, None, tuned=False)
-    assert chosen.parts == "memory" or (chosen.stages or 0) >= FEWEST_STAGES
+    assert chosen.parts == "memory" or chosen.stages >= FEWEST_STAGES
 
 
 def test_what_is_looked_at_runs_at_once(problem_of: Callable[[str], Problem]) -> None:
     """Of 200 rows, some tiles are few enough for clusters of two parts and not for those of four."""
     problem = problem_of(text(m=200, n=2112, k=7168))
     seen = {0: problem, 1: problem.transposed()}
-    found = [p for p in plans(problem, Schedule(), 128, 128) if p.split and p.split > 1]
+    found = [p for _, p in plans(problem, Request(), 128, 128) if p.split > 1]
     assert {p.parts for p in found} == {"memory", "cluster"}
     together = [p for p in found if p.parts == "cluster"]
-    assert all(at_once(seen[p.swap or 0], p) for p in together)
+    assert all(at_once(seen[p.swap], p) for p in together)
     assert len(together) < len(found) / 2
 
 

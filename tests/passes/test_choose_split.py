@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from scalec.ir.schedule import Schedule
 from scalec.passes.plan.parts import part_blocks, parts, split_of
 from scalec.passes.problem.types import Problem
 from scalec.targets import get_target
 from tests.passes.scale_programs import text
+from tests.schedules import plain
 
-TILE = Schedule(tile=(64, 128, 128), cluster=(1, 1))
+TILE = plain(tile=(64, 128, 128))
 
 
 def seen(problem: Problem) -> Problem:

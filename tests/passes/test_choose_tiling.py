@@ -10,7 +10,7 @@ from scalec import compiler
 from scalec.errors import ScheduleError
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.model.space import plans
 from scalec.passes.choose.tiling import ChooseTiling
 from scalec.passes.pipeline import find, run_pipeline
@@ -60,7 +60,6 @@ def test_tiles_that_straddle_blocks_parts_and_clusters(
     decide: Callable[..., Schedule], shape: tuple[int, int, int], tile: tuple[int, int], split: int, cluster, swap
 ) -> None:
     schedule = decide(text(*shape))
-    assert schedule.tile is not None
     assert (schedule.tile[:2], schedule.split, schedule.cluster, schedule.swap) == (tile, split, cluster, swap)
 
 
@@ -73,7 +72,6 @@ def test_tiles_that_straddle_blocks_parts_and_clusters(
 def test_eight_columns_where_they_cover_all_rows(decide: Callable[..., Schedule], program, m: int) -> None:
     for n, k in ((7168, 2048), (2112, 7168), (7168, 16384), (4096, 4096), (24576, 1536), (512, 7168)):
         schedule = decide(text(m, n, k, **program))
-        assert schedule.tile is not None
         assert ((schedule.swap, schedule.tile[1]) == (1, 8)) == (m <= 8), (n, k)
 
 
@@ -82,7 +80,7 @@ def test_eight_columns_are_looked_at_nowhere_else(problem_in: Callable[..., Prob
 
     def columns(m: int, n: int, **given: int) -> list[int]:
         problem = problem_in("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)", "sm_90a", m=m, n=n, k=2048)
-        return [plan.tile[1] for plan in plans(problem, Schedule(**given), 128, 128) if plan.tile]  # type: ignore[arg-type]
+        return [plan.tile[1] for _, plan in plans(problem, Request(**given), 128, 128)]  # type: ignore[arg-type]
 
     few, more = columns(8, 7168, swap=1), columns(9, 7168, swap=1)
     assert (set(few), set(more)) == ({8}, {16})
@@ -106,7 +104,6 @@ def test_every_shape_gets_a_schedule_that_holds(decide: Callable[..., Schedule])
 
 def test_few_rows_take_one_warpgroup(decide: Callable[..., Schedule]) -> None:
     schedule = decide(text(m=48))
-    assert schedule.tile is not None
     assert schedule.tile[0] == 64
     assert schedule.warpgroups == 1
 
@@ -181,15 +178,20 @@ def test_more_registers_to_spare_take_a_smaller_tile(target: Target) -> None:
 
 def test_a_decided_swizzle_of_the_result_limits_the_tiles(decide: Callable[..., Schedule]) -> None:
     free = decide(text(1000, 336, 640))
-    assert free.tile is not None
     assert free.tile[1] % 32  # rows of results that 64 bytes do not divide
     held = decide(text(1000, 336, 640), swizzle_c=64)
-    assert held.tile is not None
     assert held.tile[1] % 32 == 0
+
+
+def test_a_decided_swizzle_divides_what_a_warp_stages() -> None:
+    """Of 64 columns for four warps each would stage rows of 32 bytes."""
+    program, sizes = "C[m,n] = A[m,k]:bf16 @ B[n,k]:bf16", {"m": 200, "n": 1536, "k": 1536}
+    chosen, _ = compiler.decide(program, "sm_120a", sizes, {"swizzle_c": "64", "swap": "0"})
+    assert (chosen.epilogue, chosen.swizzle_c) == ("bulk", 64)
+    assert chosen.tile[1] // chosen.warps[1] % 32 == 0
 
 
 def test_sums_of_an_instruction_have_registers_at_entry(decide: Callable[..., Schedule]) -> None:
     """ptxas refuses 256 columns of three warpgroups (C7602): at entry their threads have 128 registers each."""
     schedule = decide(text(4096, 24576, 1536, a_block=None, b_block=None, element="bf16", result="f32"), warpgroups=3)
-    assert schedule.tile is not None
     assert schedule.tile[1] <= 192

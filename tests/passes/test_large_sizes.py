@@ -23,9 +23,10 @@ from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.problem.types import Dim
 from scalec.runtime import checks
 from scalec.sizes import MOST, parse_size
+from tests.schedules import plain
 
 FP8 = "C[m,n]:bf16 = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x128,128x128)"
-SCHEDULE = Schedule(tile=(256, 128, 128), stages=3, warpgroups=2)
+SCHEDULE = plain(tile=(256, 128, 128), stages=3, warpgroups=2)
 
 
 @contextmanager

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from scalec.formats import WHOLE
-from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
+from tests.schedules import plain
 
-PLANNED = Schedule(tile=(128, 96, 128), epilogue="bulk")
+PLANNED = plain(tile=(128, 96, 128), epilogue="bulk")
 
 
 @pytest.fixture

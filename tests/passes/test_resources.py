@@ -9,14 +9,16 @@ from dataclasses import replace
 import pytest
 
 from scalec.errors import ScheduleError
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
+from scalec.passes.plan.draft import draft
 from scalec.passes.plan.resources import Registers, SharedPlan, register_file, stages_that_fit, window_slots
 from scalec.passes.problem.types import Problem
 from scalec.targets import TARGETS, WARPGROUP, Target
 from tests.passes.scale_programs import text
+from tests.schedules import plain
 
 MMA_SYNC = next(f for f in TARGETS["sm_120a"].mma if "e4m3" in f.operands)
-SCHEDULE = Schedule(tile=(256, 128, 128), stages=3, epilogue="bulk")
+SCHEDULE = plain(tile=(256, 128, 128), stages=3, epilogue="bulk")
 
 
 def test_buffers_and_offsets(problem_of: Callable[[str], Problem]) -> None:
@@ -99,27 +101,27 @@ def test_scales_that_do_not_vary_by_row_or_along_k_take_no_room(problem_of: Call
 def test_stages_that_fit(
     problem_of: Callable[[str], Problem], target: Target, tile: tuple[int, int, int], epilogue: str, stages: int
 ) -> None:
-    problem, schedule = problem_of(text()), Schedule(tile=tile, epilogue=epilogue)
+    problem, schedule = problem_of(text()), plain(tile=tile, epilogue=epilogue)
     assert stages_that_fit(problem, schedule) == stages
     assert SharedPlan.of(problem, schedule.with_fields(stages=stages)).total <= target.shared_bytes
     assert SharedPlan.of(problem, schedule.with_fields(stages=stages + 1)).total > target.shared_bytes
 
 
 def test_undecided(problem_of: Callable[[str], Problem]) -> None:
-    with pytest.raises(ScheduleError, match="depends on tile, stages and epilogue"):
-        SharedPlan.of(problem_of(text()), Schedule(tile=(64, 64, 128)))
+    with pytest.raises(ScheduleError, match="field tile is not decided"):
+        draft(problem_of(text()), Request(stages=3))
 
 
 def test_registers(problem_of: Callable[[str], Problem], target: Target) -> None:
     wgmma = problem_of(text())
     mma_sync = replace(wgmma, family=MMA_SYNC)
-    assert Registers.of(wgmma, (256, 128, 128), (8, 1), 128) == Registers(128, 64)
-    assert Registers.of(wgmma, (256, 128, 128), (8, 1), 0) == Registers(128, 0)
-    assert Registers.of(wgmma, (192, 128, 128), (12, 1), 128) == Registers(64, 64)
+    assert Registers.of(wgmma, plain(tile=(256, 128, 128), warps=(8, 1), promote=128)) == Registers(128, 64)
+    assert Registers.of(wgmma, plain(tile=(256, 128, 128), warps=(8, 1), promote=0)) == Registers(128, 0)
+    assert Registers.of(wgmma, plain(tile=(192, 128, 128), warps=(12, 1), promote=128)) == Registers(64, 64)
     # two slices of 64 rows (16 registers) and of 32 columns (8)
-    assert Registers.of(mma_sync, (128, 128, 128), (2, 4), 128) == Registers(64, 64, 48)
-    assert Registers.of(mma_sync, (64, 16, 128), (4, 1), 0) == Registers(8, 0, 16)
+    assert Registers.of(mma_sync, plain(tile=(128, 128, 128), warps=(2, 4), promote=128)) == Registers(64, 64, 48)
+    assert Registers.of(mma_sync, plain(tile=(64, 16, 128), warps=(4, 1), promote=0)) == Registers(8, 0, 16)
     assert [target.entry_registers(WARPGROUP * (w + 1)) for w in (1, 2, 3)] == [248, 168, 128]
     shares = ((2, (48, 232)), (3, (32, 160)))
-    two, three = (Schedule(tile=(192, 128, 128), warpgroups=w, registers=r) for w, r in shares)
+    two, three = (plain(tile=(192, 128, 128), warpgroups=w, registers=r) for w, r in shares)
     assert register_file(wgmma, two) == register_file(wgmma, three) == 65536

@@ -19,7 +19,6 @@ from scalec import frontend
 from scalec.ir import context as contexts
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
 from scalec.lowering.common import epilogue
 from scalec.lowering.common.staging import store
 from scalec.lowering.common.state import COMMON, Buffer, Geometry, State, Window, row_swizzle
@@ -28,6 +27,7 @@ from scalec.passes.plan.resources import SharedPlan
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem
 from scalec.targets import get_target
+from tests.schedules import plain
 
 SWIZZLED_BITS = {128: 3, 64: 2, 32: 1}
 
@@ -246,7 +246,7 @@ def problems(_context: None) -> dict[tuple[str, int], Problem]:
 def test_buffers_do_not_overlap(
     problems: dict[tuple[str, int], Problem], name: str, k: int, m: int, n: int, stages: int, how: str, path: str
 ) -> None:
-    schedule = Schedule(tile=(m, n, 128), stages=stages, epilogue=how, scale_path=path)
+    schedule = plain(tile=(m, n, 128), stages=stages, epilogue=how, scale_path=path)
     plan = SharedPlan.of(problems[name, k], schedule)
     end = 0
     for buffer in plan.buffers:

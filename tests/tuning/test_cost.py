@@ -11,6 +11,7 @@ from benchmarks.schedules import PROGRAMS, problem_of
 from scalec.ir import context as contexts
 from scalec.ir.schedule import from_mapping
 from scalec.model.cost import FITTED, Load, seconds
+from scalec.passes.plan.draft import draft
 from scalec.targets import get_target
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -46,8 +47,9 @@ def microseconds(sizes: tuple[int, int, int], **fields: str) -> float:
     m, n, k = sizes
     with contexts.context():
         problem = problem_of(PROGRAMS["fp8"][0], {"m": m, "n": n, "k": k}, get_target("sm_90a"))
-        schedule = from_mapping({"swap": "1", "split": "1", "promote": "128", "cluster": "1x1", **fields})
-        seen = problem.transposed() if schedule.swap else problem
+        given = from_mapping({"swap": "1", "split": "1", "promote": "128", "cluster": "1x1", **fields})
+        seen = problem.transposed() if given.swap else problem
+        schedule = draft(seen, given)
         return 1e6 * seconds(seen, schedule, Load.of(problem), FITTED["shared", "blocks"])
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scalec import frontend
-from scalec.errors import ScalecError, ScheduleError, UnsupportedError
+from scalec.errors import ScalecError, UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir import context as contexts
 from scalec.ir import schedule as schedules
@@ -18,6 +18,7 @@ from scalec.passes.problem.types import Problem
 from scalec.sizes import Range
 from scalec.targets import TARGETS
 from scalec.tuning.explain import explain
+from tests.schedules import plain
 from tests.tuning.recorded import ROOT, SUITES, line, recorded
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
@@ -36,7 +37,8 @@ def problem_of(source: str, target: str = "sm_90a", **dims: int) -> Problem:
 
 
 def plan(tile: str, cluster: str = "1x1", warpgroups: str = "2", warps: str = "8x1", **more: str) -> schedules.Schedule:
-    return schedules.from_mapping({"tile": tile, "cluster": cluster, "warpgroups": warpgroups, "warps": warps, **more})
+    texts = {"tile": tile, "cluster": cluster, "warpgroups": warpgroups, "warps": warps, **more}
+    return plain(**schedules.from_mapping(texts).decided())
 
 
 def test_one_tile_by_hand():
@@ -184,12 +186,6 @@ def test_a_transposed_result_moves_the_same_bytes():
     assert (there.sizes, there.bytes, there.flop) == (here.sizes, here.bytes, here.flop)
     assert (here.tiles, there.tiles) == (4, 4)
     assert Prediction.of(problem.transposed(), plan("64x128x128"), sizes).tiles == 8
-
-
-def test_an_undecided_schedule():
-    problem = problem_of(FP8)
-    with pytest.raises(ScheduleError, match="needs tile"):
-        Prediction.of(problem, replace(plan("128x128x128"), tile=None), {"m": 1, "n": 1, "k": 1})
 
 
 def test_reasons():

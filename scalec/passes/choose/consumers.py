@@ -20,7 +20,7 @@ class ChooseConsumers:
     name = "choose-consumers"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda _, schedule: schedule.with_fields(consumers=DEFAULT), needs=("tile",))
+        decide(module, target, lambda _, given: given.with_fields(consumers=DEFAULT), needs=("tile",))
 
 
 DEFAULT = "cooperative"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
 from scalec.passes.base import decide
-from scalec.passes.plan.copier import copier_for
+from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
@@ -24,5 +24,5 @@ class CopyScales:
         decide(module, target, self._choose, needs=("tile", "promote"))
 
     @staticmethod
-    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
-        return schedule.with_fields(scale_copier=copier_for(problem, schedule))
+    def _choose(problem: Problem, given: Request) -> Request:
+        return given.with_fields(scale_copier=draft(problem, given).scale_copier)

@@ -25,4 +25,4 @@ class ChooseDependent:
     name = "choose-dependent"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, schedule: schedule.with_fields(dependent=DEPENDENT))
+        decide(module, target, lambda _, given: given.with_fields(dependent=DEPENDENT))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
 from scalec.passes.plan.mma_n import no_mma_n, widths
 from scalec.passes.plan.parts import no_meeting
 from scalec.passes.plan.swizzle import no_panels
@@ -20,8 +20,8 @@ ROWS = {"registers": (16, 32, 64, 128), "shared": (64, 128, 192, 256), "tensor":
 NARROWEST = 32
 """Columns of an instruction where a wave's are multiplied in several goes: of each it reads all of A's rows again."""
 
-Way = tuple[Problem, Schedule]
-"""A problem, transposed or not, and a schedule whose `swap` says which."""
+Way = tuple[Problem, Request]
+"""A problem, transposed or not, and a request whose `swap` says which."""
 
 
 def column_step(problem: Problem) -> int:
@@ -40,9 +40,14 @@ def has_whole_blocks(problem: Problem) -> bool:
     return max(column_step(problem), problem.result.block if problem.swapped else 1) <= MAX_BOX
 
 
-def tiles(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Iterator[Schedule]:
+def cannot_meet(problem: Problem, given: Request) -> str:
+    """Why decided parts of K cannot meet in a cluster, whatever the tile, "" where they can."""
+    return no_meeting(problem, given.cluster or (1, 1), given.split or 1, given.scheduler or "static")
+
+
+def tiles(problem: Problem, given: Request, tile_k: int, promote: int) -> Iterator[Request]:
     """All that the program may have, the largest first; none where decided parts of K cannot meet as decided."""
-    if given.parts == "cluster" and (given.split or 1) > 1 and no_meeting(problem, given):
+    if given.parts == "cluster" and (given.split or 1) > 1 and cannot_meet(problem, given):
         return
     step = column_step(problem)
     for columns in reversed(range(step, MAX_BOX + 1, step)):
@@ -50,7 +55,7 @@ def tiles(problem: Problem, given: Schedule, tile_k: int, promote: int) -> Itera
             tried = {"tile": (rows, columns, tile_k), "cta_group": 1, "promote": promote}
             plan = given.with_fields(**{**tried, **given.decided()})
             yield plan
-            if given.mma_n is None and problem.family.kernel == "shared" and not no_mma_n(problem, plan):
+            if given.mma_n is None and problem.family.kernel == "shared" and not no_mma_n(problem, promote):
                 yield from (plan.with_fields(mma_n=n) for n in widths(problem, columns) if NARROWEST <= n < columns)
 
 
@@ -58,27 +63,25 @@ def fitting(ways: list[Way], tile_k: int, promote: int, spare: int) -> Iterator[
     """Those that fit as the estimates have it, and leave `spare` registers of a thread."""
     for problem, given in ways:
         for plan in tiles(problem, given, tile_k, promote):
-            assert plan.tile is not None
-            if not misfit(problem, plan, plan.tile, promote, spare):
+            if not misfit(problem, plan, spare):
                 yield problem, plan
 
 
 def roomiest(
-    ways: list[Way], tile_k: int, promote: int, spare: int, refused: Callable[[str, Schedule], None]
+    ways: list[Way], tile_k: int, promote: int, spare: int, refused: Callable[[str, Request], None]
 ) -> Way | None:
     """Of those that can be the one that leaves a thread the most registers, and of these the smallest; None where none
     can, or where none leaves `spare` after some spilled (`spare` above 0): `refused` is told why none can."""
     found = []
     for problem, given in ways:
         for plan in tiles(problem, given, tile_k, promote):
-            assert plan.tile is not None
-            whole, reason = planned(problem, plan, plan.tile, promote)
+            whole, reason = planned(problem, plan)
             if reason:
                 refused(reason, plan)
                 continue
             room = spared(problem, plan, whole)
             if spare <= 0 or room >= spare:
-                found.append((-room, plan.tile[0] * plan.tile[1], len(found), (problem, plan)))
+                found.append((-room, whole.tile[0] * whole.tile[1], len(found), (problem, plan)))
     return min(found)[3] if found else None
 
 

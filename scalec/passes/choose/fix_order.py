@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import decide
 from scalec.targets import Target
 
@@ -28,17 +28,17 @@ class FixOrder:
     name = "fix-order"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda _, schedule: fixed(schedule))
+        decide(module, target, lambda _, given: fixed(given))
 
 
-def fixed(schedule: Schedule) -> Schedule:
-    """The schedule with what must not depend on M decided, where that is asked for."""
-    if not schedule.invariant:
-        return schedule
-    return schedule.with_fields(**{**ORDER, **schedule.decided()})
+def fixed(given: Request) -> Request:
+    """The request with what must not depend on M decided, where that is asked for."""
+    if not given.invariant:
+        return given
+    return given.with_fields(**{**ORDER, **given.decided()})
 
 
-def order_of(schedule: Schedule) -> dict[str, int | None]:
-    """What the order of a row's sums depends on, where it is decided: kernels for several M must agree in it."""
-    tile_k = schedule.tile[2] if schedule.tile is not None else None
-    return {**{name: getattr(schedule, name) for name in ORDER}, "promote": schedule.promote, "tile K": tile_k}
+def order_of(schedule: Schedule) -> dict[str, int]:
+    """What the order of a row's sums depends on: kernels for several M must agree in it."""
+    fixed = {name: getattr(schedule, name) for name in ORDER}
+    return {**fixed, "promote": schedule.promote, "tile K": schedule.tile[2]}

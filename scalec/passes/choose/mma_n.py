@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.mlir import ir
 from scalec.passes.base import decide
+from scalec.passes.plan.draft import draft
 from scalec.passes.plan.mma_n import mma_n_of
 from scalec.targets import Target
 
@@ -23,6 +24,6 @@ class ChooseMmaN:
         decide(
             module,
             target,
-            lambda problem, schedule: schedule.with_fields(mma_n=mma_n_of(problem, schedule)),
+            lambda problem, given: given.with_fields(mma_n=mma_n_of(problem, draft(problem, given))),
             needs=("tile", "warps", "registers", "promote"),
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
 from scalec.passes.base import decide
+from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import FEWEST_STAGES, at_once, no_meeting
 from scalec.passes.plan.resources import SharedPlan
 from scalec.passes.problem.types import Problem
@@ -23,14 +24,15 @@ class ChooseParts:
 
     def run(self, module: ir.Module, target: Target) -> None:
         needs = ("tile", "cluster", "split", "scheduler", "warpgroups", "epilogue")
-        decide(module, target, lambda problem, schedule: schedule.with_fields(parts=meeting(problem, schedule)),
-               needs=needs)  # fmt: skip
+        decide(module, target, lambda problem, given: given.with_fields(parts=meeting(problem, given)), needs=needs)
 
 
-def meeting(problem: Problem, schedule: Schedule) -> str:
-    """Where they meet, of a schedule that has not decided it."""
+def meeting(problem: Problem, given: Request) -> str:
+    """Where they meet, of a request that has not decided it; beside scales that take the least room."""
+    schedule = draft(problem, given.with_fields(scale_path=given.scale_path or "thread"))
     together = schedule.with_fields(parts="cluster", stages=schedule.stages or FEWEST_STAGES)
-    if no_meeting(problem, schedule) or not at_once(problem, together):
+    no = no_meeting(problem, schedule.cluster, schedule.split, schedule.scheduler)
+    if no or not at_once(problem, together):
         return "memory"
     fits = SharedPlan.of(problem, together).total <= problem.target.shared_bytes
     return "cluster" if fits else "memory"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import PERMUTED, Schedule
+from scalec.ir.schedule import PERMUTED, Request
 from scalec.passes.base import decide
 from scalec.passes.plan.column_factors import no_permuted_columns
+from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
@@ -27,6 +28,7 @@ class PermuteColumns:
         decide(module, target, self._choose, needs=("tile", "epilogue"))
 
     @staticmethod
-    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
+    def _choose(problem: Problem, given: Request) -> Request:
         within = PERMUTED.get(problem.result.element.bits, 0)
-        return schedule.with_fields(permute_n=0 if no_permuted_columns(problem, schedule, within) else within)
+        no = no_permuted_columns(problem, draft(problem, given), within)
+        return given.with_fields(permute_n=0 if no else within)

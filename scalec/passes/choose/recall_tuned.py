@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from scalec.errors import ScheduleError
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
 from scalec.measured import database
 from scalec.measured.database import Entry
 from scalec.measured.key import describe, describe_kin
@@ -21,7 +21,8 @@ from scalec.targets import Target
 
 @dataclass(frozen=True)
 class RecallTuned:
-    """Decides what the tuning database says of this program, target, N, K and M, for the fields already decided.
+    """Decides what the tuning database says of this program (which has the sizes of its further dimensions), target,
+    N, K and M, for the fields already decided.
 
     Where it says nothing of the program, what it says of its contraction alone with a bf16 result is taken, of programs
     that write no more: what multiplies fastest hardly depends on what becomes of the sums, and guesses are worse.
@@ -48,7 +49,7 @@ class RecallTuned:
         if self.use and any(database.entries()):
             decide(module, target, self._recall)
 
-    def _recall(self, problem: Problem, given: Schedule) -> Schedule:
+    def _recall(self, problem: Problem, given: Request) -> Request:
         entry = recalled(problem, given)
         if entry is None:
             return given
@@ -57,11 +58,11 @@ class RecallTuned:
         return schedules.from_mapping(entry.schedule)
 
 
-def recalled(problem: Problem, given: Schedule) -> Entry | None:
+def recalled(problem: Problem, given: Request) -> Entry | None:
     """The entry of the database for a program whose fields `given` are decided; None where there is none."""
     problem = problem.transposed() if problem.swapped else problem
     m, n, k = problem.m.largest or ASSUMED, problem.n.size, problem.k.size
-    if n is None or k is None:
+    if n is None or k is None or any(d.size is None for d in problem.outer):
         return None
     for program in (describe(problem), describe_kin(problem)):
         entry = database.find(database.entries(), problem.target.name, program, (m, n, k), given.texts())
@@ -77,7 +78,7 @@ def recalled(problem: Problem, given: Schedule) -> Entry | None:
         return None
 
 
-def keeps_order(problem: Problem, given: Schedule, schedule: Schedule) -> bool:
+def keeps_order(problem: Problem, given: Request, schedule: Request) -> bool:
     """Whether a schedule adds in the order that `invariant` asks for, where the program does."""
     if not given.invariant:
         return True
@@ -87,5 +88,5 @@ def keeps_order(problem: Problem, given: Schedule, schedule: Schedule) -> bool:
     return same and _tile_k(problem, schedule) == _tile_k(problem, asked)
 
 
-def _tile_k(problem: Problem, schedule: Schedule) -> int:
+def _tile_k(problem: Problem, schedule: Request) -> int:
     return schedule.tile[2] if schedule.tile is not None else deepest(problem)

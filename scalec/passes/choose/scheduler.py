@@ -7,6 +7,8 @@ from math import prod
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
+from scalec.passes.plan.draft import draft
+from scalec.passes.plan.parts import clusters_of
 from scalec.passes.plan.turns import no_dynamic
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
@@ -34,24 +36,21 @@ class ChooseScheduler:
         decide(
             module,
             target,
-            lambda problem, schedule: schedule.with_fields(scheduler=choice(problem, schedule)[0]),
+            lambda problem, given: given.with_fields(scheduler=choice(problem, draft(problem, given))[0]),
             needs=("tile", "cluster", "split"),
         )
 
 
 def choice(problem: Problem, schedule: Schedule) -> tuple[str, str]:
-    """("static" or "dynamic", why) for a schedule whose tile, cluster and split are decided."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
+    """("static" or "dynamic", why) for a schedule that leaves it undecided."""
     target = problem.target
     reason = no_dynamic(problem)
     if reason:
         return "static", reason
-    unknown = [d.name for d in (problem.m, problem.n) if d.size is None]
+    unknown = [d.name for d in (*problem.outer, problem.m, problem.n) if d.size is None]
     if unknown:
         return "static", f"{' and '.join(unknown)} not known: how many tiles there are shows at the launch"
-    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    units = (schedule.split or 1) * prod(-(-d.tiles(extent, 0) // along) for d, extent, along in pairs)
+    units = schedule.split * clusters_of(problem, schedule.tile, schedule.cluster)
     at_once = target.at_once(prod(schedule.cluster))
     waves = f"{units / at_once:.1f} waves"
     if units < FEWEST_WAVES * at_once:

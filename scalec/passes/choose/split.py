@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.mlir import ir
 from scalec.passes.base import decide
+from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import split_of
 from scalec.targets import Target
 
@@ -25,5 +26,5 @@ class ChooseSplit:
     name = "choose-split"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, schedule: schedule.with_fields(split=split_of(problem, schedule)),
+        decide(module, target, lambda problem, given: given.with_fields(split=split_of(problem, draft(problem, given))),
                needs=("tile", "cluster"))  # fmt: skip

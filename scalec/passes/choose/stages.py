@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from scalec.errors import ScheduleError
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import decide
 from scalec.passes.plan.column_factors import factor_registers
-from scalec.passes.plan.loop import few_blocks
+from scalec.passes.plan.draft import draft
+from scalec.passes.plan.loop import few_blocks, no_early_wait
 from scalec.passes.plan.parts import k_blocks, no_unroll_of_parts, part_blocks
-from scalec.passes.plan.resources import SharedPlan, free_registers, path_of_scales, stages_that_fit
+from scalec.passes.plan.resources import SharedPlan, free_registers, stages_that_fit
 from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
-from scalec.passes.plan.warps import REGISTERS, UNROLL
+from scalec.passes.plan.warps import UNROLL
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
@@ -38,24 +39,24 @@ class ChooseStages:
         decide(module, target, self._choose, needs=("tile", "warpgroups", "promote", "epilogue"))
 
     @staticmethod
-    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
-        if schedule.scale_path is None:
-            schedule = schedule.with_fields(scale_path=path_of_scales(problem, schedule))
-        stages = schedule.stages or in_whole_rounds(
-            problem, schedule, min(MAX_STAGES, stages_that_fit(problem, schedule))
-        )
+    def _choose(problem: Problem, given: Request) -> Request:
+        plan = draft(problem, given)
+        most = min(MAX_STAGES, stages_that_fit(problem, plan))
+        stages = given.stages or in_whole_rounds(problem, plan, most)
         if stages < 2:
+            known = given.with_fields(scale_path=plan.scale_path)
             raise ScheduleError(
-                f"two stages of {schedule} do not fit into shared memory",
-                got=str(SharedPlan.of(problem, schedule.with_fields(stages=2))),
+                f"two stages of {known} do not fit into shared memory",
+                got=str(SharedPlan.of(problem, plan.with_fields(stages=2))),
                 expected=f"at most {problem.target.shared_bytes} bytes on {problem.target.name}",
-                fix="a smaller tile" + ("" if schedule.epilogue == "direct" else ", or epilogue=direct"),
+                fix="a smaller tile" + ("" if plan.epilogue == "direct" else ", or epilogue=direct"),
             )
-        return schedule.with_fields(
+        waits = no_early_wait(problem, plan.promote)
+        return given.with_fields(
             stages=stages,
-            scale_path=schedule.scale_path,
-            early_wait=int(problem.family.kernel == "shared" and schedule.warpgroups == 2 and bool(schedule.promote)),
-            unroll=schedule.unroll or unroll_of(problem, schedule.with_fields(stages=stages)),
+            scale_path=plan.scale_path,
+            early_wait=int(problem.family.kernel == "shared" and plan.warpgroups == 2 and not waits),
+            unroll=given.unroll or unroll_of(problem, plan.with_fields(stages=stages)),
         )
 
 
@@ -83,18 +84,16 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     11.3 and 9.7 (FP8 1x128 by 128x128), 19.3 and 18.3 (NVFP4, of four, whose thread copied scales too; ptxas 13.0,
     2026-11-21).
     """
-    assert schedule.tile is not None
-    assert schedule.warpgroups is not None
     if problem.family.sums_in == "tensor":
-        assert schedule.stages is not None
         few = problem.depth is not None and k_blocks(problem, schedule) < schedule.stages
-        return 1 if few or no_unroll_of_parts(problem, schedule, schedule.stages) else schedule.stages
+        round_ = schedule.with_fields(unroll=schedule.stages)
+        return 1 if few or no_unroll_of_parts(problem, round_) else schedule.stages
     usual = UNROLL[schedule.warpgroups] if problem.depth is not None else 1
     whole = part_blocks(problem, schedule)[0] if usual > 1 and few_blocks(problem, schedule) else usual
-    given = schedule.with_fields(registers=schedule.registers or REGISTERS[schedule.warpgroups])
 
     def suits(blocks: int) -> bool:
-        short = factor_registers(problem, schedule, blocks) and free_registers(problem, given, blocks) < 0
-        return not short and not no_unroll_of_parts(problem, schedule, blocks)
+        tried = schedule.with_fields(unroll=blocks)
+        short = factor_registers(problem, tried) and free_registers(problem, tried) < 0
+        return not short and not no_unroll_of_parts(problem, tried)
 
     return next((blocks for blocks in (whole, usual) if suits(blocks)), 1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
 from scalec.passes.base import decide
-from scalec.passes.plan.resources import copied_columns, path_of_scales, staged_row, stages_that_fit
+from scalec.passes.plan.draft import draft
+from scalec.passes.plan.resources import copied_columns, staged_row, stages_that_fit
 from scalec.passes.plan.swizzle import (
     STAGES_BESIDE_STAGING,
     no_bulk_epilogue,
@@ -41,27 +42,27 @@ class ChooseSwizzle:
         decide(module, target, self._choose, needs=("tile",))
 
     @staticmethod
-    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
-        assert schedule.tile is not None
-        tile, epilogue = schedule.tile, schedule.epilogue
-        if schedule.adds is None:
-            schedule = schedule.with_fields(adds="loaded" if worth_loading(problem, schedule) else "memory")
-        beside = schedule.with_fields(scale_path=schedule.scale_path or path_of_scales(problem, schedule))
-        plan = staging(problem, beside.with_fields(epilogue="bulk"))
+    def _choose(problem: Problem, given: Request) -> Request:
+        plain, epilogue = draft(problem, given), given.epilogue
+        adds = given.adds or ("loaded" if worth_loading(problem, given, plain) else "memory")
+        plain = plain.with_fields(adds=adds)
+        plan = staging(problem, given, plain.with_fields(epilogue="bulk"))
         if epilogue is None and problem.swapped:
-            able = not no_turned_epilogue(problem) and not not_worth_turning(problem, beside)
+            able = not no_turned_epilogue(problem) and not not_worth_turning(problem, plain)
             epilogue = "turned" if able else "direct"
         elif epilogue is None:
-            most = stages_that_fit(problem, beside.with_fields(epilogue="direct"))
-            fits = stages_that_fit(problem, plan) >= (schedule.stages or min(most, STAGES_BESIDE_STAGING))
-            worth = (fits and worth_staging(problem, plan)) or schedule.adds == "loaded"
-            able = worth and not no_bulk_epilogue(problem, schedule)
+            most = stages_that_fit(problem, plain.with_fields(epilogue="direct"))
+            fits = stages_that_fit(problem, plan) >= (plan.stages or min(most, STAGES_BESIDE_STAGING))
+            worth = (fits and worth_staging(problem, given, plan)) or adds == "loaded"
+            able = worth and not no_bulk_epilogue(problem, plain)
             epilogue = "bulk" if able else "direct"
-        return schedule.with_fields(
+        rows, _, depth = plain.tile
+        return given.with_fields(
+            adds=adds,
             staged=plan.staged if epilogue == "bulk" else 0,
             panels=plan.panels if epilogue == "bulk" else 0,
-            swizzle_a=operand_swizzle(problem, problem.lhs, tile[0], tile[2]),
-            swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(schedule), tile[2]),
-            swizzle_c=widest(problem.target.swizzles, staged_row(problem, schedule)) if epilogue == "bulk" else 0,
+            swizzle_a=operand_swizzle(problem, problem.lhs, rows, depth),
+            swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(plain), depth),
+            swizzle_c=widest(problem.target.swizzles, staged_row(problem, plain)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import decide
+from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import at_once
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import Target
@@ -32,11 +33,10 @@ class TileOrder:
         decide(module, target, self._choose, needs=("tile", "cluster"))
 
     @staticmethod
-    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
-        assert schedule.tile is not None
-        assert schedule.cluster is not None
-        order = schedule.order or _order(problem, schedule)
-        return schedule.with_fields(order=order, group=_group(problem, schedule, order))
+    def _choose(problem: Problem, given: Request) -> Request:
+        schedule = draft(problem, given)
+        order = given.order or _order(problem, schedule)
+        return given.with_fields(order=order, group=_group(problem, schedule, order))
 
 
 def _order(problem: Problem, schedule: Schedule) -> str:
@@ -48,8 +48,6 @@ def _order(problem: Problem, schedule: Schedule) -> str:
 
 def _blocks(problem: Problem, schedule: Schedule, order: str) -> int:
     """Cluster tiles along the grouped dimension."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
     dim, axis = (problem.n, 1) if order == "n" else (problem.m, 0)
     return -(-dim.tiles(schedule.tile[axis], ASSUMED) // schedule.cluster[axis])
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 
 from scalec.errors import ScalecError, ScheduleError, UnsupportedError
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
 from scalec.model.cost import Costs, Load, costs_of
 from scalec.model.space import ranked
 from scalec.passes.base import decide
 from scalec.passes.choose import every_tile
-from scalec.passes.plan.parts import cluster_ctas, no_meeting
+from scalec.passes.plan.draft import draft
+from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import stages_that_fit
-from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_halves, no_swap
+from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
 from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Problem
 from scalec.targets import MAX_BOX, WAVES, Target
@@ -109,7 +110,7 @@ class ChooseTiling:
     name = "choose-tiling"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, lambda problem, schedule: choose(problem, schedule, self.spare, self.search))
+        decide(module, target, lambda problem, given: choose(problem, given, self.spare, self.search))
 
 
 SEARCHES = ("listed", "every", "roomiest")
@@ -118,29 +119,29 @@ the instructions can have; and among these again whatever is estimated, as ptxas
 thread the most registers. So every program has one that has a tile at all."""
 
 
-def choose(problem: Problem, schedule: Schedule, spare: int = 0, search: str = SEARCHES[0]) -> Schedule:
-    """The schedule with tile, cluster, cta_group and promote decided. Arguments are those of `ChooseTiling`: with
+def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARCHES[0]) -> Request:
+    """The request with tile, cluster, cta_group and promote decided. Arguments are those of `ChooseTiling`: with
     `spare` registers no other search than `search` follows, which is for the compiler to ask for.
 
     Raises:
         ScheduleError: the fields decided leave no candidate.
         UnsupportedError: nothing is decided, and the target has no tile for the program.
     """
-    promote = promotion(problem) if schedule.promote is None else schedule.promote
+    promote = promotion(problem) if given.promote is None else given.promote
     costs = costs_of(problem, promote)
-    swap = schedule.swap if schedule.swap is not None else int(_swaps(problem, schedule))
-    ways = _both_ways(problem, schedule, swap)
+    swap = given.swap if given.swap is not None else int(_swaps(problem, given))
+    ways = _both_ways(problem, given, swap)
     if not any(every_tile.has_whole_blocks(way) for way, _ in ways):
         raise _blocks_too_wide(ways[0][0])
     seen = ways[0][0]
-    if schedule.tile is not None:
-        return _finished(seen, schedule, swap, schedule.tile, _ctas_of(seen, schedule, schedule.tile), promote)
+    if given.tile is not None:
+        return _finished(seen, given, swap, given.tile, _ctas_of(seen, given, given.tile), promote)
     tile_k, refused = deepest(problem), Refused()
     if search == "listed":
         if costs is not None:
-            plan = _fastest(problem, schedule, tile_k, promote, spare, costs, refused)
+            plan = _fastest(problem, given, tile_k, promote, spare, costs, refused)
         else:
-            plan = _first(seen, schedule, swap, tile_k, promote, spare, refused)
+            plan = _first(seen, given, swap, tile_k, promote, spare, refused)
         if plan is not None:
             return plan
     if search == "every" or (search == "listed" and spare <= 0):
@@ -153,50 +154,51 @@ def choose(problem: Problem, schedule: Schedule, spare: int = 0, search: str = S
         if way is not None:
             return _of_every(*way)
         refused = refused if refused.tiles else others
-    raise _none_fits(problem, schedule, refused, retried=spare > 0)
+    raise _none_fits(problem, given, refused, retried=spare > 0)
 
 
 def _first(
-    problem: Problem, schedule: Schedule, swap: int, tile_k: int, promote: int, spare: int, refused: Refused
-) -> Schedule | None:
+    problem: Problem, given: Request, swap: int, tile_k: int, promote: int, spare: int, refused: Refused
+) -> Request | None:
     """Of the listed tiles that fit the one that keeps the tensor cores busy the shortest, None where none fits."""
-    fitting = _fitting(problem, schedule, tile_k, promote, spare, refused)
+    fitting = _fitting(problem, given, tile_k, promote, spare, refused)
     if not fitting:
         return None
-    best = min(fitting, key=lambda c: cost(problem, schedule, c))
-    own = schedule.with_fields(cta_group=best.ctas)
+    best = min(fitting, key=lambda c: cost(problem, given, c))
+    own = given.with_fields(cta_group=best.ctas)
     tile = (best.m, best.n, _depth(problem, own, (best.m, best.n, tile_k), promote))
-    return _finished(problem, schedule, swap, tile, best.ctas, promote)
+    return _finished(problem, given, swap, tile, best.ctas, promote)
 
 
 def _finished(
-    problem: Problem, schedule: Schedule, swap: int, tile: tuple[int, int, int], ctas: int, promote: int
-) -> Schedule:
+    problem: Problem, given: Request, swap: int, tile: tuple[int, int, int], ctas: int, promote: int
+) -> Request:
     """With a tile, and the cluster that goes with it."""
-    cluster = _cluster(problem, schedule, tile[1], ctas)
-    return schedule.with_fields(swap=swap, tile=tile, cluster=cluster, cta_group=ctas, promote=promote)
+    cluster = _cluster(problem, given, tile[1], ctas)
+    return given.with_fields(swap=swap, tile=tile, cluster=cluster, cta_group=ctas, promote=promote)
 
 
-def _both_ways(problem: Problem, schedule: Schedule, swap: int) -> list[every_tile.Way]:
+def _both_ways(problem: Problem, given: Request, swap: int) -> list[every_tile.Way]:
     """The program and its transpose, as far as what is decided leaves the choice; by `swap` first."""
-    other = not no_swap(problem) and not keeps_sides(schedule) and schedule.swap is None
+    other = not no_swap(problem) and not keeps_sides(given) and given.swap is None
     ways = []
     for way in (swap, 1 - swap) if other else (swap,):
         seen = problem.transposed() if way and not problem.swapped else problem
-        ways.append((seen, schedule.with_fields(swap=way)))
+        ways.append((seen, given.with_fields(swap=way)))
     return ways
 
 
-def _of_every(problem: Problem, plan: Schedule) -> Schedule:
-    assert plan.tile is not None
-    return _finished(problem, plan, plan.swap or 0, plan.tile, plan.cta_group or 1, plan.promote or 0)
+def _of_every(problem: Problem, plan: Request) -> Request:
+    """With the cluster that goes with a tile that is not listed."""
+    seen = draft(problem, plan)
+    return plan.with_fields(cluster=_cluster(problem, plan, seen.tile[1], seen.cta_group))
 
 
-def _cost_of(problem: Problem, plan: Schedule) -> float:
+def _cost_of(problem: Problem, plan: Request) -> float:
     """What `cost` says of a tile that is not listed."""
-    assert plan.tile is not None
-    m, n, _ = plan.tile
-    return cost(problem, plan, Candidate(m, n, every_tile.efficiency(m, n), plan.cta_group or 1))
+    seen = draft(problem, plan)
+    m, n, _ = seen.tile
+    return cost(problem, plan, Candidate(m, n, every_tile.efficiency(m, n), seen.cta_group))
 
 
 class Refused:
@@ -205,7 +207,7 @@ class Refused:
     def __init__(self) -> None:
         self.tiles: dict[str, list[str]] = {}
 
-    def add(self, reason: str, plan: Schedule) -> None:
+    def add(self, reason: str, plan: Request) -> None:
         self.tiles.setdefault(reason, []).append("x".join(map(str, plan.tile or ())))
 
     def __str__(self) -> str:
@@ -214,13 +216,13 @@ class Refused:
 
 def _fastest(
     problem: Problem,
-    schedule: Schedule,
+    given: Request,
     tile_k: int,
     promote: int,
     spare: int,
     costs: Costs,
     refused: Refused,
-) -> Schedule | None:
+) -> Request | None:
     """Of the plans that fit the one that takes the shortest by the measured costs of its kind of kernel, None where
     none fits.
 
@@ -229,7 +231,7 @@ def _fastest(
     """
     for larger in (False, True):
         refused.tiles.clear()
-        for _, plan, reason in ranked(problem, schedule, tile_k, promote, costs, spare, larger):
+        for _, plan, reason in ranked(problem, given, tile_k, promote, costs, spare, larger):
             if not reason:
                 return plan
             refused.add(reason, plan)
@@ -251,36 +253,35 @@ def deepest(problem: Problem) -> int:
     return PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
 
 
-def _groups(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
+def _groups(problem: Problem, given: Request) -> tuple[int, ...]:
     """How many CTAs may multiply together: what is decided, else two as well where M has two tiles for them.
 
     One where what is decided does not exist: check-schedule says so.
     """
     family = problem.family
-    if schedule.cta_group is not None:
-        return (schedule.cta_group,) if family.columns(schedule.cta_group) else (1,)
-    if problem.half_bytes:  # check-schedule says why
-        return (1,)
-    pairs = family.pair_n and (schedule.cluster or PAIR)[0] % 2 == 0 and problem.target.max_cluster >= 2
+    if given.cta_group is not None:
+        return (given.cta_group,) if family.columns(given.cta_group) else (1,)
+    able = not no_group(problem, 2) and problem.target.max_cluster >= 2
+    pairs = able and (given.cluster or PAIR)[0] % 2 == 0
     return (1, 2) if pairs and problem.m.tiles(family.m, ASSUMED) >= 2 else (1,)
 
 
-def _ctas_of(problem: Problem, schedule: Schedule, tile: tuple[int, int, int]) -> int:
+def _ctas_of(problem: Problem, given: Request, tile: tuple[int, int, int]) -> int:
     """How many CTAs multiply a decided tile together: as takes the fewest waves, then copies the fewest rows."""
 
     def key(ctas: int) -> tuple[int, float, int]:
-        along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
-        return _waves(problem, schedule, tile, ctas), tile[0] / along_n + tile[1] / along_m, -ctas
+        along_m, along_n = _cluster(problem, given, tile[1], ctas)
+        return _waves(problem, given, tile, ctas), tile[0] / along_n + tile[1] / along_m, -ctas
 
-    able = [g for g in _groups(problem, schedule) if g == 1 or not no_halves(problem, tile, g)]
-    return min(able, key=key, default=schedule.cta_group or 1)
+    able = [g for g in _groups(problem, given) if g == 1 or not no_halves(problem, tile, g)]
+    return min(able, key=key, default=given.cta_group or 1)
 
 
 DEEP = 4
 """Stages with which copies are far enough ahead: where memory is the bound, a shallower K tile makes up for fewer."""
 
 
-def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> int:
+def _depth(problem: Problem, given: Request, tile: tuple[int, int, int], promote: int) -> int:
     """K of a tile: the widest swizzle's, or half where that leaves fewer than DEEP stages and memory is the bound.
 
     Half the depth costs 3 % of the issue slots (sum of stall counts of the loop, 1.06 against 1.03 times the tensor
@@ -289,17 +290,17 @@ def _depth(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], pro
     halves = tile[2] // 2
     if promote or problem.lhs.padded or problem.rhs.padded or problem.family.operands_in != "registers":
         return tile[2]
-    if schedule.invariant:  # what the bound is depends on M
+    if given.invariant:  # what the bound is depends on M
         return tile[2]
-    plan = schedule.with_fields(tile=tile, epilogue=schedule.epilogue or "direct")
+    plan = draft(problem, given.with_fields(tile=tile))
     return tile[2] if stages_that_fit(problem, plan) >= DEEP or not _memory_bound(problem) else halves
 
 
 def _memory_bound(problem: Problem) -> bool:
     """Whether operands and result, moved once, take longer than the products, all SMs busy, by the documented rates."""
-    target, (m, n, k) = problem.target, (d.tiles(1, ASSUMED) for d in (problem.m, problem.n, problem.k))
+    target, load = problem.target, Load.of(problem)
     rate = target.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name)
-    return Load.of(problem).bytes / target.rates.memory > 2 * m * n * k / (rate * target.rates.clock * target.sms)
+    return load.bytes / target.rates.memory > load.flop / (rate * target.rates.clock * target.sms)
 
 
 SWAP = 32
@@ -309,7 +310,7 @@ fast as cuBLASLt: 1.51 against 0.94 at one row, 1.40 against 1.05 at 16; at 64 r
 1.69 at 2112x7168."""
 
 
-def _swaps(problem: Problem, schedule: Schedule) -> bool:
+def _swaps(problem: Problem, given: Request) -> bool:
     """Whether the transposed result is computed: few rows, which instructions are narrower than high for.
 
     Not where a field was decided that would change its meaning, nor where results are to leave by bulk copies of rows,
@@ -317,25 +318,25 @@ def _swaps(problem: Problem, schedule: Schedule) -> bool:
     """
     if problem.family.warps == 1 and problem.result.block > problem.family.m:
         return False
-    if keeps_sides(schedule):
+    if keeps_sides(given):
         return False
     return problem.m.largest is not None and problem.m.largest <= SWAP and not no_swap(problem)
 
 
 def _fitting(
-    problem: Problem, schedule: Schedule, tile_k: int, promote: int, spare: int, refused: Refused
+    problem: Problem, given: Request, tile_k: int, promote: int, spare: int, refused: Refused
 ) -> list[Candidate]:
     """The candidates that fit."""
     found = []
     for c in candidates(problem):
-        if c.ctas not in _groups(problem, schedule):
+        if c.ctas not in _groups(problem, given):
             continue
         if (problem.m.largest or c.m) <= max(WAVES["registers"], problem.family.m) < c.m:
             continue
-        own = schedule.with_fields(cta_group=c.ctas)
-        reason = misfit(problem, own, (c.m, c.n, tile_k), promote, spare)
+        own = given.with_fields(tile=(c.m, c.n, tile_k), cta_group=c.ctas, promote=promote)
+        reason = misfit(problem, own, spare)
         if reason:
-            refused.add(reason, own.with_fields(tile=(c.m, c.n, tile_k)))
+            refused.add(reason, own)
         else:
             found.append(c)
     return found
@@ -362,13 +363,13 @@ def _has_tile(problem: Problem, block: int) -> bool:
     assert problem.result.scale is not None
     scale = replace(problem.result.scale, block=block)
     tried = replace(problem, result=replace(problem.result, scale=scale))
-    ways = [(tried, Schedule())]
+    ways = [(tried, Request())]
     return every_tile.roomiest(ways, deepest(tried), promotion(tried), 0, lambda *_: None) is not None
 
 
-def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: bool) -> ScalecError:
+def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool) -> ScalecError:
     got, what = str(refused), f"no tile fits {problem.target.name}"
-    if not schedule.decided() and not retried:
+    if not given.decided() and not retried:
         return UnsupportedError(
             what,
             got=got,
@@ -378,10 +379,10 @@ def _none_fits(problem: Problem, schedule: Schedule, refused: Refused, retried: 
             else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
             place=problem.place,
         )
-    if not got and schedule.parts == "cluster":
-        got = f"parts=cluster: {no_meeting(problem, schedule)}"
+    if not got and given.parts == "cluster":
+        got = f"parts=cluster: {every_tile.cannot_meet(problem, given)}"
     return ScheduleError(
-        f"{what} with {schedule}",
+        f"{what} with {given}",
         got=got,
         expected="a tile for which none of these holds",
         fix="decide tile too, or leave more to the compiler",
@@ -395,21 +396,20 @@ def _some(tiles: list[str]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-def cost(problem: Problem, schedule: Schedule, candidate: Candidate) -> float:
+def cost(problem: Problem, given: Request, candidate: Candidate) -> float:
     """How long a launch takes, in units of one accumulator element at the fastest tile's rate."""
-    waves = _waves(problem, schedule, (candidate.m, candidate.n), candidate.ctas)
+    waves = _waves(problem, given, (candidate.m, candidate.n), candidate.ctas)
     return waves * candidate.m * candidate.n / candidate.efficiency
 
 
-def _waves(problem: Problem, schedule: Schedule, tile: tuple[int, ...], ctas: int) -> int:
+def _waves(problem: Problem, given: Request, tile: tuple[int, ...], ctas: int) -> int:
     """Rounds in which the SMs work on all tiles."""
-    along_m, along_n = _cluster(problem, schedule, tile[1], ctas)
-    clusters = -(-problem.m.tiles(tile[0], ASSUMED) // along_m) * -(-problem.n.tiles(tile[1], ASSUMED) // along_n)
-    return -(-clusters // problem.target.at_once(along_m * along_n))
+    along_m, along_n = _cluster(problem, given, tile[1], ctas)
+    return -(-clusters_of(problem, tile, (along_m, along_n)) // problem.target.at_once(along_m * along_n))
 
 
-def _cluster(problem: Problem, schedule: Schedule, tile_n: int, ctas: int) -> tuple[int, int]:
-    if schedule.cluster is not None or ctas > 1:
-        return schedule.cluster or PAIR
-    pair = cluster_ctas(schedule.with_fields(cluster=(1, 2)))  # with those of parts that are to meet in a cluster
+def _cluster(problem: Problem, given: Request, tile_n: int, ctas: int) -> tuple[int, int]:
+    if given.cluster is not None or ctas > 1:
+        return given.cluster or PAIR
+    pair = cluster_ctas((1, 2), given.split or 1, given.parts or "memory")
     return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= pair else (1, 1)

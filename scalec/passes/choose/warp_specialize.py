@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request
 from scalec.passes.base import decide
-from scalec.passes.plan.warps import given_warpgroups, registers_for, turns_of, warpgroups_for, warps_for
+from scalec.passes.plan.draft import draft
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
@@ -24,10 +24,6 @@ class WarpSpecialize:
         decide(module, target, self._choose, needs=("tile",))
 
     @staticmethod
-    def _choose(problem: Problem, schedule: Schedule) -> Schedule:
-        assert schedule.tile is not None
-        warpgroups = given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile, schedule.promote)
-        sharing = warpgroups // turns_of(schedule, warpgroups)
-        warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
-        registers = registers_for(problem, schedule, warpgroups)
-        return schedule.with_fields(warpgroups=warpgroups, warps=warps, registers=registers)
+    def _choose(problem: Problem, given: Request) -> Request:
+        plan = draft(problem, given)
+        return given.with_fields(warpgroups=plan.warpgroups, warps=plan.warps, registers=plan.registers)

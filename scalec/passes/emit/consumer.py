@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
@@ -92,7 +93,7 @@ class Consumer(Epilogue):
         column: int = 0,
     ) -> None:
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
-        which = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
+        which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
         self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
 
     def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.abi import PADDED, TILE_WORDS, TILES, permuted_rows
-from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
+from scalec.ir.schedule import Schedule
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS, DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.plan.parts import k_blocks, part_blocks
@@ -149,9 +149,8 @@ class Frame:
 
     body: ir.Block
 
-    def __init__(self, problem: Problem, schedule: schedules.Schedule, plan: SharedPlan, function: ir.OpView) -> None:
-        self.problem, self.plan, self.function = problem, plan, function
-        self.schedule: Any = schedule  # check-schedule has seen to it that every field is decided
+    def __init__(self, problem: Problem, schedule: Schedule, plan: SharedPlan, function: ir.OpView) -> None:
+        self.problem, self.schedule, self.plan, self.function = problem, schedule, plan, function
         self.e = Emitter()
         s = self.schedule
         (cm, cn), halves = s.cluster, s.cta_group  # ranks go along M first
@@ -173,7 +172,7 @@ class Frame:
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
         self.wave = self.family.wave
-        self.units, self.turns = units(problem, s), turns(problem, s)
+        self.units, self.turns = units(problem, s), turns(s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
         self.result_bits = problem.result.element.bits

@@ -22,7 +22,7 @@ class Inputs(Frame):
     def added(self) -> EpilogueInput | None:
         """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
         memory."""
-        return added_input(self.problem, self.schedule)
+        return added_input(self.problem) if self.schedule.epilogue == "bulk" else None
 
     @property
     def read(self) -> list[EpilogueInput]:

@@ -17,10 +17,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from scalec.abi import entry_name
+from scalec.ir import schedule as schedules
 from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import DECISIONS
-from scalec.passes.base import decided, problem_of, programs
+from scalec.passes.base import problem_of, programs
 from scalec.passes.emit.consumer import Consumer
 from scalec.passes.emit.frame import Handles
 from scalec.passes.emit.producer import Producer
@@ -51,7 +51,7 @@ class EmitTile:
                 fix="print one with scalec compile --emit scale",
             )
         for function in functions:
-            schedule = decided(function, DECISIONS)
+            schedule = schedules.read(function).complete()
             problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):
                 kernel = KERNELS[problem.family.kernel]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from scalec.errors import ScheduleError
+from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.resources import staged_row, units
 from scalec.passes.plan.results import no_loaded_result
@@ -13,8 +12,8 @@ from scalec.passes.plan.tiles import cuts_result, no_swap
 from scalec.passes.problem.types import Problem
 
 
-def result_blocks(problem: Problem, schedule: Any) -> None:
-    reason, scale = cuts_result(problem, schedule, schedule.tile), problem.result.scale
+def result_blocks(problem: Problem, schedule: Schedule) -> None:
+    reason, scale = cuts_result(problem, schedule), problem.result.scale
     if reason and scale is not None:
         axis = 0 if problem.swapped else 1  # which blocks run along
         alone = problem.family.warps == 1 or not problem.swapped
@@ -27,7 +26,7 @@ def result_blocks(problem: Problem, schedule: Any) -> None:
         )
 
 
-def staged_epilogue(problem: Problem, schedule: Any) -> None:
+def staged_epilogue(problem: Problem, schedule: Schedule) -> None:
     if schedule.epilogue == "turned":
         reason = no_turned_epilogue(problem)
         if reason:
@@ -68,7 +67,7 @@ def staged_epilogue(problem: Problem, schedule: Any) -> None:
     room_for_panels(problem, schedule)
 
 
-def adds(problem: Problem, schedule: Any) -> None:
+def adds(problem: Problem, schedule: Schedule) -> None:
     reason = no_loaded_result(problem, schedule) if schedule.adds == "loaded" else ""
     if not reason:
         return
@@ -83,7 +82,7 @@ def adds(problem: Problem, schedule: Any) -> None:
     raise ScheduleError("adds=loaded is not possible", got=reason, expected=expected, fix=", or ".join(fixes))
 
 
-def room_for_panels(problem: Problem, schedule: Any) -> None:
+def room_for_panels(problem: Problem, schedule: Schedule) -> None:
     if not schedule.panels:
         return
     row, what = staged_row(problem, schedule), f"panels = {schedule.panels}"
@@ -99,7 +98,7 @@ def room_for_panels(problem: Problem, schedule: Any) -> None:
         )
 
 
-def permuted_columns(problem: Problem, schedule: Any) -> None:
+def permuted_columns(problem: Problem, schedule: Schedule) -> None:
     reason = no_permuted_columns(problem, schedule, schedule.permute_n) if schedule.permute_n else ""
     if reason:
         raise ScheduleError(f"permute_n = {schedule.permute_n} is not possible", got=reason, fix="permute_n=0")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from scalec.abi import MOST_CTAS
 from scalec.errors import ScheduleError, UnsupportedError
+from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import DECISIONS, Schedule
-from scalec.passes.base import decide
+from scalec.ir.schedule import Schedule
+from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
-from scalec.passes.plan.mma_n import no_mma_n, widths
-from scalec.passes.plan.parts import k_blocks, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.copier import no_copier
+from scalec.passes.plan.loop import no_early_wait
+from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
+from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll_of_parts
 from scalec.passes.plan.resources import (
     Registers,
     SharedPlan,
@@ -25,10 +27,10 @@ from scalec.passes.plan.resources import (
     turns,
 )
 from scalec.passes.plan.swizzle import no_panels
-from scalec.passes.plan.tensor_columns import most_scale_slots, scale_copies
-from scalec.passes.plan.tiles import PAIR, no_swap
+from scalec.passes.plan.tensor_columns import scale_copies
+from scalec.passes.plan.tiles import PAIR, no_group, no_swap
 from scalec.passes.plan.turns import no_dynamic, no_pingpong
-from scalec.passes.plan.warps import LEAST_COLUMNS, TENSOR, WARPS, shared_out, warps_for
+from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
 from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
 
@@ -47,17 +49,15 @@ class CheckSchedule:
     name = "check-schedule"
 
     def run(self, module: ir.Module, target: Target) -> None:
-        decide(module, target, self._check, needs=DECISIONS)
-
-    @staticmethod
-    def _check(problem: Problem, schedule: Schedule) -> Schedule:
-        for check in CHECKS:
-            check(problem, schedule)
-        return schedule
+        for function in programs(module):
+            schedule = schedules.read(function).complete()
+            problem = problem_of(function, target, schedule)
+            for check in CHECKS:
+                check(problem, schedule)
 
 
-def _warps(problem: Problem, schedule: Any) -> None:
-    sharing = schedule.warpgroups // turns(problem, schedule)
+def _warps(problem: Problem, schedule: Schedule) -> None:
+    sharing = schedule.warpgroups // turns(schedule)
     (along_m, along_n), warps = schedule.warps, WARPS * sharing
     if problem.family.sums_in == "tensor":
         _quarters(problem, schedule)
@@ -74,18 +74,17 @@ def _warps(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _quarters(problem: Problem, schedule: Any) -> None:
+def _quarters(problem: Problem, schedule: Schedule) -> None:
     """Refuses warps that cannot share an accumulator in tensor memory."""
     reason = shared_out(problem.family, schedule.tile, schedule.warpgroups, schedule.warps)
     if reason:
-        step = LEAST_COLUMNS * schedule.warpgroups
-        known = schedule.warpgroups in TENSOR
+        step, known = steps(problem.family, schedule.warpgroups, schedule.warps)[1], schedule.warpgroups in TENSOR
         raise ScheduleError(
             f"a tile of {reason}" if known else reason,
             got=f"tile N = {schedule.tile[1]}, warpgroups = {schedule.warpgroups}",
             fix=f"tile N = {-(-schedule.tile[1] // step) * step}, or warpgroups=1" if known else "warpgroups=1",
         )
-    if tuple(schedule.warps) != (wanted := warps_for(problem, schedule.tile, schedule.warpgroups)):
+    if schedule.warps != (wanted := warps_for(problem, schedule.tile, schedule.warpgroups)):
         raise ScheduleError(
             f"warps = {schedule.warps[0]}x{schedule.warps[1]}, and each warp of a warpgroup reads a quarter of the "
             "rows in tensor memory: warpgroups share columns",
@@ -94,19 +93,19 @@ def _quarters(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _swap(problem: Problem, schedule: Any) -> None:
+def _swap(problem: Problem, schedule: Schedule) -> None:
     reason = no_swap(problem.transposed()) if schedule.swap else ""
     if reason:
         raise ScheduleError("swap=1 is not possible", got=reason, fix="swap=0")
 
 
-def _consumers(problem: Problem, schedule: Any) -> None:
+def _consumers(problem: Problem, schedule: Schedule) -> None:
     reason = no_pingpong(problem, schedule)
     if schedule.consumers == "pingpong" and reason:
         raise ScheduleError("consumers=pingpong is not possible", got=reason, fix="consumers=cooperative")
 
 
-def _tile_rows(problem: Problem, schedule: Any) -> None:
+def _tile_rows(problem: Problem, schedule: Schedule) -> None:
     family, rows = problem.family, schedule.tile[0]
     if family.sums_in == "tensor":
         if rows != family.m:
@@ -116,17 +115,16 @@ def _tile_rows(problem: Problem, schedule: Any) -> None:
                 fix=f"tile M = {family.m}" + (", cta_group=2 for two CTAs that multiply together" if pair else ""),
             )
         return
-    sharing = schedule.warpgroups // turns(problem, schedule)
-    who, count = ("warpgroups", sharing) if family.warps > 1 else ("warps", schedule.warps[0])
-    step = family.m * count
+    sharing = schedule.warpgroups // turns(schedule)
+    who, step = "warpgroups" if family.warps > 1 else "warps", steps(family, sharing, schedule.warps)[0]
     if rows % step:
         raise ScheduleError(
-            f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {count} {who})",
+            f"tile M = {rows} is not a multiple of {step} ({family.m} rows for each of {step // family.m} {who})",
             fix=f"tile M = {-(-rows // step) * step}, or other {who}",
         )
 
 
-def _box(problem: Problem, schedule: Any) -> None:
+def _box(problem: Problem, schedule: Schedule) -> None:
     for axis, extent in zip(("M", "N"), schedule.tile[:2], strict=True):
         if extent > MAX_BOX:
             raise ScheduleError(
@@ -134,10 +132,10 @@ def _box(problem: Problem, schedule: Any) -> None:
             )
 
 
-def _tile_columns(problem: Problem, schedule: Any) -> None:
+def _tile_columns(problem: Problem, schedule: Schedule) -> None:
     family, columns = problem.family, schedule.tile[1]
     if family.warps == 1:
-        step = 2 * family.n[0] * schedule.warps[1]  # one ldmatrix loads the columns of two instructions
+        step = steps(family, schedule.warpgroups, schedule.warps)[1]
         if columns % step:
             raise ScheduleError(
                 f"tile N = {columns} is not a multiple of {step} ({step // schedule.warps[1]} columns for each of "
@@ -152,7 +150,7 @@ def _tile_columns(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _tile_k(problem: Problem, schedule: Any) -> None:
+def _tile_k(problem: Problem, schedule: Schedule) -> None:
     family, k = problem.family, schedule.tile[2]
     if k % family.k:
         raise ScheduleError(f"tile K = {k} is not a multiple of {family.k}, the K of one tensor-core instruction")
@@ -185,7 +183,7 @@ def _tile_k(problem: Problem, schedule: Any) -> None:
             )
 
 
-def _panels(problem: Problem, operand: Operand, schedule: Any, field: str) -> None:
+def _panels(problem: Problem, operand: Operand, schedule: Schedule, field: str) -> None:
     """Refuses a tile with K outermost that is no whole number of panels."""
     axis, swizzle = int(operand is problem.rhs), getattr(schedule, field)
     rows, k = copied_columns(schedule) if axis else schedule.tile[0], schedule.tile[2]
@@ -214,7 +212,7 @@ def _panel(problem: Problem, operand: Operand) -> int:
     return PADDED_ROW if operand.padded else narrowest * 8 // operand.shared_bits
 
 
-def _cluster(problem: Problem, schedule: Any) -> None:
+def _cluster(problem: Problem, schedule: Schedule) -> None:
     along_m, along_n = schedule.cluster
     if along_m * along_n > problem.target.max_cluster:
         raise ScheduleError(
@@ -231,20 +229,11 @@ def _cluster(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _cta_group(problem: Problem, schedule: Any) -> None:
-    group, target = schedule.cta_group, problem.target
-    if group > 1 and not problem.family.columns(group):
-        raise ScheduleError(
-            f"cta_group = {group}, and {target.name} has no product of {problem.lhs.element.name} and "
-            f"{problem.rhs.element.name} by {group} CTAs together",
-            fix="cta_group=1",
-        )
-    if group > 1 and problem.half_bytes:
-        raise ScheduleError(
-            f"cta_group = {group}, and rows of {problem.k.name} = {problem.k.size} end in half a byte: a CTA zeroes "
-            "the other half in its own shared memory, and a product of several CTAs reads several",
-            fix=f"cta_group=1, or an even {problem.k.name}: pad both operands with zeros",
-        )
+def _cta_group(problem: Problem, schedule: Schedule) -> None:
+    group = schedule.cta_group
+    if reason := no_group(problem, group):
+        even = f", or an even {problem.k.name}: pad both operands with zeros" if problem.family.columns(group) else ""
+        raise ScheduleError(f"cta_group = {group}, and {reason}", fix=f"cta_group=1{even}")
     along_m, along_n = schedule.cluster
     if along_m % group:
         raise ScheduleError(
@@ -254,7 +243,7 @@ def _cta_group(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _split(problem: Problem, schedule: Any) -> None:
+def _split(problem: Problem, schedule: Schedule) -> None:
     split, k = schedule.split, problem.k
     if split > 1 and problem.depth is None:
         raise ScheduleError(
@@ -278,34 +267,34 @@ def _split(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _tiles(problem: Problem, schedule: Any) -> None:
+def _tiles(problem: Problem, schedule: Schedule) -> None:
     """Refuses known sizes of more tiles than a kernel counts; of others the runtime does (abi.Launch.ctas)."""
-    if problem.m.size is None or problem.n.size is None:
+    dims = (*problem.outer, problem.m, problem.n)
+    if any(d.size is None for d in dims):
         return
-    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    ctas = math.prod(-(-d.tiles(extent, 0) // along) * along for d, extent, along in pairs) * schedule.split
+    ctas = clusters_of(problem, schedule.tile, schedule.cluster) * math.prod(schedule.cluster) * schedule.split
     if ctas > MOST_CTAS:
         raise UnsupportedError(
-            f"{problem.m.name} = {problem.m.size} by {problem.n.name} = {problem.n.size} are {ctas} tiles of "
+            f"{' by '.join(f'{d.name} = {d.size}' for d in dims)} are {ctas} tiles of "
             f"{'x'.join(map(str, schedule.tile[:2]))}",
             expected=f"at most {MOST_CTAS}, the largest grid",
-            fix=f"call the kernel for parts of {problem.m.name} or {problem.n.name}",
+            fix=f"call the kernel for parts of {' or '.join(d.name for d in dims)}",
         )
 
 
-def _parts(problem: Problem, schedule: Any) -> None:
-    reason = no_meeting(problem, schedule)
+def _parts(problem: Problem, schedule: Schedule) -> None:
+    reason = no_meeting(problem, schedule.cluster, schedule.split, schedule.scheduler)
     if schedule.parts == "cluster" and reason:
         raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
 
 
-def _scheduler(problem: Problem, schedule: Any) -> None:
+def _scheduler(problem: Problem, schedule: Schedule) -> None:
     reason = no_dynamic(problem)
     if schedule.scheduler == "dynamic" and reason:
         raise ScheduleError("scheduler=dynamic is not possible", got=reason, fix="scheduler=static")
 
 
-def _promotion(problem: Problem, schedule: Any) -> None:
+def _promotion(problem: Problem, schedule: Schedule) -> None:
     k, promote = schedule.tile[2], schedule.promote
     if problem.has_scales and not promote == k == PROMOTION_BLOCK:
         raise ScheduleError(
@@ -319,7 +308,7 @@ def _promotion(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _registers(problem: Problem, schedule: Any) -> None:
+def _registers(problem: Problem, schedule: Schedule) -> None:
     target, warpgroups = problem.target, schedule.warpgroups
     producers, entering = producer_warpgroups(problem, schedule), threads(problem, schedule)
     for role, count in zip(("producer", "consumer"), schedule.registers, strict=True):
@@ -338,7 +327,7 @@ def _registers(problem: Problem, schedule: Any) -> None:
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
-    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote, schedule.mma_n)
+    need = Registers.of(problem, schedule)
     if need.total > schedule.registers[1]:
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
@@ -351,14 +340,14 @@ def _registers(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _unroll(problem: Problem, schedule: Any) -> None:
+def _unroll(problem: Problem, schedule: Schedule) -> None:
     if schedule.unroll > 1 and problem.depth is None and problem.family.sums_in == "registers":
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {problem.k.name} is not known",
             expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",
             fix=f"give {problem.k.name} in dims",
         )
-    reason = no_unroll_of_parts(problem, schedule, schedule.unroll)
+    reason = no_unroll_of_parts(problem, schedule)
     if reason:
         raise ScheduleError(
             f"unroll = {schedule.unroll} and {reason}",
@@ -367,63 +356,42 @@ def _unroll(problem: Problem, schedule: Any) -> None:
         )
 
 
-def _mma_n(problem: Problem, schedule: Any) -> None:
+def _mma_n(problem: Problem, schedule: Schedule) -> None:
     mma_n, columns = schedule.mma_n, schedule.tile[1]
-    if not mma_n:
+    if not no_goes(problem, schedule):
         return
-    reason = no_mma_n(problem, schedule)
-    if reason:
+    if reason := no_mma_n(problem, schedule.promote):
         raise ScheduleError(f"mma_n = {mma_n} is not possible", got=reason, fix="mma_n=0")
     able = widths(problem, columns)
-    if mma_n not in able:
-        raise ScheduleError(
-            f"mma_n = {mma_n}, and a tile has {columns} columns, which instructions share out evenly",
-            expected=", ".join(map(str, able)),
-            fix=f"mma_n={next((n for n in able if n < mma_n), able[-1])}, or a tile of other columns",
-        )
+    raise ScheduleError(
+        f"mma_n = {mma_n}, and a tile has {columns} columns, which instructions share out evenly",
+        expected=", ".join(map(str, able)),
+        fix=f"mma_n={next((n for n in able if n < mma_n), able[-1])}, or a tile of other columns",
+    )
 
 
-def _early_wait(problem: Problem, schedule: Any) -> None:
-    if schedule.early_wait and problem.family.operands_in != "shared":
-        raise ScheduleError(
-            "early_wait = 1, and the loop waits for the next stage before its last products anyway",
-            expected="0 where the tensor core takes operands from registers",
-            fix="early_wait=0",
-        )
-    if schedule.early_wait and not schedule.promote:
-        raise ScheduleError(
-            "early_wait = 1 looks ahead before each promotion, and with promote = 0 there is none",
-            expected="0",
-            fix="early_wait=0",
-        )
+def _early_wait(problem: Problem, schedule: Schedule) -> None:
+    reason = no_early_wait(problem, schedule.promote)
+    if schedule.early_wait and reason:
+        raise ScheduleError(f"early_wait = 1 {reason}", expected="0", fix="early_wait=0")
 
 
-def _scale_path(problem: Problem, schedule: Any) -> None:
-    reason = no_bulk_scales(problem, schedule)
+def _scale_path(problem: Problem, schedule: Schedule) -> None:
+    reason = no_bulk_scales(problem, schedule.tile)
     if schedule.scale_path == "bulk" and reason:
         scale = "an f32@col scale" if problem.has_scales else "@blocked scales"
         raise ScheduleError("scale_path=bulk is not possible", got=reason, fix=f"scale_path=thread, or {scale}")
 
 
-def _scale_copier(problem: Problem, schedule: Any) -> None:
-    if not schedule.scale_copier:
-        return
-    tensor = problem.family.sums_in == "tensor"
-    if not tensor or not scale_copies(problem, schedule):
-        what = "no scales of this program" if tensor else "no scales"
-        raise ScheduleError(
-            f"scale_copier = 1, and {what} are copied to tensor memory on {problem.target.name}", fix="scale_copier=0"
-        )
-    slots = most_scale_slots(problem, schedule)
-    if slots < 2:
-        raise ScheduleError(
-            f"scale_copier = 1, and tensor memory has room for the scales of {slots} K block",
-            expected="of two: one's are copied while another's are multiplied",
-            fix="a tile of fewer columns, or scale_copier=0",
-        )
+def _scale_copier(problem: Problem, schedule: Schedule) -> None:
+    reason = no_copier(problem, schedule)
+    if schedule.scale_copier and reason:
+        copied = problem.family.sums_in == "tensor" and scale_copies(problem, schedule)
+        fix = "a tile of fewer columns, or scale_copier=0" if copied else "scale_copier=0"
+        raise ScheduleError(f"scale_copier = 1, and {reason}", fix=fix)
 
 
-def _shared_memory(problem: Problem, schedule: Any) -> None:
+def _shared_memory(problem: Problem, schedule: Schedule) -> None:
     plan = SharedPlan.of(problem, schedule)
     if plan.total > problem.target.shared_bytes:
         raise ScheduleError(
@@ -434,7 +402,7 @@ def _shared_memory(problem: Problem, schedule: Any) -> None:
         )
 
 
-CHECKS: tuple[Callable[[Problem, Any], None], ...] = (
+CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _swap,
     _consumers,
     _warps,

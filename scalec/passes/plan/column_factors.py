@@ -37,16 +37,16 @@ def _reached(columns: int, block: int) -> int:
     return -(-(block - step_of(columns, block) + columns) // block)
 
 
-def factor_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
-    """Registers of the factors of column blocks (`scale(..., 8x128)`), beyond those in OVERHEAD_REGISTERS, estimated;
-    the tile is decided.
+def factor_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers of the factors of column blocks (`scale(..., 8x128)`), beyond those in OVERHEAD_REGISTERS, estimated.
 
     A set for each K block of an iteration, and one that is fetched ahead. Of 1x128 by 16x128 and by 8x128 at six sizes
     this tells which of 256x128 and 192x128 spill, at each unroll (ptxas 13.5, 2026-11-21).
     """
-    assert schedule.tile is not None
     blocks = [s.rows for s in problem.rhs.promoted if s.rows not in (1, WHOLE)]
-    sets = 1 + (1 if problem.family.sums_in == "tensor" else unroll)  # there the loop that promotes is not unrolled
+    sets = 1 + (
+        1 if problem.family.sums_in == "tensor" else schedule.unroll
+    )  # there the loop that promotes is not unrolled
     counts = [fetched(schedule, schedule.tile[1], b)[0] for b in blocks]
     return max((max(0, count - FREE_FACTORS) * sets for count in counts), default=0)
 
@@ -54,7 +54,6 @@ def factor_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
 def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> str:
     """Why the columns of an accumulator cannot be permuted within so many, or why nothing is gained, "" where they
     can."""
-    assert schedule.tile is not None
     family, b, n, result = problem.family, problem.rhs, problem.n, problem.result
     if family.kernel != "shared":
         return f"{problem.target.name} does not multiply from shared memory into registers"

@@ -11,10 +11,22 @@ COPIES = 0.75
 of MXFP8, its loop has 8.0 instructions a product, at twice as many 12.4 (MXFP4; ptxas 13.0, 2026-11-21)."""
 
 
+def no_copier(problem: Problem, schedule: Schedule) -> str:
+    """Why no warp of its own can copy scales to tensor memory, "" where one can."""
+    if problem.family.sums_in != "tensor" or not scale_copies(problem, schedule):
+        what = "no scales of this program" if problem.family.sums_in == "tensor" else "no scales"
+        return f"{what} are copied to tensor memory on {problem.target.name}"
+    slots = most_scale_slots(problem, schedule)
+    if slots >= 2:
+        return ""
+    return (
+        f"tensor memory has room for the scales of {slots} K block, not of two, one's copied while another's are "
+        "multiplied"
+    )
+
+
 def copier_for(problem: Problem, schedule: Schedule) -> int:
-    """The `scale_copier` of a schedule that leaves it undecided; its tile and `promote` are decided."""
-    assert schedule.tile is not None
-    if problem.family.sums_in != "tensor":
+    """The `scale_copier` of a schedule that leaves it undecided."""
+    if no_copier(problem, schedule):
         return 0
-    many = scale_copies(problem, schedule) > COPIES * (schedule.tile[2] // problem.family.k)
-    return int(many and most_scale_slots(problem, schedule) >= 2)
+    return int(scale_copies(problem, schedule) > COPIES * (schedule.tile[2] // problem.family.k))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.parts import part_blocks
+from scalec.passes.plan.parts import clusters_of, part_blocks
 from scalec.passes.plan.warps import UNROLL
-from scalec.passes.problem.types import ASSUMED, Problem
+from scalec.passes.problem.types import Problem
 
 WHOLE = 4
 """K blocks of a tile up to which they are walked without a loop, where a cluster works on several tiles and sums are
@@ -27,30 +27,33 @@ def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool
 
 def several_tiles(problem: Problem, schedule: Schedule) -> bool:
     """Whether a cluster works on several tiles, one after the other."""
-    assert schedule.tile is not None
-    cluster = schedule.cluster or (1, 1)
-    dims = zip((problem.m, problem.n), schedule.tile, cluster, strict=False)
-    clusters = math.prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in dims)
-    return clusters > problem.target.at_once(math.prod(cluster))
+    return clusters_of(problem, schedule.tile, schedule.cluster) > problem.target.at_once(math.prod(schedule.cluster))
 
 
 def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:
     """Whether each product of a whole tile is promoted behind it, with one factor for each sum: where walking its K
     blocks without a loop gains (WHOLE). Where nothing is promoted ptxas 13.0 injects a warpgroup.arrive (C7519)."""
     two = all(any(s.rows == 1 for s in side.promoted) for side in (problem.lhs, problem.rhs))
-    whole = (schedule.split or 1) == 1
+    whole = schedule.split == 1
     return problem.family.kernel == "shared" and bool(schedule.promote) and whole and not two
 
 
 def without_loop(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a schedule, `unroll` decided, walks the K blocks of a tile without a loop."""
+    """Whether the K blocks of a tile are walked without a loop."""
     fewest, most = part_blocks(problem, schedule)
-    return 1 < fewest == most == (schedule.unroll or 1) and promoted_at_once(problem, schedule)
+    return 1 < fewest == most == schedule.unroll and promoted_at_once(problem, schedule)
 
 
 def in_a_loop(problem: Problem, schedule: Schedule) -> int:
     """K blocks in one iteration of a loop, where the schedule walks all of a tile's without one; 0 where it has one."""
     if not without_loop(problem, schedule):
         return 0
-    whole, usual = part_blocks(problem, schedule)[0], UNROLL[schedule.warpgroups or 1]
+    whole, usual = part_blocks(problem, schedule)[0], UNROLL[schedule.warpgroups]
     return usual if usual < whole else whole // 2
+
+
+def no_early_wait(problem: Problem, promote: int) -> str:
+    """Why the next stage is not waited for before a promotion, "" where it can be."""
+    if problem.family.operands_in != "shared":
+        return "looks ahead to the next stage, for which the loop waits before its last products anyway"
+    return "" if promote else "looks ahead before each promotion, and with promote = 0 there is none"

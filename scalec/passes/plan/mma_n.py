@@ -11,26 +11,25 @@ LEAST = 64
 reads 32 bytes of each of A's 64 rows and B's n, 128 bytes a clock: below 64 it reads for longer (predicted)."""
 
 
-def no_mma_n(problem: Problem, schedule: Schedule) -> str:
+def no_mma_n(problem: Problem, promote: int) -> str:
     """Why a wave's columns cannot be multiplied in several goes, "" where they can."""
     target = problem.target.name
     if problem.family.sums_in == "tensor":
         return f"sums are in tensor memory on {target}, of which warps take some columns at a time anyway"
     if problem.family.warps == 1:
         return f"an instruction on {target} has {problem.family.n[0]} columns, whatever the tile has"
-    if not schedule.promote:
+    if not promote:
         return "promote = 0: there are no partial sums beside those of the tile"
     return ""
 
 
 def no_goes(problem: Problem, schedule: Schedule) -> str:
-    """Why the tile's columns cannot be multiplied `mma_n` at a time, "" where they can or that is not decided."""
-    assert schedule.tile is not None
+    """Why the tile's columns cannot be multiplied `mma_n` at a time, "" where they can."""
     mma_n, columns = schedule.mma_n, schedule.tile[1]
     if not mma_n:
         return ""
     uneven = f"{columns} columns, and mma_n = {mma_n} does not share them out evenly"
-    return no_mma_n(problem, schedule) or ("" if mma_n in widths(problem, columns) else uneven)
+    return no_mma_n(problem, schedule.promote) or ("" if mma_n in widths(problem, columns) else uneven)
 
 
 def widths(problem: Problem, columns: int) -> list[int]:
@@ -41,26 +40,20 @@ def widths(problem: Problem, columns: int) -> list[int]:
 def narrower(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
     """Of instructions that the tile's columns can be multiplied with those narrower than what is decided, the widest
     first; none where they cannot be multiplied in several goes."""
-    assert schedule.tile is not None
-    if no_mma_n(problem, schedule):
+    if no_mma_n(problem, schedule.promote):
         return ()
     columns = schedule.tile[1]
     return tuple(n for n in widths(problem, columns) if n < (schedule.mma_n or columns))
 
 
 def mma_n_of(problem: Problem, schedule: Schedule) -> int:
-    """The `mma_n` of a schedule whose tile, warps, registers and promote are decided."""
-    assert schedule.tile is not None
-    if no_mma_n(problem, schedule):
+    """The `mma_n` of a schedule that leaves it undecided."""
+    if no_mma_n(problem, schedule.promote):
         return 0
     able = (n for n in widths(problem, schedule.tile[1]) if n >= min(LEAST, schedule.tile[1]))
-    return next((n for n in (0, *able) if fits(problem, schedule, n)), 0)
+    return next((n for n in (0, *able) if fits(problem, schedule.with_fields(mma_n=n))), 0)
 
 
-def fits(problem: Problem, schedule: Schedule, mma_n: int) -> bool:
+def fits(problem: Problem, schedule: Schedule) -> bool:
     """Whether a consumer thread has registers for the sums, estimated."""
-    assert schedule.tile is not None
-    assert schedule.warps is not None
-    assert schedule.registers is not None
-    need = Registers.of(problem, schedule.tile, schedule.warps, schedule.promote or 0, mma_n)
-    return need.total <= schedule.registers[1]
+    return Registers.of(problem, schedule).total <= schedule.registers[1]

@@ -11,13 +11,12 @@ from scalec.passes.problem.types import ASSUMED, Problem
 
 def k_blocks(problem: Problem, schedule: Schedule) -> int:
     """K blocks of a whole tile; 0 where K is not known."""
-    assert schedule.tile is not None
     return problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
 
 
 def parts(problem: Problem, schedule: Schedule) -> list[range]:
     """The K blocks of each part: part p begins at p * blocks / split, rounded down. One part where K is not split."""
-    blocks, split = k_blocks(problem, schedule), schedule.split or 1
+    blocks, split = k_blocks(problem, schedule), schedule.split
     return [range(low, high) for low, high in pairwise(p * blocks // split for p in range(split + 1))]
 
 
@@ -27,44 +26,46 @@ def part_blocks(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     return min(lengths), max(lengths)
 
 
-def no_unroll_of_parts(problem: Problem, schedule: Schedule, unroll: int) -> str:
-    """Why the loop over a part of K cannot be unrolled so, "" where it can, or where all tiles are whole.
+def no_unroll_of_parts(problem: Problem, schedule: Schedule) -> str:
+    """Why the loop over a part of K cannot be unrolled as decided, "" where it can, or where all tiles are whole.
 
     A remainder's loop might not run; and the blocks of an iteration lie in one half of a window of scales.
     """
-    lengths = sorted({len(p) for p in parts(problem, schedule)})
-    if unroll == 1 or (schedule.split or 1) == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
+    lengths, unroll = sorted({len(p) for p in parts(problem, schedule)}), schedule.unroll
+    if unroll == 1 or schedule.split == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
         return ""
     return f"parts of {problem.k.name} have {' or '.join(map(str, lengths))} K blocks"
 
 
-def cluster_ctas(schedule: Schedule) -> int:
+def cluster_ctas(cluster: tuple[int, int], split: int, parts: str) -> int:
     """CTAs of a cluster: those that share copies, and where the parts of K meet in a cluster, those of all parts."""
-    together = (schedule.split or 1) if schedule.parts == "cluster" else 1
-    return prod(schedule.cluster or (1, 1)) * together
+    return prod(cluster) * (split if parts == "cluster" else 1)
+
+
+def clusters_of(problem: Problem, tile: tuple[int, ...], cluster: tuple[int, int]) -> int:
+    """Clusters' worth of tiles of a launch: of M by N, as often as the kernel walks these."""
+    pairs = zip((problem.m, problem.n), tile, cluster, strict=False)
+    return problem.walks() * prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
 
 
 def at_once(problem: Problem, schedule: Schedule) -> bool:
-    """Whether the clusters of all tiles, or of their parts, run at once; tile and cluster are decided."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
-    pairs = zip((problem.m, problem.n), schedule.tile, schedule.cluster, strict=False)
-    clusters = prod(-(-d.tiles(extent, ASSUMED) // along) for d, extent, along in pairs)
-    alone = 1 if schedule.parts == "cluster" else schedule.split or 1
-    return clusters * alone <= problem.target.at_once(cluster_ctas(schedule))
+    """Whether the clusters of all tiles, or of their parts, run at once."""
+    clusters = clusters_of(problem, schedule.tile, schedule.cluster)
+    size = cluster_ctas(schedule.cluster, schedule.split, schedule.parts)
+    return clusters * (1 if schedule.parts == "cluster" else schedule.split) <= problem.target.at_once(size)
 
 
-def no_meeting(problem: Problem, schedule: Schedule) -> str:
+def no_meeting(problem: Problem, cluster: tuple[int, int], split: int, scheduler: str) -> str:
     """Why the parts of K cannot meet in a cluster, "" where they can; room in shared memory apart."""
-    target, split = problem.target, schedule.split or 1
+    target = problem.target
     if split == 1:
         return "split = 1: there are no parts"
     if problem.family.sums_in == "tensor":
         return f"{target.name} sums in tensor memory, from where parts do not meet in a cluster yet"
-    ctas = cluster_ctas(schedule.with_fields(parts="cluster"))
+    ctas = cluster_ctas(cluster, split, "cluster")
     if ctas > target.max_cluster:
         return f"{split} parts make clusters of {ctas} CTAs, of at most {target.max_cluster} on {target.name}"
-    if schedule.scheduler == "dynamic":
+    if scheduler == "dynamic":
         return "scheduler=dynamic: whether another tile follows, and somebody must be told of room, shows too late"
     return ""
 
@@ -75,20 +76,16 @@ FEWEST_BLOCKS = 4
 
 def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
     if problem.depth is None or schedule.consumers == "pingpong":
         return 1
-    (m, n, _), (along_m, along_n) = schedule.tile, schedule.cluster
-    clusters = -(-problem.m.tiles(m, ASSUMED) // along_m) * -(-problem.n.tiles(n, ASSUMED) // along_n)
-    most = min(MAX_SPLIT, problem.target.at_once(along_m * along_n) // clusters)
+    clusters = clusters_of(problem, schedule.tile, schedule.cluster)
+    most = min(MAX_SPLIT, problem.target.at_once(prod(schedule.cluster)) // clusters)
     splits = [2**i for i in range(1, most.bit_length()) if _fits(problem, schedule, 2**i)] if most > 1 else []
     return min([1, *splits], key=lambda split: moved(problem, schedule, split))
 
 
 def moved(problem: Problem, schedule: Schedule, split: int) -> int:
     """Bytes that the last CTA of a tile copies and exchanges: its part of A and B, its sums and everyone's, in f32."""
-    assert schedule.tile is not None
     (m, n, _), k = schedule.tile, problem.depth or 0
     copied = m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k)
     return copied // split + (4 * m * n * (split + 1) if split > 1 else 0)
@@ -97,9 +94,7 @@ def moved(problem: Problem, schedule: Schedule, split: int) -> int:
 def _fits(problem: Problem, schedule: Schedule, split: int) -> bool:
     """Whether the parts are long enough, and of lengths that a decided `unroll` divides."""
     parted = schedule.with_fields(split=split)
-    return part_blocks(problem, parted)[0] >= FEWEST_BLOCKS and not no_unroll_of_parts(
-        problem, parted, schedule.unroll or 1
-    )
+    return part_blocks(problem, parted)[0] >= FEWEST_BLOCKS and not no_unroll_of_parts(problem, parted)
 
 
 FEWEST_STAGES = 4

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
-from scalec.passes.plan.warps import SCALE_WARPS, WARPS, given_warpgroups, turns_of, warpgroups_for, warps_for
+from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
 from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem, Scale
@@ -73,7 +72,7 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
     return ""
 
 
-def no_bulk_scales(problem: Problem, schedule: Schedule) -> str:
+def no_bulk_scales(problem: Problem, tile: tuple[int, int, int]) -> str:
     """Why a per-row scale that varies along K cannot come by bulk copy, "" where each can (or none is there).
 
     Where there are words for tensor memory, each scale goes its own way: why none of them can.
@@ -81,14 +80,14 @@ def no_bulk_scales(problem: Problem, schedule: Schedule) -> str:
     scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
     applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
     if applied and problem.family.sums_in == "tensor":
-        reasons = [no_bulk_words(problem, x, schedule) for x in applied] + [no_bulk(problem, s) for s in scales]
+        reasons = [no_bulk_words(problem, x, tile) for x in applied] + [no_bulk(problem, s) for s in scales]
         return "; ".join(reasons) if all(reasons) else ""
     return next((reason for s in scales if (reason := no_bulk(problem, s))), "")
 
 
-def path_of_scales(problem: Problem, schedule: Schedule) -> str:
-    """The `scale_path` of a schedule that leaves it undecided; its tile is decided."""
-    return "thread" if no_bulk_scales(problem, schedule) else "bulk"
+def path_of_scales(problem: Problem, tile: tuple[int, int, int]) -> str:
+    """The `scale_path` of a schedule that leaves it undecided."""
+    return "thread" if no_bulk_scales(problem, tile) else "bulk"
 
 
 def scale_copy(problem: Problem, scale: Scale, schedule: Schedule) -> str:
@@ -138,13 +137,7 @@ class SharedPlan:
 
     @staticmethod
     def of(problem: Problem, schedule: Schedule) -> SharedPlan:
-        """The plan for a schedule whose tile, stages and epilogue are decided.
-
-        Raises:
-            ScheduleError: one of them is not.
-        """
-        if schedule.tile is None or schedule.stages is None or schedule.epilogue is None:
-            raise ScheduleError("shared memory depends on tile, stages and epilogue", got=str(schedule))
+        """The plan for a schedule."""
         (bm, bn, bk), stages = schedule.tile, schedule.stages
         lhs, rhs = problem.lhs, problem.rhs
         wanted = [
@@ -153,10 +146,10 @@ class SharedPlan:
         ]
         if schedule.epilogue == "bulk":
             row = problem.result.element.bytes(staged_columns(problem, schedule))
-            wanted.append(Buffer("C", staged_rows(problem, schedule) * row, turns(problem, schedule), TILE_ALIGN))
+            wanted.append(Buffer("C", staged_rows(problem, schedule) * row, turns(schedule), TILE_ALIGN))
         if schedule.epilogue == "turned":
             rows, columns = turned_tile(problem, schedule)
-            wanted.append(Buffer("C", rows * problem.result.element.bytes(columns), turns(problem, schedule), VECTOR))
+            wanted.append(Buffer("C", rows * problem.result.element.bytes(columns), turns(schedule), VECTOR))
         if schedule.adds == "loaded":
             wanted.append(Buffer("C_barriers", BARRIER_BYTES, result_boxes(problem, schedule)[1], BARRIER_BYTES))
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
@@ -177,7 +170,7 @@ class SharedPlan:
             rooms, sums = part_rooms(problem, schedule)
             wanted.append(Buffer("parts", 4 * sums, rooms, TILE_ALIGN))
             wanted.append(Buffer("parts_barriers", BARRIER_BYTES, 1, BARRIER_BYTES))
-        beside = (turns(problem, schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
+        beside = (turns(schedule) - 1) * BARRIER_BYTES // 2  # full barriers of the other warpgroups
         wanted.append(Buffer("barriers", BARRIER_BYTES + beside, stages, BARRIER_BYTES))
         if problem.family.sums_in == "tensor":
             wanted.append(Buffer("sums_barriers", BARRIER_BYTES, sums_slots(problem, schedule), BARRIER_BYTES))
@@ -200,7 +193,6 @@ class SharedPlan:
 def exchanges(problem: Problem, schedule: Schedule) -> bool:
     """Whether a block of the result's scales is wider than a warp's columns, or where it is of rows higher than its
     rows, so that warps find its scale together."""
-    assert schedule.tile is not None
     if problem.swapped:
         return problem.result.block > problem.family.adjacent_rows
     return problem.block_columns > schedule.tile[1] // units(problem, schedule)[1]
@@ -214,21 +206,18 @@ def part_owners(problem: Problem, schedule: Schedule) -> int:
 
 def part_rooms(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Rooms for the sums of a unit that such a CTA has, and the sums of each."""
-    assert schedule.tile is not None
     sharing = prod(units(problem, schedule))
     own = -(-sharing // part_owners(problem, schedule))
-    return own * ((schedule.split or 1) - 1), schedule.tile[0] * schedule.tile[1] // sharing
+    return own * (schedule.split - 1), schedule.tile[0] * schedule.tile[1] // sharing
 
 
 def copied_columns(schedule: Schedule) -> int:
     """Rows of B that a CTA has of a tile: all columns, or its share of those of CTAs that multiply together."""
-    assert schedule.tile is not None
-    return schedule.tile[1] // (schedule.cta_group or 1)
+    return schedule.tile[1] // schedule.cta_group
 
 
 def staged_rows(problem: Problem, schedule: Schedule) -> int:
-    """Rows of a tile that are staged at once: `staged` waves of each warpgroup or warp, all where that is undecided."""
-    assert schedule.tile is not None
+    """Rows of a tile that are staged at once: `staged` waves of each warpgroup or warp, or all."""
     if not schedule.staged:
         return schedule.tile[0]
     return schedule.staged * problem.family.wave * units(problem, schedule)[0]
@@ -244,29 +233,25 @@ def staged_columns(problem: Problem, schedule: Schedule) -> int:
 def turned_tile(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Rows and columns of the tile that a result computed by columns is turned in: a row for each column of each wave,
     and VECTOR bytes behind it."""
-    assert schedule.tile is not None
     wave = problem.family.wave
     return schedule.tile[0] // wave * schedule.tile[1], wave + 8 * VECTOR // problem.result.element.bits
 
 
 def converted_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a tile that are converted together: all, or those that warps take out of tensor memory at a time."""
-    assert schedule.tile is not None
     by_parts, along_n = problem.family.sums_in == "tensor" and not schedule.promote, units(problem, schedule)[1]
     return along_n * taken_columns(problem, schedule.tile[1] // along_n, 0) if by_parts else schedule.tile[1]
 
 
 def staged_row(problem: Problem, schedule: Schedule) -> int:
     """Bytes of a row of the result that one warpgroup, or warp, stages."""
-    assert schedule.tile is not None
     return problem.result.element.bytes(converted_columns(problem, schedule) // units(problem, schedule)[1])
 
 
 def box_columns(problem: Problem, schedule: Schedule) -> int:
-    """Columns of a box of the result that one bulk copy writes: as wide as the swizzle, the widest where that is
-    undecided; a whole row where nothing is swizzled."""
-    swizzle = max(problem.target.swizzles) if schedule.swizzle_c is None else schedule.swizzle_c
-    return (swizzle or staged_row(problem, schedule)) * 8 // problem.result.element.bits
+    """Columns of a box of the result that one bulk copy writes: as wide as the swizzle; a whole row where nothing is
+    swizzled."""
+    return (schedule.swizzle_c or staged_row(problem, schedule)) * 8 // problem.result.element.bits
 
 
 def box_rows(problem: Problem, schedule: Schedule) -> int:
@@ -279,7 +264,6 @@ def box_rows(problem: Problem, schedule: Schedule) -> int:
 
 def result_boxes(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Boxes of the result that a warpgroup, or warp, has of a tile, and how many of them have room."""
-    assert schedule.tile is not None
     along_m, along_n = units(problem, schedule)
     box = along_m * along_n * box_rows(problem, schedule) * box_columns(problem, schedule)
     room = staged_rows(problem, schedule) * staged_columns(problem, schedule)
@@ -319,27 +303,21 @@ class Registers:
         return self.accumulators + self.partials + self.slices + self.beside
 
     @staticmethod
-    def of(
-        problem: Problem,
-        tile: tuple[int, ...],
-        warps: tuple[int, int],
-        promote: int,
-        mma_n: int = 0,
-    ) -> Registers:
-        """For a tile of (M, N, K) that so many `warps` share along M and N.
+    def of(problem: Problem, schedule: Schedule) -> Registers:
+        """For the tile of a schedule, shared by its warps.
 
         A warpgroup promotes wave by wave, `mma_n` columns at a time or all of them; a warp all its sums, and it holds
         two slices of A and of B.
         """
-        family = problem.family
+        family, tile, warps, promote = problem.family, schedule.tile, schedule.warps, schedule.promote
         sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
         if family.sums_in == "tensor":
             own = tile[1] // warps[1]
             taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
             return Registers(own, taken) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
-            beside = NARROW_OVERHEAD if mma_n else OVERHEAD_REGISTERS
-            promoted = (mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
+            beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
+            promoted = (schedule.mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
             return Registers(sums, promoted, beside=beside)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
         return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
@@ -350,25 +328,18 @@ SPLIT_REGISTERS = 16
 registers 28 of 120 that split K spilled, and none of 32 that did not (ptxas 13.0, 2026-11-21)."""
 
 
-def free_registers(problem: Problem, schedule: Schedule, unroll: int) -> int:
-    """Registers that a consumer thread keeps free, estimated; the tile, warpgroups and registers are decided."""
-    assert schedule.tile is not None
-    assert schedule.warpgroups is not None
-    assert schedule.registers is not None
-    sharing = schedule.warpgroups // turns_of(schedule, schedule.warpgroups)
-    warps = schedule.warps or warps_for(problem, schedule.tile, sharing)
-    need = Registers.of(problem, schedule.tile, warps, schedule.promote or 0, schedule.mma_n or 0)
-    parted = SPLIT_REGISTERS if (schedule.split or 1) > 1 and problem.family.kernel == "shared" else 0
-    own = READ_REGISTERS * reads_of_own(problem) if problem.family.kernel == "shared" else 0
-    beside = parted + own
-    return schedule.registers[1] - need.total - beside - factor_registers(problem, schedule, unroll)
+def free_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a consumer thread keeps free, estimated."""
+    shared = problem.family.kernel == "shared"
+    parted = SPLIT_REGISTERS if schedule.split > 1 and shared else 0
+    own = READ_REGISTERS * reads_of_own(problem) if shared else 0
+    need = Registers.of(problem, schedule).total + parted + own + factor_registers(problem, schedule)
+    return schedule.registers[1] - need
 
 
 def sums_of_thread(problem: Problem, schedule: Schedule) -> int:
-    """FP32 sums that a consumer thread holds at once; tile and warps are decided."""
-    assert schedule.tile is not None
-    assert schedule.warps is not None
-    return Registers.of(problem, schedule.tile, schedule.warps, schedule.promote or 0).accumulators
+    """FP32 sums that a consumer thread holds at once."""
+    return Registers.of(problem, schedule).accumulators
 
 
 def most_accumulators(problem: Problem) -> int:
@@ -390,7 +361,6 @@ def crowded(problem: Problem, schedule: Schedule) -> bool:
     """Whether the epilogue reads elements one by one beside more sums than it finds registers with."""
     if not reads_of_own(problem):
         return False
-    assert schedule.tile is not None
     by_parts = problem.family.sums_in == "tensor" and not schedule.promote
     own = schedule.tile[1] // units(problem, schedule)[1]
     sums = taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
@@ -408,9 +378,9 @@ of 232, spilled in all 8 kernels tried (e4m3, mxfp8, fp8_block, blocked e5m2; sc
 and 128x64, which leaves 96, did not (sm_120a, ptxas 13.0, 2026-11-21)."""
 
 
-def staging_registers(problem: Problem, schedule: Schedule, promote: int) -> int:
+def staging_registers(problem: Problem, epilogue: str | None, promote: int) -> int:
     """Registers of a thread that staging takes, where it is not decided that results leave directly."""
-    staged = schedule.epilogue != "direct" and not problem.swapped
+    staged = epilogue != "direct" and not problem.swapped
     return STAGED_NARROW if promote and staged and problem.family.warps == 1 and problem.result.element.bits == 8 else 0
 
 
@@ -424,25 +394,17 @@ def reads_of_own(problem: Problem) -> int:
     )
 
 
-def warpgroups_of(problem: Problem, schedule: Schedule) -> int:
-    """Consumer warpgroups of a schedule that may leave them undecided."""
-    assert schedule.tile is not None
-    return given_warpgroups(schedule) or warpgroups_for(problem.family, schedule.tile, schedule.promote)
-
-
-def turns(problem: Problem, schedule: Schedule) -> int:
+def turns(schedule: Schedule) -> int:
     """Warpgroups that take tiles by turns; 1 where they share each."""
-    return turns_of(schedule, warpgroups_of(problem, schedule))
+    return schedule.warpgroups if schedule.consumers == "pingpong" else 1
 
 
 def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Warpgroups, or warps, that share a tile (along M, along N): as many as execute one instruction together."""
-    assert schedule.tile is not None
-    family = problem.family
-    warpgroups = warpgroups_of(problem, schedule) // turns(problem, schedule)
+    family, warpgroups = problem.family, schedule.warpgroups // turns(schedule)
     if family.sums_in == "tensor":  # each warp of a warpgroup has its own quarter of the rows (PTX ISA 9.7.16.8.1)
         return WARPS, warpgroups
-    return (warpgroups, 1) if family.warps > 1 else schedule.warps or warps_for(problem, schedule.tile, warpgroups)
+    return (warpgroups, 1) if family.warps > 1 else schedule.warps
 
 
 def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
@@ -455,9 +417,8 @@ def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
 def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
     """One; two where threads bring scales beside a warp that copies them on: copies, products and that warp in one,
     those threads in the other."""
-    return 1 + int(
-        bool(schedule.scale_copier) and any(threaded(problem, x, schedule) for x in (problem.lhs, problem.rhs))
-    )
+    sides = (problem.lhs, problem.rhs)
+    return 2 if schedule.scale_copier and any(threaded(problem, x, schedule) for x in sides) else 1
 
 
 def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
@@ -467,14 +428,11 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 def threads(problem: Problem, schedule: Schedule) -> int:
     """Threads of a CTA: those of its consumer and producer warpgroups."""
-    assert schedule.warpgroups is not None
     return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule))
 
 
 def register_file(problem: Problem, schedule: Schedule) -> int:
     """Registers of a CTA after its threads have taken and given back some."""
-    assert schedule.warpgroups is not None
-    assert schedule.registers is not None
     producer, consumer = schedule.registers
     return WARPGROUP * (producer_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
 
@@ -488,7 +446,6 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     """The `registers` of a launch that takes all that an SM has, where sums are in tensor memory; elsewhere None."""
     if problem.family.kernel != "tensor":
         return None
-    assert schedule.warpgroups is not None
     each = 240 if schedule.warpgroups == 1 else 208
     rest = problem.target.registers // WARPGROUP - schedule.warpgroups * each
     return min(240, shared_out(rest, producer_warpgroups(problem, schedule))), each

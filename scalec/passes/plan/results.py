@@ -11,9 +11,9 @@ RESULT_WARP = WARPS - 1
 """The producer warpgroup's warp that loads and stores results: others issue copies, products, and copies of scales."""
 
 
-def added_input(problem: Problem, schedule: Schedule) -> EpilogueInput | None:
-    """The result itself, where the last thing that the body does is to add it, in f32, and bulk copies store it."""
-    if schedule.epilogue != "bulk" or not problem.result.inout or problem.result.element.name != "f32":
+def added_input(problem: Problem) -> EpilogueInput | None:
+    """The result itself, where the last thing that the body does is to add it, in f32: bulk copies can do so."""
+    if not problem.result.inout or problem.result.element.name != "f32":
         return None
     body = problem.epilogue.body.blocks[0]
     last = body.operations[len(body.operations) - 1].operands[0]
@@ -27,13 +27,13 @@ def added_input(problem: Problem, schedule: Schedule) -> EpilogueInput | None:
 def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
     """Why the result that is there cannot be loaded beside the products, "" where it can."""
     result = problem.result.name
-    if added_input(problem, schedule.with_fields(epilogue="bulk")) is None:
+    if added_input(problem) is None:
         return f"the last step of the program does not add f32 sums to {result}"
     if schedule.epilogue != "bulk":
         return f"no copy stores {result} (epilogue={schedule.epilogue})"
-    if (schedule.split or 1) > 1:
+    if schedule.split > 1:
         return f"split = {schedule.split}: which CTA adds a tile's sums to {result} shows when its products are done"
-    if turns(problem, schedule) > 1:
+    if turns(schedule) > 1:
         return f"consumers=pingpong: one warp loads and stores the tiles of {result} one after the other"
     if problem.family.sums_in == "tensor" and not schedule.promote:
         return "sums come out of tensor memory by parts, of which shared memory has room for one"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from scalec.ir.schedule import MOST_PANELS, Schedule
+from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
-from scalec.passes.plan.resources import path_of_scales, staged_row, stages_that_fit, turns, units
+from scalec.passes.plan.resources import staged_row, stages_that_fit, turns, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.problem.types import Dim, Operand, Problem
 from scalec.targets import PADDED_ROW, Target
@@ -24,7 +24,7 @@ PANELS = 1
 (0.98 to 1.02 of the time with one)."""
 
 
-def worth_staging(problem: Problem, plan: Schedule) -> bool:
+def worth_staging(problem: Problem, given: Request, plan: Schedule) -> bool:
     """Whether results are known to reach memory sooner through shared memory, by bulk copies.
 
     Narrow elements are; where no swizzle divides a row those of less than 16 bits, unless a swizzle is decided. Wide
@@ -34,7 +34,7 @@ def worth_staging(problem: Problem, plan: Schedule) -> bool:
     """
     bits = problem.result.element.bits
     if not widest(problem.target.swizzles, staged_row(problem, plan)):
-        return bits < STAGED_BITS and not plan.swizzle_c
+        return bits < STAGED_BITS and not given.swizzle_c
     return bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
 
 
@@ -52,7 +52,6 @@ which did not with stores of registers (ptxas 13.0, 2026-11-23)."""
 
 def not_worth_turning(problem: Problem, schedule: Schedule) -> str:
     """Why a transposed result, which could be turned, leaves from registers; "" where it is turned."""
-    assert schedule.tile is not None
     (rows, columns, _), bits = schedule.tile, problem.result.element.bits
     if bits > STAGED_BITS or columns not in TURNED_COLUMNS:
         return f"{columns} columns of {bits} bits are not known to gain by being turned"
@@ -71,54 +70,50 @@ add in memory, which L2 does at 1.1 TB/s: 0.70 to 0.74 at K = 512 (seven tiles),
 to 970 what is read and written takes longer than the products (predicted)."""
 
 
-def worth_loading(problem: Problem, schedule: Schedule) -> bool:
-    """Whether results are known to be added sooner to what was loaded than in memory."""
+def worth_loading(problem: Problem, given: Request, plan: Schedule) -> bool:
+    """Whether results of a `plan` for `given` are known to be added sooner to what was loaded than in memory."""
     short = problem.k.size is not None and problem.k.size <= LOADED_K and problem.family.kernel == "shared"
-    if not short or schedule.epilogue == "direct" or no_bulk_epilogue(problem, schedule):
+    if not short or given.epilogue == "direct" or no_bulk_epilogue(problem, plan):
         return False
-    beside = schedule.with_fields(epilogue="bulk", scale_path=schedule.scale_path or path_of_scales(problem, schedule))
-    plan = staging(problem, beside.with_fields(adds="loaded"))
-    wanted = max(STAGES_BESIDE_STAGING, schedule.stages or 0)
+    plan = staging(problem, given, plan.with_fields(epilogue="bulk", adds="loaded"))
+    wanted = max(STAGES_BESIDE_STAGING, plan.stages)
     return not no_loaded_result(problem, plan) and stages_that_fit(problem, plan) >= wanted
 
 
-def staging(problem: Problem, schedule: Schedule) -> Schedule:
-    """The schedule, which stores by bulk copies, with `staged` and `panels`.
+def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
+    """A plan for `given`, which stores by bulk copies, with its `staged` and `panels`.
 
     Wide elements leave by PANELS panels of a wave, where it has more. Else all waves are staged at once (0) where that
     costs no stage, and one where units do not wait for each other, or do so while another tile is multiplied. Where
     what is there is loaded, more of it is on its way while a tile is multiplied the more has room: all, or as many
     panels as leave three stages.
     """
-    if schedule.adds == "loaded" and schedule.panels is None and schedule.staged is None:
-        return _ahead(problem, schedule)
+    panels, staged, loaded = given.panels, given.staged, plan.adds == "loaded"
+    row = staged_row(problem, plan)
+    most = row // (given.swizzle_c or widest(problem.target.swizzles, row) or row)
+    if loaded and panels is None and staged is None:
+        return _ahead(problem, plan, most)
     wide = problem.result.element.bits > STAGED_BITS
-    panels, staged = schedule.panels, schedule.staged
     if panels is None:
-        row = staged_row(problem, schedule)
-        most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
-        by_panels = wide and staged is None and problem.family.sums_in == "registers" and schedule.adds != "loaded"
+        by_panels = wide and staged is None and problem.family.sums_in == "registers" and not loaded
         panels = PANELS if by_panels and most > PANELS else 0
-    if staged is not None:
-        return schedule.with_fields(panels=panels)
-    if panels:
-        return schedule.with_fields(panels=panels, staged=1)
-    if problem.family.warps > 1 and turns(problem, schedule) == 1 and not wide:
-        return schedule.with_fields(panels=0, staged=0)
+    if staged is not None or panels:
+        return plan.with_fields(panels=panels, staged=1 if staged is None else staged)
+    if problem.family.warps > 1 and turns(plan) == 1 and not wide:
+        return plan.with_fields(panels=0, staged=0)
     all_, one, none = (
-        stages_that_fit(problem, schedule.with_fields(epilogue=epilogue, staged=staged, panels=0))
+        stages_that_fit(problem, plan.with_fields(epilogue=epilogue, staged=staged, panels=0))
         for epilogue, staged in (("bulk", 0), ("bulk", 1), ("direct", 0))
     )
-    return schedule.with_fields(panels=0, staged=0 if all_ >= min(one, none) else 1)
+    return plan.with_fields(panels=0, staged=0 if all_ >= min(one, none) else 1)
 
 
-def _ahead(problem: Problem, schedule: Schedule) -> Schedule:
-    """With as much room for what is loaded as leaves the stages decided, or STAGES_BESIDE_STAGING; or the least."""
-    row = staged_row(problem, schedule)
-    most = row // (schedule.swizzle_c or widest(problem.target.swizzles, row) or row)
-    plans = [schedule.with_fields(staged=0, panels=0), schedule.with_fields(staged=1, panels=0)]
-    plans += [schedule.with_fields(staged=1, panels=n) for n in range(min(most - 1, MOST_PANELS), 0, -1)]
-    wanted = schedule.stages or STAGES_BESIDE_STAGING
+def _ahead(problem: Problem, plan: Schedule, panels: int) -> Schedule:
+    """With as much room for what is loaded as leaves the stages decided, or STAGES_BESIDE_STAGING; or the least. A
+    staged wave has so many `panels`."""
+    plans = [plan.with_fields(staged=0, panels=0), plan.with_fields(staged=1, panels=0)]
+    plans += [plan.with_fields(staged=1, panels=n) for n in range(min(panels - 1, MOST_PANELS), 0, -1)]
+    wanted = plan.stages or STAGES_BESIDE_STAGING
     return next((p for p in plans if stages_that_fit(problem, p) >= wanted), plans[-1])
 
 

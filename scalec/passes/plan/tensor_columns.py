@@ -51,7 +51,6 @@ def sums_slots(problem: Problem, schedule: Schedule) -> int:
     """Accumulators in tensor memory: two, so that one tile's results are written while the next one's are summed, or
     one where two do not fit beside a K block's scales. With promotion up to four, each of one K block: of these as many
     as make up whole rounds of the stages."""
-    assert schedule.tile is not None
     beside = sum(word_columns(problem, schedule)) + ones_columns(problem, schedule)
     room = (TENSOR_COLUMNS - beside) // schedule.tile[1]
     return whole_rounds(schedule.stages, min(4, room)) if schedule.promote else min(2, room)
@@ -59,7 +58,6 @@ def sums_slots(problem: Problem, schedule: Schedule) -> int:
 
 def most_scale_slots(problem: Problem, schedule: Schedule) -> int:
     """K blocks whose scale words fit beside the accumulators; 0 where nothing is copied there."""
-    assert schedule.tile is not None
     words = sum(word_columns(problem, schedule))
     taken = sums_slots(problem, schedule) * schedule.tile[1] + ones_columns(problem, schedule)
     return (TENSOR_COLUMNS - taken) // words if words else 0
@@ -74,10 +72,10 @@ def scale_slots(problem: Problem, schedule: Schedule) -> int:
     return whole_rounds(schedule.stages, min(most, schedule.stages or most))
 
 
-def whole_rounds(stages: int | None, most: int) -> int:
+def whole_rounds(stages: int, most: int) -> int:
     """Slots of a ring in tensor memory, up to `most`, of which the stages are whole rounds, so that a stage has always
-    the same slot; `most` where none above one is, or the stages are not decided."""
-    return next((n for n in range(most, 1, -1) if stages is not None and stages % n == 0), most)
+    the same slot; `most` where none above one is, or the stages are not decided (0)."""
+    return next((n for n in range(most, 1, -1) if stages % n == 0), most)
 
 
 def padded_rows(rows: int) -> int:
@@ -92,7 +90,6 @@ def word_rows(family: MmaShape, rows: int) -> int:
 
 def word_columns(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """Columns of tensor memory that the scale words of A and of B in a stage take, LANES rows of a word to a column."""
-    assert schedule.tile is not None
     columns = []
     for operand, rows in ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1])):
         plan = WordPlan.of(problem, operand, schedule)
@@ -109,7 +106,6 @@ def bare_sides(problem: Problem) -> tuple[bool, bool]:
 
 def ones_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of tensor memory of the ones that sides without scales share; they follow the words of the others."""
-    assert schedule.tile is not None
     rows = [rows for bare, rows in zip(bare_sides(problem), schedule.tile[:2], strict=True) if bare]
     return padded_rows(max(rows, default=0)) // LANES
 
@@ -122,7 +118,6 @@ def columns_beside(problem: Problem, schedule: Schedule) -> int:
 
 def scale_copies(problem: Problem, schedule: Schedule) -> int:
     """Copies of a K block's scale words to tensor memory."""
-    assert schedule.tile is not None
     sides = ((problem.lhs, schedule.tile[0]), (problem.rhs, schedule.tile[1]))
     plans = ((WordPlan.of(problem, operand, schedule), rows) for operand, rows in sides)
     return sum(plan.words * padded_rows(rows) // WORD_ROWS for plan, rows in plans if plan is not None)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from scalec.formats import WHOLE
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import Request, Schedule
+from scalec.passes.plan.draft import draft
 from scalec.passes.plan.mma_n import no_goes
 from scalec.passes.plan.resources import (
     Registers,
     converted_columns,
     free_registers,
     most_accumulators,
-    path_of_scales,
     register_file,
+    staged_row,
     stages_that_fit,
     staging_registers,
     threads,
+    turns,
     units,
 )
-from scalec.passes.plan.swizzle import no_panels, staging
+from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, staging
 from scalec.passes.plan.tensor_columns import sums_slots
-from scalec.passes.plan.warps import given_warpgroups, registers_for, shared_out, turns_of, warpgroups_for, warps_for
+from scalec.passes.plan.warps import shared_out
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP, WAVES
 
@@ -38,11 +40,11 @@ TURNED = ("tile", "cluster", "swizzle_a", "swizzle_b", "warps", "order")
 """Fields that mean another dimension or operand in the transposed problem: who decided one meant the program's."""
 
 
-def keeps_sides(schedule: Schedule) -> bool:
+def keeps_sides(given: Request) -> bool:
     """Whether fields are decided that the transposed problem would turn, or that ask for bulk copies of the result's
     rows, so that `swap=1` is not chosen."""
-    by_rows = schedule.epilogue == "bulk" or schedule.staged or schedule.panels or schedule.adds == "loaded"
-    return bool(by_rows) or any(getattr(schedule, name) is not None for name in TURNED)
+    by_rows = given.epilogue == "bulk" or given.staged or given.panels or given.adds == "loaded"
+    return bool(by_rows) or any(getattr(given, name) is not None for name in TURNED)
 
 
 def no_swap(problem: Problem) -> str:
@@ -61,19 +63,34 @@ def no_swap(problem: Problem) -> str:
     return ""
 
 
+def no_group(problem: Problem, ctas: int) -> str:
+    """Why so many CTAs cannot multiply together, "" where they can."""
+    if not problem.family.columns(ctas):
+        return (
+            f"{problem.target.name} has no product of {problem.lhs.element.name} and {problem.rhs.element.name} by "
+            f"{ctas} CTAs together"
+        )
+    if ctas == 1 or not problem.half_bytes:
+        return ""
+    return (
+        f"rows of {problem.k.name} = {problem.k.size} end in half a byte: a CTA zeroes the other half in its own "
+        "shared memory, and a product of several CTAs reads several"
+    )
+
+
 def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
     """Why the columns of a tile cannot be shared out to so many CTAs that multiply together, "" where they can."""
     columns = problem.family.columns(ctas)
     if not columns:
-        return f"{problem.target.name} has no product by {ctas} CTAs together"
+        return no_group(problem, ctas)
     if ctas > 1 and tile[1] not in columns:
         return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
     return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""
 
 
-def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> str:
+def cuts_result(problem: Problem, schedule: Schedule) -> str:
     """Why a tile's columns do not hold whole blocks of the result's scales, "" where they do, and each unit's too."""
-    scale, (along_m, along_n) = problem.result.scale, units(problem, schedule.with_fields(tile=tile))
+    scale, tile, (along_m, along_n) = problem.result.scale, schedule.tile, units(problem, schedule)
     if scale is None:
         return ""
     if problem.swapped:
@@ -90,81 +107,64 @@ def cuts_result(problem: Problem, schedule: Schedule, tile: tuple[int, ...]) -> 
         return f"{tile[1]} columns for {along_n} warps: {scale.name} has one for each {scale.block} columns"
     if along_n > 1 and scale.block % own == 0:
         return ""
-    together = converted_columns(problem, schedule.with_fields(tile=tile)) // along_n
+    together = converted_columns(problem, schedule) // along_n
     if together % scale.block:
         return f"columns converted {together} at a time: {scale.name} has one for each {scale.block}"
     return ""
 
 
-def misfit(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int, spare: int) -> str:
-    """Why a tile is not chosen, "" where it is: it cannot be (`planned`), or by the estimates a consumer thread has no
-    `spare` registers beside what it needs."""
-    plan, reason = planned(problem, schedule, tile, promote)
+def misfit(problem: Problem, given: Request, spare: int) -> str:
+    """Why the tile of `given` is not chosen, "" where it is: it cannot be (`planned`), or by the estimates a consumer
+    thread has no `spare` registers beside what it needs."""
+    plan, reason = planned(problem, given)
     if reason:
         return reason
-    if spared(problem, schedule, plan) < spare:
-        return f"more than the {(plan.registers or (0, 0))[1]} registers of a consumer thread"
-    if _need(problem, plan).accumulators > most_accumulators(problem):
+    if spared(problem, given, plan) < spare:
+        return f"more than the {plan.registers[1]} registers of a consumer thread"
+    if Registers.of(problem, plan).accumulators > most_accumulators(problem):
         return "too few registers of a thread beside the sums for the elementwise expression"
     return ""
 
 
-def spared(problem: Problem, schedule: Schedule, plan: Schedule) -> int:
-    """Registers that a consumer thread of a `plan` for the `schedule` keeps free, estimated."""
-    free = free_registers(problem, plan, schedule.unroll or 1)
-    return free - staging_registers(problem, schedule, plan.promote or 0)
+def spared(problem: Problem, given: Request, plan: Schedule) -> int:
+    """Registers that a consumer thread of a `plan` for `given` keeps free, estimated."""
+    return free_registers(problem, plan) - staging_registers(problem, given.epilogue, plan.promote)
 
 
-def planned(problem: Problem, schedule: Schedule, tile: tuple[int, int, int], promote: int) -> tuple[Schedule, str]:
-    """The schedule with a tile and what follows from it, and why that cannot be, "" where it can: two stages (without a
-    staged epilogue, unless decided), scales of the result that are cut evenly, registers that are too few for the sums
+def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
+    """What follows from the tile of `given`, and why that cannot be, "" where it can: two stages (without a staged
+    epilogue, unless decided), scales of the result that are cut evenly, registers that are too few for the sums
     alone."""
-    family = problem.family
-    warpgroups = given_warpgroups(schedule) or warpgroups_for(family, tile, promote)
-    sharing = warpgroups // turns_of(schedule, warpgroups)
-    warps = schedule.warps or warps_for(problem, tile, sharing)
-    plan = schedule.with_fields(tile=tile, warpgroups=warpgroups, warps=warps, promote=promote)
-    reason = shared_out(family, tile, sharing, warps) or cuts_result(problem, plan, tile)
+    plan = draft(problem, given)
+    reason = shared_out(problem.family, plan.tile, plan.warpgroups // turns(plan), plan.warps)
+    reason = reason or cuts_result(problem, plan)
     if reason:
         return plan, reason
-    row = problem.result.element.bytes(converted_columns(problem, schedule.with_fields(tile=tile)))
-    if schedule.swizzle_c and row % schedule.swizzle_c:
-        return plan, f"rows of {row} bytes of results, which a swizzle of {schedule.swizzle_c} does not divide"
-    reason = no_panels(problem.target, problem.lhs, tile[0]) if problem.lhs.mn_major else ""
-    reason = reason or no_halves(problem, tile, schedule.cta_group or 1)
+    row = staged_row(problem, plan)
+    if given.swizzle_c and row % given.swizzle_c and not no_bulk_epilogue(problem, plan):
+        return plan, f"rows of {row} bytes of results, which a swizzle of {given.swizzle_c} does not divide"
+    reason = no_panels(problem.target, problem.lhs, plan.tile[0]) if problem.lhs.mn_major else ""
+    reason = reason or no_halves(problem, plan.tile, plan.cta_group)
     if reason:
         return plan, reason
-    plan = plan.with_fields(
-        registers=schedule.registers or registers_for(problem, plan, warpgroups),
-        epilogue=schedule.epilogue or "direct",
-    )
-    plan = plan.with_fields(scale_path=plan.scale_path or path_of_scales(problem, plan))
-    if plan.epilogue == "bulk" and (plan.staged is None or plan.panels is None):
-        plan = staging(problem, plan)
-    return plan, no_goes(problem, plan) or _no_room(problem, schedule, plan)
+    if plan.epilogue == "bulk":
+        plan = staging(problem, given, plan)
+    return plan, no_goes(problem, plan) or _no_room(problem, given, plan)
 
 
-def _no_room(problem: Problem, schedule: Schedule, plan: Schedule) -> str:
-    """Why a plan for the schedule has no room in registers, tensor memory or shared memory, "" where it has."""
-    assert plan.tile is not None
+def _no_room(problem: Problem, given: Request, plan: Schedule) -> str:
+    """Why a plan for `given` has no room in registers, tensor memory or shared memory, "" where it has."""
     family, entering = problem.family, threads(problem, plan)
-    entry, most = problem.target.entry_registers(entering), (plan.registers or (0, 0))[1]
-    if schedule.registers and register_file(problem, plan) > (pool := entry * entering):
+    entry, most = problem.target.entry_registers(entering), plan.registers[1]
+    if given.registers and register_file(problem, plan) > (pool := entry * entering):
         return f"{register_file(problem, plan)} registers, and the {entering} threads of a CTA enter with {pool}"
-    if _need(problem, plan).total > most:  # as check-schedule has it
+    if Registers.of(problem, plan).total > most:  # as check-schedule has it
         return f"more than the {most} registers of a consumer thread"
     if family.sums_in == "tensor" and plan.promote and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
     if family.kernel == "shared" and (plan.mma_n or plan.tile[1]) * family.m // WARPGROUP + INSTRUCTION > entry:
         return f"sums of an instruction for more than the {entry} registers of a thread at entry"
-    stages = schedule.stages or 2
+    stages = plan.stages or 2
     if stages_that_fit(problem, plan) < stages:
         return f"{stages} stages do not fit into {problem.target.shared_bytes} bytes of shared memory"
     return ""
-
-
-def _need(problem: Problem, plan: Schedule) -> Registers:
-    """Registers that a consumer thread needs, estimated."""
-    assert plan.tile is not None
-    assert plan.warps is not None
-    return Registers.of(problem, plan.tile, plan.warps, plan.promote or 0, plan.mma_n or 0)

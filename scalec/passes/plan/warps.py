@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.copier import copier_for
 from scalec.passes.problem.types import Problem
 from scalec.targets import MmaShape
 
@@ -69,7 +66,7 @@ LEAST_COLUMNS = 16
 """Of a warp that takes sums out of tensor memory: those of one stmatrix."""
 
 
-def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int | None = 0) -> int:
+def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int = 0) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
     two waves for each of two. Of warps that multiply alone, two warpgroups. Of those that take sums out of tensor
     memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns."""
@@ -80,26 +77,6 @@ def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int | None 
         two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]
         return 2 if any(not shared_out(family, tile, 2, warps) for warps in two) else 1
     return next((w for w in range(MAX_WARPGROUPS, 1, -1) if tile[0] % (family.m * w) == 0), 1)
-
-
-PINGPONG = 2
-"""Warpgroups that take tiles by turns, unless decided: as long as the epilogue is shorter than the products, two keep
-the tensor core busy."""
-
-
-def turns_of(schedule: Schedule, warpgroups: int) -> int:
-    """Warpgroups, of so many, that take whole tiles by turns; 1 where they share each tile."""
-    return warpgroups if schedule.consumers == "pingpong" else 1
-
-
-def given_warpgroups(schedule: Schedule) -> int | None:
-    """The warpgroups that are decided, by their number or by that of their warps; None where neither says it."""
-    if schedule.consumers == "pingpong" and not schedule.warpgroups:
-        return PINGPONG
-    if schedule.warpgroups or schedule.warps is None:
-        return schedule.warpgroups
-    count, rest = divmod(prod(schedule.warps), WARPS)
-    return count if not rest and 1 <= count <= MAX_WARPGROUPS else None
 
 
 def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple[int, int]:
@@ -121,36 +98,40 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
     return min(fitting or ways, key=lambda w: (tile[0] // w[0] + tile[1] // w[1], w[0]))
 
 
+def steps(family: MmaShape, warpgroups: int, warps: tuple[int, int]) -> tuple[int, int]:
+    """Of which a tile's rows and columns are multiples, where so many warpgroups, or warps, share it."""
+    if family.sums_in == "tensor":
+        return family.m, LEAST_COLUMNS * warpgroups if warpgroups > 1 else 1
+    if family.warps > 1:
+        return family.m * warpgroups, 1
+    return family.m * warps[0], 2 * family.n[0] * warps[1]  # one ldmatrix loads the columns of two instructions
+
+
 def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: tuple[int, int]) -> str:
     """Why warpgroups, or warps, cannot share a tile, "" where they can."""
+    rows, columns = steps(family, warpgroups, warps)
     if family.sums_in == "tensor":
         if warpgroups not in TENSOR:
             return f"{warpgroups} warpgroups, and sums in tensor memory are for {' or '.join(map(str, TENSOR))}"
-        if warpgroups > 1 and tile[1] % (LEAST_COLUMNS * warpgroups):
-            return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}"
-        return ""
+        uneven = tile[1] % columns
+        return f"columns that {warpgroups} warpgroups cannot share by {LEAST_COLUMNS}" if uneven else ""
     if family.warps > 1:
-        if tile[0] % (family.m * warpgroups):
-            return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}"
-        return ""
+        return f"rows that {warpgroups} warpgroups cannot share in waves of {family.m}" if tile[0] % rows else ""
     if warps[0] * warps[1] != WARPS * warpgroups:
         return f"{warps[0]}x{warps[1]} warps, of {warpgroups} warpgroups that have {WARPS * warpgroups}"
-    # two instructions wide: one ldmatrix loads for both
-    for extent, unit, count, what in (
-        (tile[0], family.m, warps[0], "rows"), (tile[1], 2 * family.n[0], warps[1], "columns")
-    ):  # fmt: skip
-        if extent % (unit * count):
-            return f"{what} that {count} warps cannot share by {unit}"
+    for extent, step, count, what in ((tile[0], rows, warps[0], "rows"), (tile[1], columns, warps[1], "columns")):
+        if extent % step:
+            return f"{what} that {count} warps cannot share by {step // count}"
     return ""
 
 
-def registers_for(problem: Problem, schedule: Schedule, warpgroups: int) -> tuple[int, int]:
-    """The `registers` of a schedule that leaves them undecided; tile and promote are decided."""
+def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """The `registers` of a schedule that leaves them undecided."""
+    warpgroups = schedule.warpgroups
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
     registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
     if problem.family.sums_in != "tensor":
         return registers
-    copier = copier_for(problem, schedule) if schedule.scale_copier is None else schedule.scale_copier
-    tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if copier else (TENSOR, TENSOR_WIDE)
-    wide = bool(schedule.promote) or problem.result.block > PART
+    tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if schedule.scale_copier else (TENSOR, TENSOR_WIDE)
+    wide = schedule.promote > 0 or problem.result.block > PART
     return tables[wide].get(warpgroups, registers)

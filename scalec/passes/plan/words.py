@@ -61,9 +61,9 @@ class WordPlan:
         scale = operand.scale_in_mma
         if scale is None:
             return None
-        unit, count = _bytes(problem, scale, schedule)
+        unit, count = _bytes(problem, scale, schedule.tile)
         whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
-        bulk = schedule.scale_path != "thread" and not no_bulk_words(problem, operand, schedule)
+        bulk = schedule.scale_path != "thread" and not no_bulk_words(problem, operand, schedule.tile)
         return WordPlan(
             scale, unit, count, whole, whole and bool(_pads(problem, scale)), bulk, bulk and scale.layout == "blocked"
         )
@@ -73,10 +73,9 @@ class WordPlan:
         return self.tiles and rows % WORD_ROWS > 0
 
 
-def _bytes(problem: Problem, scale: Scale, schedule: Schedule) -> tuple[int, int]:
+def _bytes(problem: Problem, scale: Scale, tile: tuple[int, int, int]) -> tuple[int, int]:
     """(K elements of a scale byte, bytes of a row) of a stage."""
-    assert schedule.tile is not None
-    family, depth = problem.family, schedule.tile[2]
+    family, depth = problem.family, tile[2]
     block = family.scale_block(scale.type)
     unit = block if block < family.k else depth if scale.k == WHOLE else math.gcd(scale.k, depth)
     return unit, depth // unit
@@ -93,21 +92,21 @@ def _pads(problem: Problem, scale: Scale) -> str:
     return f"{problem.k.name} = {problem.k.size} has {count} scales" if count % WORD else ""
 
 
-def no_bulk_words(problem: Problem, operand: Operand, schedule: Schedule) -> str:
-    """Why no bulk copy brings the words of an operand's scale as they are, "" where one can.
+def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]) -> str:
+    """Why no bulk copy brings the words of an operand's scale as they are, "" where one can, or it has none.
 
     Padding along M or N may come along: it scales results that nobody stores.
     """
     scale = operand.scale_in_mma
-    assert schedule.tile is not None
-    assert scale is not None
-    dim, rows = (problem.m, schedule.tile[0]) if operand is problem.lhs else (problem.n, schedule.tile[1])
+    if scale is None:
+        return ""
+    dim, rows = (problem.m, tile[0]) if operand is problem.lhs else (problem.n, tile[1])
     align, wanted = problem.target.tma_align, AS_STORED["tensor" if problem.family.sums_in == "tensor" else "registers"]
     if scale.layout != wanted or scale.rows != 1:
         return f"{scale.name} is not {wanted}, one scale for each {dim.name}"
-    unit, count = _bytes(problem, scale, schedule)
+    unit, count = _bytes(problem, scale, tile)
     if unit != scale.k or count % WORD:
-        return f"a stage has {schedule.tile[2]} of {problem.k.name}, no whole words of {scale.name}"
+        return f"a stage has {tile[2]} of {problem.k.name}, no whole words of {scale.name}"
     pads = _pads(problem, scale)
     if pads:
         return f"{pads}, and what pads the last word of {scale.name} would be multiplied"

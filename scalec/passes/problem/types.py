@@ -7,6 +7,7 @@ fills them.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ PROMOTION_BLOCK = 128
 ASSUMED = 4096
 """Elements of a dimension whose size is not known: large, as in training and prefill."""
 
-ASSUMED_OUTER = 8
+ASSUMED_OUTER = 64
 """Likewise of one that is no dimension of a tile: enough that tiles are many."""
 
 STORED = ("f32", "bf16", "f16")
@@ -60,6 +61,11 @@ class Coord:
 
     dim: str = ""
     divisor: int = 1
+
+
+def elements(coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
+    """Elements of a tensor that is read or written there, all sizes of dimensions given."""
+    return math.prod(-(-sizes[at.dim] // at.divisor) for at in coords if at.dim)
 
 
 @dataclass(frozen=True)
@@ -264,6 +270,22 @@ class Problem:
     def walks(self, assumed: int = ASSUMED_OUTER) -> int:
         """How many times M by N the kernel walks: the product of the largest sizes of `outer`."""
         return math.prod(d.tiles(1, assumed) for d in self.outer)
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """M, N and K of the program, whichever way round this is seen, then those of `outer`."""
+        m, n = (self.n, self.m) if self.swapped else (self.m, self.n)
+        return m, n, self.k, *self.outer
+
+    def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
+        """A size of each of `dims` by name: its own, else the one given, else the largest of its range, or where any
+        may come as large as is assumed."""
+
+        def size(d: Dim) -> int:
+            own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
+            return own if own is not None else ASSUMED_OUTER if d in self.outer else ASSUMED
+
+        return {d.name: size(d) for d in self.dims}
 
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
         """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, outermost first."""
