@@ -365,6 +365,15 @@ def read(function: ir.Operation) -> Request:
         raise
 
 
+def asked(function: ir.Operation, over: Mapping[str, str] | None = None) -> Request:
+    """What a program asks for, and `over` that, as text, what its user does.
+
+    Raises:
+        ScheduleError: the attribute is no schedule, or `over` has an unknown field, or a value it cannot have.
+    """
+    return read(function).with_fields(**from_mapping(over or {}).decided())
+
+
 def write(function: ir.Operation, schedule: Request) -> None:
     """Sets what is decided of a program."""
     function.operation.attributes["scale.schedule"] = schedule.to_attribute()
