@@ -29,6 +29,9 @@ ATOM = 16
 ATOMIC_SPAN = 128
 """The one span, in bytes, of which a swizzle may keep more than ATOM together (PTX ISA 5.5.7, table 14)."""
 
+MOST_INDICES = 5
+"""Of a tensor that copies move (PTX ISA 5.5.1: tensors have one to five dimensions)."""
+
 PADDED_ROW = 128
 """Elements of 4 or 6 bits that a padding copy moves of a row, and that the rows of its tensor are multiples of (CUDA
 driver API, cuTensorMapEncodeTiled: boxDim and globalDim of 16U4_ALIGN16B and 16U6_ALIGN16B)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,17 @@ class Guarded(DeviceArray):
     """
 
     def __init__(
-        self, device: Any, spec: TensorSpec, data: NDArray[Any], *, pad: int = 0, fill: int | None = None
+        self, device: Any, spec: TensorSpec, data: NDArray[Any], *, fill: int | None = None, **lies: Any
     ) -> None:
         """
         Args:
             device: where it is.
             spec: the tensor's.
             data: its elements as stored.
-            pad: see `laid_out`.
             fill: a byte that all of it is filled with, in place of `data`.
+            lies: further arguments of `laid_out`.
         """
-        stored, strides = laid_out(spec, data, pad)
+        stored, strides = laid_out(spec, data, **lies)
         guard = np.full(GUARD, PATTERN, np.uint8)
         self.spec = spec
         self.bytes = np.concatenate([guard, stored if fill is None else np.full_like(stored, fill), guard])
@@ -60,12 +61,12 @@ class Guarded(DeviceArray):
         sizes: Mapping[str, int],
         fill: int,
         before: NDArray[Any] | None,
-        pad: int = 0,
+        **lies: Any,
     ) -> Guarded:
         """A result, filled with a byte, or with what it is `before` where it is added to."""
         if before is not None:
-            return cls(device, spec, before, pad=pad)
-        return cls(device, spec, np.empty(stored_shape(spec, sizes), f"u{itemsize(spec.dtype)}"), pad=pad, fill=fill)
+            return cls(device, spec, before, **lies)
+        return cls(device, spec, np.empty(stored_shape(spec, sizes), f"u{itemsize(spec.dtype)}"), fill=fill, **lies)
 
     def changed(self, sizes: Mapping[str, int] | None = None) -> int:
         """How many bytes have changed that should not have: all of an argument's; of a result's, of which `sizes` are
@@ -92,9 +93,9 @@ def written(spec: TensorSpec, result: DeviceArray, sizes: Mapping[str, int], siz
     if 0 in result.shape:
         return wanted
     if spec.layout == "blocked":  # rows that pad a tile are not written
-        rows, columns = (e.value(sizes) for e in spec.shape)
-        wanted[: result.shape[0] * result.shape[1]] = (
-            reference.to_blocked(np.ones((rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
+        *rows, columns = (e.value(sizes) for e in spec.shape)
+        wanted[: prod(result.shape)] = (
+            reference.to_blocked(np.ones((*rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
         )
         return wanted
     at = np.zeros((), np.int64)

@@ -80,13 +80,17 @@ def single(t: TensorSpec, view: TensorView) -> TensorView:
     return view
 
 
-def laid_out(t: TensorSpec, data: NDArray[Any], pad: int = 0) -> tuple[NDArray[Any], tuple[int, ...]]:
+def laid_out(
+    t: TensorSpec, data: NDArray[Any], pad: int = 0, order: Sequence[int] | None = None, gap: int = 0
+) -> tuple[NDArray[Any], tuple[int, ...]]:
     """How a tensor lies in memory with rows at multiples of its alignment.
 
     Args:
         t: the tensor; tiles (layout blocked) have no gaps.
         data: its elements as stored, of `stored_shape`.
         pad: by how many units of alignment rows are further apart than they must be.
+        order: the axes from the outermost to the contiguous one; None: `memory_order`.
+        gap: by how many rows, or what else lies within, what lies further out is further apart than it must be.
 
     Returns:
         The bytes, with 0xff between rows, and the strides in stored elements.
@@ -94,14 +98,14 @@ def laid_out(t: TensorSpec, data: NDArray[Any], pad: int = 0) -> tuple[NDArray[A
     import numpy as np
 
     item, rank = itemsize(t.dtype), data.ndim
-    order = list(range(rank)) if t.layout == "blocked" else list(reversed(memory_order(t)))
+    order = list(range(rank)) if t.layout == "blocked" else list(order or reversed(memory_order(t)))
     extents = [data.shape[axis] for axis in order]  # innermost last
     if rank > 1 and t.layout != "blocked":
         unit = max(t.align // item, 1)
-        extents[-1] = align_up(extents[-1], unit) + pad * unit
+        extents[1:] = [*(extent + gap for extent in extents[1:-1]), align_up(extents[-1], unit) + pad * unit]
     stored = np.full([*extents, item], 0xFF, np.uint8)
     raw = np.frombuffer(data.transpose(order).tobytes(), np.uint8)
-    filled = stored[..., : data.shape[order[-1]], :] if rank else stored
+    filled = stored[tuple(slice(data.shape[axis]) for axis in order)]
     filled[...] = raw.reshape(filled.shape)
     steps = [math.prod(extents[i + 1 :]) for i in range(rank)]
     return stored.reshape(-1), tuple(steps[order.index(axis)] for axis in range(rank))

@@ -7,6 +7,7 @@ is its indices, its type and its levels of scales, a result likewise, and what i
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -88,6 +89,8 @@ class Case:
         exact: whether operands begin as small integers, and scales as powers of two.
         twists: (what is done to the data, a number that it draws from), see data.TWISTS.
         pads: for each tensor, in the order of the call and results last, units of alignment added to its rows.
+        views: likewise a number that says in which order its outer indices lie in memory, and whether with gaps; 0: as
+            written, without.
         sms: CTAs that run at once.
         seed: of the data and of the emulator.
     """
@@ -106,6 +109,7 @@ class Case:
     exact: bool = True
     twists: tuple[tuple[str, int], ...] = ()
     pads: tuple[int, ...] = ()
+    views: tuple[int, ...] = ()
     sms: int = 4
     seed: int = 0
 
@@ -159,6 +163,16 @@ class Case:
 
         return {d: sizes[d] for d in self.known} | {d: Range(*r) for d, r in self.ranges.items()}
 
+    @staticmethod
+    def of(target: str, text: str) -> Case:
+        """The case of one statement without an elementwise expression; no sizes yet."""
+        left, adds, right = re.fullmatch(r"(.*?) (\+?)= (.*)", text).groups()  # type: ignore[union-attr]
+        sums, _, clause = right.partition(" scale(")
+        scales = [level.strip() for level in clause.rstrip(")").split(",")] if clause else ["", ""]
+        own, _, block = left.partition(" scale(")
+        lhs, rhs = (_written(x, s) for x, s in zip(sums.split(" @ "), scales, strict=True))
+        return Case(target, (lhs, rhs), _written(own, block.rstrip(")")), adds=bool(adds))
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
@@ -177,6 +191,7 @@ class Case:
                 "launches": tuple(data["launches"]),
                 "twists": tuple((str(name), int(n)) for name, n in data["twists"]),
                 "pads": tuple(data["pads"]),
+                "views": tuple(data.get("views", ())),
             }
         )
 
@@ -187,6 +202,17 @@ INFIX = ("+", "-", "*", "/")
 def _operand(data: dict[str, Any]) -> Operand:
     levels = tuple(Level(tuple(x["block"]), x["type"], x["layout"]) for x in data["levels"])
     return Operand(data["name"], tuple(data["index"]), data["type"], levels)
+
+
+def _written(tensor: str, scales: str) -> Operand:
+    """An operand from its text, and that of its levels of scales ("" or none: without)."""
+    name, index, kind = re.fullmatch(r"(\w+)\[(.*)\]:?(\w*)", tensor).groups()  # type: ignore[union-attr]
+    levels = []
+    for level in scales.split("*") if scales not in ("", "none") else ():
+        body, _, layout = level.partition("@")
+        block, _, type_ = body.partition(":")
+        levels.append(Level(tuple(block.split("x")), type_ or "f32", layout or "row"))
+    return Operand(name, tuple(index.split(",")), kind, tuple(levels))
 
 
 def _tree(data: Any) -> Any:

@@ -73,15 +73,15 @@ def _codes(case: Case, values: dict[str, Any], rng: np.random.Generator, number:
 def _zeros(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """Zeros: all of an operand, some rows, some columns, or a block."""
     a = values[_some(case, rng).name]
-    rows, columns = (rng.integers(0, 2, n).astype(bool) for n in a.shape)
+    rows, columns = (rng.integers(0, 2, a.shape[at]).astype(bool) for at in (0, -1))
     if number % 4 == 0:
         a[...] = 0
     elif number % 4 == 1:
         a[rows] = 0
     elif number % 4 == 2:
-        a[:, columns] = 0
+        a[..., columns] = 0
     else:
-        a[: a.shape[0] // 2, : a.shape[1] // 2] = 0
+        a[: a.shape[0] // 2, ..., : a.shape[-1] // 2] = 0
 
 
 def _same(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:

@@ -146,6 +146,9 @@ def draw(seed: int) -> Case:
     )
     case = case.but(inputs=case.used(), pads=tuple(random.choice((0, 0, 1, 2)) for _ in range(12)))
     case = _sizes(random, case, transposed, scaled)
+    own = Random(f"outer {seed}")  # draws of its own: a case without further indices is that of before there were any
+    if own.random() < OUTER:
+        case = _outer(own, case)
     wanted = TWIST_OF["exact" if exact else "rounded"]
     count = random.choice((0, 1, 1, 2))
     case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
@@ -382,6 +385,71 @@ def steps_of(case: Case) -> dict[str, int]:
         if mixed or (x.bits < 8 and x.index[-1] != "k") or (x.bits < 8 and any(turned)) or (x.bits < 8 and 6 in bits):
             steps[x.index[-1]] = 128
     return steps
+
+
+# ---------------------------------------------------------------------------------------------------- further indices
+
+OUTER = 0.3
+"""How many of the cases have indices that no tile runs along, or another order of the result's."""
+
+FURTHER: Weighted = {"AB": 5, "A": 3, "B": 3}
+"""Operands that have such an index, beside the result."""
+
+BLOCK_OUTER: Weighted = {"1": 8, "2": 1, "all": 1}
+"""Its elements that share a scale."""
+
+OUTER_SIZE: Weighted = {1: 2, 2: 5, 3: 4, 5: 1}
+
+
+def _outer(random: Random, case: Case) -> Case:
+    """The case with up to two more indices, in any places but the contiguous ones, and another order of the result's;
+    some tensors are views whose outer indices lie in another order, or apart."""
+    count = random.choice((0, 1, 1, 1, 2))
+    lhs, rhs = case.operands
+    index, inputs = case.result.index, case.inputs
+    if not count or random.random() < 0.2:
+        index = index[::-1]
+    names = {"b": pick(random, FURTHER), "h": pick(random, FURTHER)} if count == 2 else {"b": pick(random, FURTHER)}
+    for name, sides in list(names.items())[:count]:
+        index = _put(random, index, name)
+        lhs, rhs = (_with(random, x, name) if x.name in sides else x for x in (lhs, rhs))
+        inputs = {n: _read_at(random, x, name) for n, x in inputs.items()}
+    result = case.result
+    levels = tuple(Level(("1",) * count + level.block, level.type, level.layout) for level in result.levels)
+    case = case.but(operands=(lhs, rhs), result=Operand("C", index, result.type, levels), inputs=inputs)
+    sizes = {name: pick(random, OUTER_SIZE) for name in list(names)[:count]}
+    known = tuple(d for d in sizes if random.random() < 0.4)
+    launches = []
+    for i, launch in enumerate(case.launches):
+        new = {d: n if not i or d in known else random.choice((n, 0, 1, 2, 4)) for d, n in sizes.items()}
+        launches.append({**launch, **new})
+    views = tuple(random.choice((0, 0, random.randrange(1, 100))) for _ in range(12))
+    return case.but(known=(*case.known, *known), launches=tuple(launches), views=views)
+
+
+def _put(random: Random, index: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """An index more, anywhere but last."""
+    at = random.randrange(len(index))
+    return (*index[:at], name, *index[at:])
+
+
+def _with(random: Random, x: Operand, name: str) -> Operand:
+    """An operand that has an index more. Named formats stay as they are: their blocks are of the last indices."""
+    index = _put(random, x.index, name)
+    at = index.index(name)
+    block = _all(pick(random, BLOCK_OUTER), name)
+    levels = tuple(
+        level if level.block == ("tensor",) else
+        Level((*level.block[:at], block, *level.block[at:]), level.type, level.layout)
+        for level in x.levels
+    )  # fmt: skip
+    return Operand(x.name, index, x.type, levels)
+
+
+def _read_at(random: Random, x: Operand, name: str) -> Operand:
+    """An elementwise input that mostly has the index too."""
+    text = pick(random, {name: 4, f"{name}/2": 1, "0": 1, "": 2})
+    return Operand(x.name, _put(random, x.index, text), x.type) if text else x
 
 
 # ------------------------------------------------------------------------------------------------------------- schedule

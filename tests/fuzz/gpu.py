@@ -6,7 +6,6 @@ than f32, and there the emulator with that arithmetic (scalec/emulator/tensor_ho
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from scalec.runtime.kernel import Kernel
 from tests.fuzz import bounds
 from tests.fuzz.case import Tree
 from tests.fuzz.draw import draw
-from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of
+from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of, views
 
 STEPS = {32: 16, 16: 1, 8: 1, 4: 1}
 """By how many representable numbers of a type (bits) results may differ from the emulator's where the program divides
@@ -64,13 +63,13 @@ def _beside(launched: Launched) -> None:
 def _run(kernel: Kernel, gpu: Any, launched: Launched, fill: int) -> dict[str, Guarded]:
     """The results of a launch on the GPU, by name."""
     values, sizes = launched.values, launched.sizes
-    pads = itertools.chain(launched.case.pads, itertools.repeat(0))
+    lies = views(launched.case, launched.spec)
     given: list[Any] = []
     for t in launched.spec.operands:
-        pad = next(pads)
-        given.append(float(values[t.name]) if t.scalar else Guarded(gpu, t, raw_of(t, values, sizes), pad=pad))
+        made = None if t.scalar else Guarded(gpu, t, raw_of(t, values, sizes), **lies[t.name])
+        given.append(float(values[t.name]) if made is None else made)
     outs = [
-        Guarded.result(gpu, r, sizes, fill, raw_of(r, values, sizes) if r.inout else None, next(pads))
+        Guarded.result(gpu, r, sizes, fill, raw_of(r, values, sizes) if r.inout else None, **lies[r.name])
         for r in launched.spec.results
     ]
     kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))

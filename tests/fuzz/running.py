@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import prod
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -27,12 +29,13 @@ from scalec.lowering import ptxas
 from scalec.runtime import emulated
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
-from scalec.runtime.stored import itemsize, laid_out, stored_shape
+from scalec.runtime.stored import itemsize, laid_out, memory_order, stored_shape
 from tests.fuzz import bounds, data
 from tests.fuzz.case import Case
 
 MOST = 300_000
-"""Instructions of a warp, beyond which it is taken for endless: kernels of these sizes execute a hundredth."""
+"""Instructions of a warp, beyond which it is taken for endless, for each walk over the tiles of M and N: kernels of
+these sizes execute a hundredth."""
 
 
 HARMLESS = ("ok", "refused", "found", "escape", "elsewhere")
@@ -198,7 +201,8 @@ def _check(
     assert made.spec is not None
     device = emulated.EmulatedDevice(case.target)
     device.sms = case.sms
-    device.options = replace(device.options, sms=case.sms, max_instructions=most)
+    walks = max(prod(sizes[d] for d in sizes if d not in "mnk") for sizes in case.launches)
+    device.options = replace(device.options, sms=case.sms, max_instructions=most * max(1, walks))
     kernel = Kernel(made.spec, b"", ptx=change(made.ptx), device=device)
     kept: dict[str, Any] = {}
     with found.timed("load"):
@@ -243,13 +247,13 @@ def _run(
     """The results of one launch, by name, as `values_of` has them."""
     device.options = replace(device.options, seed=case.seed + 77 * again, tensor_core=tensor_core)
     spec = kernel.spec
-    pads = dict(zip([t.name for t in (*spec.operands, *spec.results)], (*case.pads, *[0] * 99), strict=False))
+    lies = views(case, spec)
     given: list[Any] = []
     for t in spec.operands:
-        given.append(float(values[t.name]) if t.scalar else placed(device, t, raw_of(t, values, sizes), pads[t.name]))
+        given.append(float(values[t.name]) if t.scalar else placed(device, t, raw_of(t, values, sizes), **lies[t.name]))
     outs = [
-        placed(device, r, raw_of(r, values, sizes), pads[r.name]) if r.inout
-        else placed(device, r, np.zeros(stored_shape(r, sizes), f"u{itemsize(r.dtype)}"), pads[r.name], unset=True)
+        placed(device, r, raw_of(r, values, sizes), **lies[r.name]) if r.inout
+        else placed(device, r, np.zeros(stored_shape(r, sizes), f"u{itemsize(r.dtype)}"), unset=True, **lies[r.name])
         for r in spec.results
     ]  # fmt: skip
     tensors = [a for a in given if isinstance(a, DeviceArray)]
@@ -293,11 +297,23 @@ def raw_of(t: TensorSpec, values: dict[str, Any], sizes: dict[str, int]) -> np.n
     return raw
 
 
+def views(case: Case, spec: KernelSpec) -> dict[str, dict[str, Any]]:
+    """How each tensor lies in memory, by name: the further arguments of `laid_out`."""
+    made = {}
+    for t, pad, number in zip((*spec.operands, *spec.results), (*case.pads, *[0] * 99), (*case.views, *[0] * 99)):  # noqa: B905
+        inner, *outer = memory_order(t) or (0,)
+        outer.reverse()
+        if number:
+            Random(number).shuffle(outer)
+        made[t.name] = {"pad": pad, "order": [*outer, inner] if t.shape else None, "gap": number % 3}
+    return made
+
+
 def placed(
-    device: emulated.EmulatedDevice, t: TensorSpec, data: np.ndarray, pad: int, *, unset: bool = False
+    device: emulated.EmulatedDevice, t: TensorSpec, data: np.ndarray, *, unset: bool = False, **lies: Any
 ) -> DeviceArray:
     """`data`, as stored, on the device as `laid_out` has it. `unset`: nothing is written yet."""
-    stored, strides = laid_out(t, data, pad)
+    stored, strides = laid_out(t, data, **lies)
     made = DeviceArray(device, data.shape, t.dtype, strides)
     segment = _segment(device, made)
     span = min(segment.size, stored.size)
@@ -372,6 +388,8 @@ def _rows(case: Case, kernel: Kernel, device: emulated.EmulatedDevice, found: Ou
     of_rows = [x for x in case.used().values() if any(i.startswith(case.result.index[0]) for i in x.index)]
     levels = lhs.granularities("lhs")
     if not few[case.result.index[0]] or lhs.index[0] != case.result.index[0] or of_rows or case.adds:
+        return
+    if case.result.index[0] in case.operands[1].index:  # the other operand has fewer, too
         return
     if case.result.granularities("result") or any(g.tensor or g.block[0] != 1 or g.layout != "row" for g in levels):
         return

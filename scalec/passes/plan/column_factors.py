@@ -66,6 +66,8 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
         return f"{result.name} does not go through shared memory (epilogue={schedule.epilogue})"
     if b.mn_major:
         return f"{b.name} is contiguous along {n.name}, and copies permute whole rows"
+    if len(b.coords) > 2:
+        return f"{b.name} has {len(b.coords)} indices, and copies that permute rows take five coordinates for two"
     if n.size is None or n.size % within:
         return f"{n.name} is {n.size or 'not known'}, and copies permute whole groups of {within} rows of {b.name}"
     if schedule.tile[1] % within:

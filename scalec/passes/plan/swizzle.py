@@ -9,7 +9,7 @@ from scalec.ir.tile import LANES, VECTOR
 from scalec.passes.plan.resources import staged_row, stages_that_fit, turns, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.problem.types import Dim, Operand, Problem
-from scalec.targets import PADDED_ROW, Target
+from scalec.targets import MOST_INDICES, PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
 """With fewer stages beside the staged result, at most one K block is on its way while one is multiplied."""
@@ -162,6 +162,8 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     result, n, target = problem.result, problem.n, problem.target
     if problem.swapped:
         return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
+    if len(result.coords) > MOST_INDICES:
+        return f"{result.name} has {len(result.coords)} indices, and copies take {MOST_INDICES}"
     if reason := _ragged_rows(problem, n, target.tma_align):
         return reason
     row = staged_row(problem, schedule)

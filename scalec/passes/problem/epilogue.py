@@ -122,7 +122,7 @@ class EpilogueReader:
                 place=place,
             )
         if last is not None and quantised:
-            result = replace(result, scale=self.result_scale(last, name, n))
+            result = replace(result, scale=self.result_scale(last, name, m, n, coords))
             final = last.input
         if final == contract.result:
             return None, (), (), result
@@ -150,7 +150,7 @@ class EpilogueReader:
                 inputs.append(self.input(read, position, name, m, n, outer))
         return op, tuple(accumulators), tuple(inputs), result
 
-    def result_scale(self, op: Any, name: str, n: Dim) -> ResultScale:
+    def result_scale(self, op: Any, name: str, m: Dim, n: Dim, coords: tuple[Coord, ...]) -> ResultScale:
         """The scales of a quantised result."""
         granularity, place = GranularityAttr(op.granularity), place_of(op)
         *rows, block = block_of(granularity)
@@ -161,6 +161,15 @@ class EpilogueReader:
                 f"{name} is quantised in blocks of {said}, which has no kernel on {self.target.name} yet",
                 expected=f"one scale for each {RESULT_BLOCK}, or a multiple, of {n.name} in a row",
                 fix=f"say 1x32 or 1x128, or give {name} f32, bf16 or f16 and quantise it after the call",
+                place=place,
+            )
+        if layout != "row" and coords[-2].dim != m.name:
+            raise UnsupportedError(
+                f"{name} has scales of layout {layout}, and a tile of it has rows of {m.name}, with {coords[-2].dim} "
+                f"second to last",
+                got=f"{name}[{', '.join(x.dim for x in coords)}]",
+                expected=f"{m.name} second to last: the layout is one of the last two indices",
+                fix=f"leave out @{layout}, or write {name} with {m.name} second to last",
                 place=place,
             )
         facts = self.facts("res_attrs", 1)

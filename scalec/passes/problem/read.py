@@ -13,7 +13,7 @@ from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Coord, Dim, Operand, Problem, Scale
-from scalec.targets import ATOM, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
+from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
@@ -98,9 +98,24 @@ class Reader(EpilogueReader):
                 fix=f"write it with {roles['n'][-1]} last, and transpose after the call",
                 place=place_of(contract),
             )
-        m = next((x for x in inner[:1] if x in roles["m"]), "") or largest(roles["m"])
+        tiled = [x for x in roles["m"] if x in self.beside_last(left[0], left[1], contract)]
+        m = next((x for x in inner[:1] if x in roles["m"]), "") or largest(tiled or roles["m"])
         k = next((x for x in inner if x in roles["k"]), "") or largest(roles["k"])
         return self.dim(m, contract), self.dim(order[-1], contract), self.dim(k, contract)
+
+    def beside_last(self, value: Any, where: ir.AffineMap, contract: Any) -> set[str]:
+        """The indices that layouts of scales ask a tile's rows to be, of the left operand's and of the result's."""
+        asked = set()
+        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+            granularity = GranularityAttr(value.owner.opview.granularity)
+            if ir.StringAttr(granularity.layout).value != "row":
+                asked |= set(self.results_of(where)[-2:])
+            value = value.owner.opview.values
+        last = list(self.block.operations)[-1].operation.operands[0]
+        if not isinstance(last.owner, ir.Block) and last.owner.name == "scale.quantize":
+            if ir.StringAttr(GranularityAttr(last.owner.opview.granularity).layout).value != "row":
+                asked |= set(self.result_order(contract)[-2:])
+        return asked
 
     def contraction(self) -> Any:
         known = ("scale.contract", "scale.dequantize", "scale.map", "scale.read", "scale.quantize", "func.return")
@@ -197,6 +212,14 @@ class Reader(EpilogueReader):
         atom = family.transposed_atom if family is not None and transposed else ATOM
         contiguous = rows.name if transposed else "k"
         coords = tuple(Coord(x) for x in order)
+        if len(coords) > MOST_INDICES:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has {len(order)} indices, and copies take {MOST_INDICES}",
+                expected=f"at most {MOST_INDICES}",
+                fix=f"view adjacent indices of {name} as one where their strides allow it, or call the program for each "
+                f"{order[0]}",
+                place=place_of(value),
+            )
         return Operand(index, name, element, rows.name, contiguous, scales, bits, align, atom, coords)
 
     @staticmethod
