@@ -136,7 +136,7 @@ def compile_source(
         with made.timed("frontend"):
             module = frontend.build(source, dims)
             function = _function(module)
-            given = schedules.read(function).with_fields(**schedules.from_mapping(schedule or {}).decided())
+            given = schedules.asked(function, schedule)
             schedules.write(function, given)
         made.texts["scale"] = str(module)
         if until == "scale":
@@ -321,7 +321,7 @@ def decide(
     with contexts.context():
         module = frontend.build(source, dims)
         function = _function(module)
-        given = schedules.read(function).with_fields(**schedules.from_mapping(schedule or {}).decided())
+        given = schedules.asked(function, schedule)
         problem, chosen = decisions(module, row, given, tuned)
         return chosen, tuple(d.name for d in problem.dims)
 
@@ -362,8 +362,7 @@ def given_fields(
 ) -> dict[str, str]:
     """The fields that a program's `with` and `schedule` decide, as text."""
     with contexts.context():
-        read = schedules.read(_function(frontend.build(source, dims)))
-        return read.with_fields(**schedules.from_mapping(schedule or {}).decided()).texts()
+        return schedules.asked(_function(frontend.build(source, dims)), schedule).texts()
 
 
 def program_key(source: str, target: str, dims: Mapping[str, Size] | None = None) -> str:

@@ -3,6 +3,9 @@
 A `Request` is as much of it as is decided so far: `with ...` in the language, the tuner and a test begin one, passes
 fill it field by field. On the IR it is the function's attribute `scale.schedule = #scale.schedule<{...}>`; a field that
 is absent has not been decided. A `Schedule` has every field: what a kernel is emitted from, or what a pass tries.
+
+A new field stands in `Request`, with its values, and in `Schedule`, with its meaning; drafts have it too
+(passes/plan/draft.py), a pass in passes/choose decides it, and passes/plan/check_schedule.py refuses what cannot be.
 """
 
 from __future__ import annotations
@@ -363,6 +366,15 @@ def read(function: ir.Operation) -> Request:
     except ScheduleError as error:
         error.place = place_of(function)
         raise
+
+
+def asked(function: ir.Operation, over: Mapping[str, str] | None = None) -> Request:
+    """What a program asks for, and `over` that, as text, what its user does.
+
+    Raises:
+        ScheduleError: the attribute is no schedule, or `over` has an unknown field, or a value it cannot have.
+    """
+    return read(function).with_fields(**from_mapping(over or {}).decided())
 
 
 def write(function: ir.Operation, schedule: Request) -> None:

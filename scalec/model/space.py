@@ -10,7 +10,7 @@ from scalec.ir.schedule import Request, Schedule, Value
 from scalec.model.cost import Costs, Load, seconds
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
-from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_unroll
 from scalec.passes.plan.resources import WINDOW, part_rooms
 from scalec.passes.plan.tiles import keeps_sides, misfit, no_swap
 from scalec.passes.plan.turns import no_pingpong
@@ -188,7 +188,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
     able += [s for s in MORE_SPLITS if tiles * s <= most and blocks // s >= LONG]
-    return [s for s in able if not no_unroll_of_parts(problem, plan.with_fields(split=s))]
+    return [s for s in able if not no_unroll(problem, plan.with_fields(split=s))]
 
 
 TURNS = 2048

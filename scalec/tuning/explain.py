@@ -85,7 +85,7 @@ def explain(
     row = get_target(target)
     with contexts.context():
         module = frontend.build(source, dims)
-        given = schedules.read(_function(module)).with_fields(**schedules.from_mapping(schedule).decided())
+        given = schedules.asked(_function(module), schedule)
         taken: list[Entry] = []
         problem, chosen = decisions(module, row, given, found=taken.append)
         entry = taken[0] if taken else None

@@ -9,7 +9,7 @@ from scalec.passes.base import decide
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.loop import few_blocks, no_early_wait
-from scalec.passes.plan.parts import k_blocks, no_unroll_of_parts, part_blocks
+from scalec.passes.plan.parts import k_blocks, no_unroll, part_blocks
 from scalec.passes.plan.resources import SharedPlan, free_registers, stages_that_fit
 from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
 from scalec.passes.plan.warps import UNROLL
@@ -87,13 +87,13 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
     if problem.family.sums_in == "tensor":
         few = problem.depth is not None and k_blocks(problem, schedule) < schedule.stages
         round_ = schedule.with_fields(unroll=schedule.stages)
-        return 1 if few or no_unroll_of_parts(problem, round_) else schedule.stages
-    usual = UNROLL[schedule.warpgroups] if problem.depth is not None else 1
-    whole = part_blocks(problem, schedule)[0] if usual > 1 and few_blocks(problem, schedule) else usual
+        return 1 if few or no_unroll(problem, round_) else schedule.stages
+    usual = UNROLL[schedule.warpgroups]
+    whole = part_blocks(problem, schedule)[0] if few_blocks(problem, schedule) else usual
 
     def suits(blocks: int) -> bool:
         tried = schedule.with_fields(unroll=blocks)
         short = factor_registers(problem, tried) and free_registers(problem, tried) < 0
-        return not short and not no_unroll_of_parts(problem, tried)
+        return not short and not no_unroll(problem, tried)
 
     return next((blocks for blocks in (whole, usual) if suits(blocks)), 1)

@@ -15,7 +15,7 @@ from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
-from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll_of_parts
+from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll
 from scalec.passes.plan.resources import (
     Registers,
     SharedPlan,
@@ -341,19 +341,12 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
 
 
 def _unroll(problem: Problem, schedule: Schedule) -> None:
-    if schedule.unroll > 1 and problem.depth is None and problem.family.sums_in == "registers":
-        raise ScheduleError(
-            f"unroll = {schedule.unroll} and {problem.k.name} is not known",
-            expected="unroll = 1: the remainder's loop might not run, and accumulators would come from two places",
-            fix=f"give {problem.k.name} in dims",
-        )
-    reason = no_unroll_of_parts(problem, schedule)
-    if reason:
-        raise ScheduleError(
-            f"unroll = {schedule.unroll} and {reason}",
-            expected="parts of one length, a multiple of it",
-            fix="unroll=1, or split=1",
-        )
+    if reason := no_unroll(problem, schedule):
+        expected, fix = "parts of one length, a multiple of it", "unroll=1, or split=1"
+        if problem.depth is None:
+            expected = "unroll = 1: the remainder's loop might not run, and accumulators would come from two places"
+            fix = f"give {problem.k.name} in dims"
+        raise ScheduleError(f"unroll = {schedule.unroll} and {reason}", expected=expected, fix=fix)
 
 
 def _mma_n(problem: Problem, schedule: Schedule) -> None:

@@ -20,7 +20,7 @@ are chosen, 0.98 to 1.05 at others; with none 1.07 at K = 512."""
 def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool:
     """Whether the K blocks of a tile are so few that they are walked without a loop, and it is worth it."""
     fewest, most = part_blocks(problem, schedule)
-    if fewest != most or most > limit:
+    if fewest != most or not 0 < most <= limit:
         return False
     return promoted_at_once(problem, schedule) and several_tiles(problem, schedule)
 

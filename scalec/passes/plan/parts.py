@@ -26,12 +26,16 @@ def part_blocks(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     return min(lengths), max(lengths)
 
 
-def no_unroll_of_parts(problem: Problem, schedule: Schedule) -> str:
-    """Why the loop over a part of K cannot be unrolled as decided, "" where it can, or where all tiles are whole.
+def no_unroll(problem: Problem, schedule: Schedule) -> str:
+    """Why the loop over K, or over a part of it, cannot be unrolled as decided, "" where it can.
 
-    A remainder's loop might not run; and the blocks of an iteration lie in one half of a window of scales.
+    A remainder's loop might not run, and accumulators would come from two places; and the blocks of an iteration over a
+    part lie in one half of a window of scales.
     """
-    lengths, unroll = sorted({len(p) for p in parts(problem, schedule)}), schedule.unroll
+    unroll = schedule.unroll
+    if unroll > 1 and problem.depth is None and problem.family.sums_in == "registers":
+        return f"{problem.k.name} is not known"
+    lengths = sorted({len(p) for p in parts(problem, schedule)})
     if unroll == 1 or schedule.split == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
         return ""
     return f"parts of {problem.k.name} have {' or '.join(map(str, lengths))} K blocks"
@@ -94,7 +98,7 @@ def moved(problem: Problem, schedule: Schedule, split: int) -> int:
 def _fits(problem: Problem, schedule: Schedule, split: int) -> bool:
     """Whether the parts are long enough, and of lengths that a decided `unroll` divides."""
     parted = schedule.with_fields(split=split)
-    return part_blocks(problem, parted)[0] >= FEWEST_BLOCKS and not no_unroll_of_parts(problem, parted)
+    return part_blocks(problem, parted)[0] >= FEWEST_BLOCKS and not no_unroll(problem, parted)
 
 
 FEWEST_STAGES = 4
