@@ -61,7 +61,11 @@ def _product(problem: Problem) -> str:
 
 
 def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:
-    return ",".join(roles.get(at.dim, "0") + (f"/{at.divisor}" if at.divisor > 1 else "") for at in coords)
+    def text(at: Coord) -> str:
+        divided, wrapped = f"/{at.divisor}" if at.divisor > 1 else "", f"%{at.modulus}" if at.modulus else ""
+        return roles.get(at.dim, "0") + divided + wrapped
+
+    return ",".join(map(text, coords))
 
 
 def _operand(operand: Operand, roles: dict[str, str]) -> str:

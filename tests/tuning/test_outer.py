@@ -173,6 +173,8 @@ def test_a_key_has_them_with_their_sizes() -> None:
     assert key("C[g,m,n] = A[g,m,k] @ B[g,n,k] + x[g,n]", g=3).startswith(
         "bf16[o0=3,m,n] = bf16[o0,m,k] . bf16[o0,n,k]; bf16[o0,n]: "
     )
+    for at, text in (("n/4", "n/4"), ("n%4", "n%4"), ("g/2%4", "o0/2%4")):
+        assert f"; bf16[{text}]: " in key(f"C[g,m,n] = A[g,m,k] @ B[g,n,k] + x[{at}]")
     assert key(SUMS, b=129) == "bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf"
     assert key("Y[i,j] = X[i,k] @ W[j,k]", i=8) == "bf16[m,n] = bf16[m,k] . bf16[n,k]: truncf"  # as it ever was
 
