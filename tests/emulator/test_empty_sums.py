@@ -12,6 +12,7 @@ import pytest
 
 import scalec
 from scalec.runtime import emulated
+from scalec.runtime.dispatch import Program
 from tests.emulator.quantised import run_quantised
 from tests.emulator.running import run_on
 from tests.tiers import fields
@@ -92,3 +93,14 @@ def test_a_result_of_nothing_launches_nothing(empty: str, known: bool) -> None:
     assert kernel(a, b).shape == (sizes["m"], sizes["n"])
     assert device.stats is None
     assert kernel.spec.dims[empty] == (0 if known else None)
+
+
+def test_a_range_has_0() -> None:
+    program = scalec.compile("C[m,n]:f32 = A[m,k] @ B[n,k] + x[m]", "sm_120a", {"k": "1:32", "m": 24, "n": 16})
+    assert isinstance(program, Program)
+    x = np.arange(24, dtype=np.float32).astype(ml_dtypes.bfloat16)
+    for kernel in program.kernels:
+        kernel.fixed = emulated.EmulatedDevice("sm_120a")
+    for k in (0, 32, 0):
+        a, b = (np.ones((rows, k), ml_dtypes.bfloat16) for rows in (24, 16))
+        assert (program(a, b, x) == np.arange(24)[:, None] + k).all()

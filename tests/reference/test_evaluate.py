@@ -40,6 +40,18 @@ def test_scaled_contraction(m: int, n: int, k: int) -> None:
     compare(r["C"], want)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_sum_of_nothing(known: bool) -> None:
+    dims = {"m": 3, "n": 40, "k": 0}
+    text = "T[m,n] = A[m,k]@B[n,k] scale(1x16, 4x16); C[m,n] = max(T, x[n]); D[m,n]:f32 += T - 2"
+    with program(text, dims if known else {}) as module:
+        a = make(module, dims, 1)
+        r = run(module, a, dims=dims, exact=True)
+    assert (a["A"].shape, a["A_scale"].shape) == ((3, 0), (3, 0))
+    compare(r["C"], np.broadcast_to(np.maximum(a["x"].astype(np.float64), 0), (3, 40)))
+    compare(r["D"], a["D"].astype(np.float64) - 2)
+
+
 def test_two_levels_and_per_row_and_whole_tensor_scales() -> None:
     a, r = case("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:e4m3", {"m": 3, "n": 2, "k": 32})
     want = full(3, 2)
