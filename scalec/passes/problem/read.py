@@ -105,16 +105,17 @@ class Reader(EpilogueReader):
 
     def beside_last(self, value: Any, where: ir.AffineMap, contract: Any) -> set[str]:
         """The indices that layouts of scales ask a tile's rows to be, of the left operand's and of the result's."""
+
+        def tiled(op: Any) -> bool:
+            return ir.StringAttr(GranularityAttr(op.opview.granularity).layout).value != "row"
+
         asked = set()
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
-            granularity = GranularityAttr(value.owner.opview.granularity)
-            if ir.StringAttr(granularity.layout).value != "row":
-                asked |= set(self.results_of(where)[-2:])
+            asked |= set(self.results_of(where)[-2:]) if tiled(value.owner) else set()
             value = value.owner.opview.values
-        last = list(self.block.operations)[-1].operation.operands[0]
-        if not isinstance(last.owner, ir.Block) and last.owner.name == "scale.quantize":
-            if ir.StringAttr(GranularityAttr(last.owner.opview.granularity).layout).value != "row":
-                asked |= set(self.result_order(contract)[-2:])
+        last = list(self.block.operations)[-1].operation.operands[0].owner
+        if not isinstance(last, ir.Block) and last.name == "scale.quantize" and tiled(last):
+            asked |= set(self.result_order(contract)[-2:])
         return asked
 
     def contraction(self) -> Any:
@@ -216,8 +217,7 @@ class Reader(EpilogueReader):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has {len(order)} indices, and copies take {MOST_INDICES}",
                 expected=f"at most {MOST_INDICES}",
-                fix=f"view adjacent indices of {name} as one where their strides allow it, or call the program for each "
-                f"{order[0]}",
+                fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
                 place=place_of(value),
             )
         return Operand(index, name, element, rows.name, contiguous, scales, bits, align, atom, coords)
