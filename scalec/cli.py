@@ -153,8 +153,9 @@ def run(
 
     Runs on the GPU, or, where there is none (or with SCALEC_DEVICE=emulator), on the emulator, which is slow and
     prints no time. The reference is numpy in float64. A dimension without a size is dynamic, and 192 in the run, 256
-    if it is summed over, or 3 if a tile does not run along it (a batch). Prints for each result its errors, the most that is accepted, the time, and PASS or FAIL;
-    exits with 1 if any failed. The errors are diff = 1 - 2<x,y>/(|x|^2+|y|^2) and max|x-y|/max|y|.
+    if it is summed over, or 3 if no tile runs along it (a batch). Prints for each result its errors, the most that is
+    accepted, the time, and PASS or FAIL; exits with 1 if any failed. The errors are diff = 1 - 2<x,y>/(|x|^2+|y|^2)
+    and max|x-y|/max|y|.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Contraction:
     """A program that is C[m,n] = A[m,k]@B[n,k], or += , with or without scales, and nothing else; A, B and C may have
-    further indices, which are not summed over, in any order.
+    further indices, in any order.
 
     Attributes:
         a, b: the operands' names.
@@ -64,7 +64,8 @@ def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
     of_a, of_b, of_c = map(set, indices)
     if any(e.divisor != 1 or not e.dim for t in (a, b, spec.results[0]) for e in t.shape):
         return None
-    if of_c - (of_a | of_b) or len((of_a | of_b) - of_c) != 1 or (of_a | of_b) - of_c - (of_a & of_b):
+    summed = (of_a | of_b) - of_c
+    if not summed or summed - (of_a & of_b) or of_c - (of_a | of_b):
         return None
     scales = [tensors.get(f"{t.name}_scale") for t in data]
     shapes, accumulates = (shape_of(a, dims), shape_of(b, dims)), spec.results[0].inout

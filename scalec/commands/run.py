@@ -20,7 +20,7 @@ from scalec.errors import ScalecError
 from scalec.sizes import fixed
 
 DEFAULT_SIZE, DEFAULT_K, DEFAULT_OUTER = 192, 256, 3
-"""Of a dimension that was given no size, in a result, summed over, or one that a tile has one index of: seconds in the
+"""Of a dimension that was given no size, in a result, summed over, or one that no tile runs along: seconds in the
 emulator, with a tail of a tile of 128 in each result, and whole blocks and rows that the copies of every type can
 take."""
 
@@ -86,7 +86,8 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
 def sizes_of_run(spec: KernelSpec, given: Mapping[str, int]) -> dict[str, int]:
     """A size of each dimension: the one given, or DEFAULT_SIZE, DEFAULT_K or DEFAULT_OUTER."""
     kept = {extent.dim for result in spec.results for extent in result.shape}
-    outer = {dim for dim, tile, _ in spec.launch.tiles if tile == 1}
+    steps = [*((dim, tile) for dim, tile, _ in spec.launch.tiles), *spec.launch.sums]
+    outer = {dim for dim, step in steps if step == 1}
 
     def size(name: str) -> int:
         return DEFAULT_OUTER if name in outer else DEFAULT_SIZE if name in kept else DEFAULT_K

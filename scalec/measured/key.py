@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.formats import WHOLE
-from scalec.passes.problem.types import Coord, EpilogueInput, Operand, Problem
+from scalec.passes.problem.types import Coord, Dim, EpilogueInput, Operand, Problem
 
 
 def describe(problem: Problem) -> str:
@@ -13,10 +13,12 @@ def describe(problem: Problem) -> str:
 
         bf16[m,n] = e4m3[m,k]*f32/1x128@row . e4m3[n,k]*f32/128x128@row; bf16[n]: extf addf truncf
 
-    Dimensions that a tile does not run along are o0, o1, ..., and the text has their sizes where these are known, as
-    entries have those of N and K: `Z[b,h,d] = X[b,h,r]@Y[h,d,r]` with h = 8:
+    Dimensions that a tile does not run along are o0, o1, ..., further ones that are summed over s0, s1, ..., and the
+    text has their sizes where these are known, as entries have those of N and K: `Z[b,h,d] = X[b,h,r]@Y[h,d,r]` with
+    h = 8, and `D[m,n] = A[b,m,k]@B[b,n,k]` with b = 129:
 
         bf16[m,o0=8,n] = bf16[m,o0,k] . bf16[o0,n,k]: truncf
+        bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf
     """
     roles = _roles(problem)
     inputs = [_input(x, roles) for x in problem.inputs if x.name != problem.result.name]
@@ -24,7 +26,7 @@ def describe(problem: Problem) -> str:
     made = _result(problem, result.element.name) + (f"*{scale.type}/1x{scale.block}@{scale.layout}" if scale else "")
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
     body = " ".join(_body(problem))
-    text = f"{made} {'+=' if result.inout else '='} {_operand(problem.lhs, roles)} . {_operand(problem.rhs, roles)}"
+    text = f"{made} {'+=' if result.inout else '='} {_product(problem)}"
     return text + (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "")
 
 
@@ -33,20 +35,29 @@ def describe_kin(problem: Problem) -> str:
     that writes more, or adds to what is there."""
     if problem.result.inout or problem.result.element.bits > 16:
         return ""
-    roles = _roles(problem)
-    return f"{_result(problem, 'bf16')} = {_operand(problem.lhs, roles)} . {_operand(problem.rhs, roles)}: truncf"
+    return f"{_result(problem, 'bf16')} = {_product(problem)}: truncf"
 
 
 def _roles(problem: Problem) -> dict[str, str]:
     """What the text calls each dimension."""
     roles = {problem.m.name: "m", problem.n.name: "n", problem.k.name: "k"}
-    return roles | {d.name: f"o{i}" for i, d in enumerate(problem.outer)}
+    roles |= {d.name: f"o{i}" for i, d in enumerate(problem.outer)}
+    return roles | {d.name: f"s{i}" for i, d in enumerate(problem.summed)}
+
+
+def _sized(problem: Problem, dims: tuple[Dim, ...]) -> dict[str, str]:
+    """Likewise, some with their sizes, where these are known."""
+    roles = _roles(problem)
+    return roles | {d.name: f"{roles[d.name]}={d.size}" for d in dims if d.size is not None}
 
 
 def _result(problem: Problem, element: str) -> str:
-    sizes = {d.name: f"={d.size}" for d in problem.outer if d.size is not None}
-    roles = {name: role + sizes.get(name, "") for name, role in _roles(problem).items()}
-    return f"{element}[{_index(problem.result.coords, roles)}]"
+    return f"{element}[{_index(problem.result.coords, _sized(problem, problem.outer))}]"
+
+
+def _product(problem: Problem) -> str:
+    lhs, rhs = _operand(problem.lhs, _sized(problem, problem.summed)), _operand(problem.rhs, _roles(problem))
+    return f"{lhs} . {rhs}"
 
 
 def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:

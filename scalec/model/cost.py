@@ -172,16 +172,18 @@ class Load:
         sizes: of M, N and K of the program.
         bytes: of operands and result, without scales and other inputs: what the constants were fitted with.
         walks: how many times M by N is walked (Problem.walks).
+        sums: over how many times K a sum runs (Problem.summed).
     """
 
     sizes: tuple[int, int, int]
     bytes: int
     walks: int = 1
+    sums: int = 1
 
     @property
     def flop(self) -> int:
         """Floating-point operations of the products."""
-        return 2 * self.walks * math.prod(self.sizes)
+        return 2 * self.walks * self.sums * math.prod(self.sizes)
 
     @staticmethod
     def of(problem: Problem, sizes: Mapping[str, int] | None = None) -> Load:
@@ -190,7 +192,8 @@ class Load:
         every = problem.sizes(sizes)
         m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
         moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, problem.result))
-        return Load((m, n, k), moved, math.prod(every[d.name] for d in problem.outer))
+        walks, sums = (math.prod(every[d.name] for d in dims) for dims in (problem.outer, problem.summed))
+        return Load((m, n, k), moved, walks, sums)
 
 
 def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:
@@ -214,7 +217,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     at_once = target.at_once(size)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once
-    blocks = math.ceil(math.ceil(k / bk) / parts)
+    blocks = math.ceil(load.sums * math.ceil(k / bk) / parts)
     sharing, taking = units(problem, schedule)[0], turns(schedule)
     waves_each = bm // (family.m * sharing)
 

@@ -33,7 +33,7 @@ class Prediction:
     """What one launch is predicted to take.
 
     Attributes:
-        sizes: of the contraction's dimensions by their names in the program: M, N and K, then those of Problem.outer.
+        sizes: of the contraction's dimensions by their names in the program, in the order of Problem.dims.
         tiles: tiles of the result, or where K is split their parts: one CTA's work each.
         waves: rounds in which the SMs work on them.
         busy: share of the waves' places, one for each SM, that have a tile or part.
@@ -82,7 +82,7 @@ class Prediction:
         """
         rates, sms = problem.target.rates, problem.target.sms
         m, n, k = (sizes[d.name] for d in (problem.m, problem.n, problem.k))
-        walks = prod(sizes[d.name] for d in problem.outer)
+        walks, sums = (prod(sizes[d.name] for d in dims) for dims in (problem.outer, problem.summed))
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = walks * _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
         split = schedule.split
@@ -90,10 +90,10 @@ class Prediction:
         size = cluster_ctas(schedule.cluster, split, schedule.parts)
         waves = _ceil(clusters * alone, problem.target.at_once(size))
         tiles = walks * along_m * along_n * split
-        longest = min(k, _ceil(_ceil(k, schedule.tile[2]), split) * schedule.tile[2])  # K of a part
+        longest = _ceil(sums * _ceil(k, schedule.tile[2]), split) * schedule.tile[2]  # K of a part
         l2_bytes = (
-            problem.lhs.element.bytes(walks * m * k) * _ceil(along_n, schedule.cluster[1])
-            + problem.rhs.element.bytes(walks * n * k) * _ceil(along_m, schedule.cluster[0])
+            problem.lhs.element.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
+            + problem.rhs.element.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0])
             + problem.result.element.bytes(elements(problem.result.coords, sizes))
         )
         if alone > 1:  # sums of the parts, stored and loaded once each

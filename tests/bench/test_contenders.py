@@ -64,6 +64,7 @@ def test_tensorwise_is_the_better_of_both_accumulations_and_only_timed():
         ("C[m,g,n]:f32 += A[m,g,k]@B[g,n,k]", [BMM]),
         ("C[g,m,n] = A[g,m,k]@B[n,k]", [EINSUM]),
         ("C[g,h,m,n] = A[g,m,h,k]@B[h,g,n,k]", [EINSUM]),
+        ("C[m,n] = A[g,m,k]@B[g,n,k]", [EINSUM]),
         ("C[g,m,n] = A[g,m,k]@B[g,n,k] scale(1x128,128x128)", []),
         ("C[g,m,n] = A[g,m,k]@B[g,n,k] scale(tensor,tensor)", []),
         ("C[g,m,n] = A[g,m,k]@B[g,n,k] + x[n]", []),

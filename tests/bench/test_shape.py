@@ -56,6 +56,7 @@ def test_contenders_that_refuse_or_are_wrong_are_left_out():
         ("C[m,g,n] = A[m,g,k]@B[g,n,k]", "mgk,gnk->mgn"),
         ("C[g,m,n]:f16 = A[m,k]:f16@B[g,n,k]:f16", "mk,gnk->gmn"),
         ("C[h,m,g,n] = A[g,m,h,k]@B[h,g,n,k]", "gmhk,hgnk->hmgn"),
+        ("C[m,n] = A[g,m,k]@B[g,n,k]", "gmk,gnk->mn"),
         ("C[m,g,n] = A[m,g,k]@B[g,n,k] scale(1x128,128x128)", "mgk,gnk->mgn"),
     ],
 )

@@ -111,7 +111,7 @@ def on_host(monkeypatch):
             for output, expected in zip(kept["outputs"], kept["expected"], strict=True):
                 data = results(np.asarray(expected)).astype(output.numpy().dtype)
                 rows = np.ascontiguousarray(data)
-                assert output.strides == (rows.shape[1], 1)
+                assert output.strides == tuple(stride // rows.itemsize for stride in rows.strides)
                 device.upload(output.pointer, rows.tobytes(), 0)
 
         original_upload, original_made_up = run.upload, run.made_up
@@ -149,6 +149,9 @@ def test_a_dimension_without_a_size_gets_one(invoke, on_host):
     result = invoke("run", "Z[b,h,d] = X[b,h,r] @ Y[h,d,r]", "--dim", "d=8")
     assert result.exit_code == 0, result.stderr
     assert "b = 192, h = 3, d = 8, r = 256" in result.stderr
+    result = invoke("run", "D[m,n] = A[b,m,k] @ B[b,n,k]", "--dim", "m=8")
+    assert result.exit_code == 0, result.stderr
+    assert "m = 8, n = 192, b = 3, k = 256" in result.stderr
 
 
 def test_wrong_programs_are_refused_before_a_gpu_is_sought(invoke, no_gpu):

@@ -27,10 +27,12 @@ from scalec.targets import TARGETS
 from scalec.tuning import tuner
 from scalec.tuning.explain import explain
 from scalec.tuning.ranking import roofline
+from tests.schedules import plain
 
 HEADS = "Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)"
 GROUPS = "C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x128,128x128)"
 BATCHED = "C[g,m,n] = A[g,m,k] @ B[g,n,k]"
+SUMS = "D[m,n] = A[b,m,k] @ B[b,n,k]"
 ROWS = "C[b,s,n] = A[b,s,k] @ W[n,k] scale(1x128,128x128)"
 DENSE = "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)"
 
@@ -80,6 +82,7 @@ def test_clusters_of_a_launch() -> None:
     [
         (HEADS, {"b": 16, "h": 8, "r": 4096, "d": 1024}, 16 * 8 * 4096 + 8 * 1024 * 4096 + 2 * 16 * 8 * 1024),
         (ROWS, {"b": 4, "s": 100, "n": 256, "k": 512}, 4 * 100 * 512 + 256 * 512 + 2 * 4 * 100 * 256),  # W once
+        (SUMS, {"b": 5, "m": 64, "n": 96, "k": 40}, 2 * (5 * 64 * 40 + 5 * 96 * 40 + 64 * 96)),
         ("Z[a,b,m,n] = X[b,m,a,k] @ Y[a,n,k]", {"a": 2, "b": 3, "m": 40, "n": 80, "k": 64},
          2 * (2 * 3 * 40 * 64 + 2 * 80 * 64 + 2 * 3 * 40 * 80)),
     ],
@@ -96,7 +99,7 @@ def test_bytes_follow_each_tensors_own_dimensions(source: str, dims: dict[str, i
 
 
 def test_a_launch_of_several_takes_as_long_as_a_dense_one_of_as_many_tiles() -> None:
-    schedule = Schedule(tile=(128, 128, 128), cluster=(1, 1), split=1, promote=128, swap=0)
+    schedule = plain(tile=(128, 128, 128), promote=128)
     costs = FITTED["shared", "blocks"]
     dense = problem_of(DENSE, m=128, n=128 * 64, k=4096)
     batched = problem_of(GROUPS, g=64, m=128, n=128, k=4096)
@@ -106,7 +109,7 @@ def test_a_launch_of_several_takes_as_long_as_a_dense_one_of_as_many_tiles() -> 
 
 def test_a_prediction_by_hand() -> None:
     problem = problem_of(HEADS, h=8, r=4096, d=1024)
-    schedule = Schedule(tile=(64, 64, 128), cluster=(1, 1), split=1, promote=128, warpgroups=1, warps=(4, 1))
+    schedule = plain(tile=(64, 64, 128), promote=128, warpgroups=1, warps=(4, 1))
     sizes = {"b": 100, "h": 8, "r": 4096, "d": 1024}
     p = Prediction.of(problem, schedule, sizes)
     assert p.sizes == sizes
@@ -118,8 +121,20 @@ def test_a_prediction_by_hand() -> None:
     assert roofline(HEADS, "sm_90a", sizes) == pytest.approx(p.bytes / 4.8e12)
 
 
+def test_what_is_summed_over_lengthens_k() -> None:
+    schedule = plain(tile=(64, 64, 64), split=2, warpgroups=1, warps=(4, 1))
+    sizes = {"m": 64, "n": 64, "k": 100, "b": 6}
+    many, one = problem_of(SUMS), problem_of(SUMS.replace("b,", ""), m=64, n=64, k=6 * 128)  # whole blocks of each k
+    p, dense = Prediction.of(many, schedule, sizes), Prediction.of(one, schedule, {"m": 64, "n": 64, "k": 6 * 128})
+    assert p.times["tensor issue"] == dense.times["tensor issue"]
+    assert (p.sizes, p.tiles, p.flop) == (sizes, 2, 2 * 64 * 64 * 100 * 6)
+    load, costs = Load.of(many, sizes), FITTED["shared", "whole"]
+    same = replace(load, bytes=Load.of(one).bytes)
+    assert seconds(many, schedule, same, costs) == pytest.approx(seconds(one, schedule, Load.of(one), costs))
+
+
 def test_dealing_out_counts_all() -> None:
-    schedule = Schedule(tile=(128, 128, 64), cluster=(1, 1), split=1)
+    schedule = plain(tile=(128, 128, 64))
     few, many, open_ = ({"g": g, "m": 128, "n": 128, "k": 64} for g in (8, 148 * 33 + 1, 0))
     assert choice(problem_of(BATCHED, "sm_100a", **few), schedule)[0] == "static"
     assert choice(problem_of(BATCHED, "sm_100a", **many), schedule)[0] == "dynamic"
@@ -150,6 +165,7 @@ def test_a_key_has_them_with_their_sizes() -> None:
     assert key("C[g,m,n] = A[g,m,k] @ B[g,n,k] + x[g,n]", g=3).startswith(
         "bf16[o0=3,m,n] = bf16[o0,m,k] . bf16[o0,n,k]; bf16[o0,n]: "
     )
+    assert key(SUMS, b=129) == "bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf"
     assert key("Y[i,j] = X[i,k] @ W[j,k]", i=8) == "bf16[m,n] = bf16[m,k] . bf16[n,k]: truncf"  # as it ever was
 
 

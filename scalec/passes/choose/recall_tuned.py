@@ -62,7 +62,7 @@ def recalled(problem: Problem, given: Request) -> Entry | None:
     """The entry of the database for a program whose fields `given` are decided; None where there is none."""
     problem = problem.transposed() if problem.swapped else problem
     m, n, k = problem.m.largest or ASSUMED, problem.n.size, problem.k.size
-    if n is None or k is None or any(d.size is None for d in problem.outer):
+    if n is None or k is None or any(d.size is None for d in problem.dims[3:]):
         return None
     for program in (describe(problem), describe_kin(problem)):
         entry = database.find(database.entries(), problem.target.name, program, (m, n, k), given.texts())

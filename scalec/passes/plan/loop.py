@@ -27,7 +27,8 @@ def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool
 
 def several_tiles(problem: Problem, schedule: Schedule) -> bool:
     """Whether a cluster works on several tiles, one after the other."""
-    return clusters_of(problem, schedule.tile, schedule.cluster) > problem.target.at_once(math.prod(schedule.cluster))
+    clusters = clusters_of(problem, schedule.tile, schedule.cluster)
+    return clusters > problem.target.at_once(math.prod(schedule.cluster))
 
 
 def promoted_at_once(problem: Problem, schedule: Schedule) -> bool:

@@ -273,9 +273,9 @@ class Problem:
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        """M, N and K of the program, whichever way round this is seen, then those of `outer`."""
+        """M, N and K of the program, whichever way round this is seen, then those of `outer` and `summed`."""
         m, n = (self.n, self.m) if self.swapped else (self.m, self.n)
-        return m, n, self.k, *self.outer
+        return m, n, self.k, *self.outer, *self.summed
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
         """A size of each of `dims` by name: its own, else the one given, else the largest of its range, or where any
@@ -283,7 +283,7 @@ class Problem:
 
         def size(d: Dim) -> int:
             own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
-            return own if own is not None else ASSUMED_OUTER if d in self.outer else ASSUMED
+            return own if own is not None else ASSUMED_OUTER if d in self.dims[3:] else ASSUMED
 
         return {d.name: size(d) for d in self.dims}
 
