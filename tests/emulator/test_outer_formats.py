@@ -67,7 +67,8 @@ RESULTS: dict[str, str] = {
     "bf16 +=": "C[m,n] += A[m,k] @ B[n,k]",
 }
 
-FP8, ADDS, FP4 = (text for _, text in (OPERANDS["1x128, 128x128"], ("", RESULTS["f32 +="]), OPERANDS["nvfp4"]))
+FP8, FP4 = (OPERANDS[name][1] for name in ("1x128, 128x128", "nvfp4"))
+ADDS = "C[m,n]:f32 += A[m,k] @ B[n,k]"
 
 SCHEDULES: list[tuple[str, str, str]] = [
     *((target, FP8, schedule) for target in ALL for schedule in (
@@ -76,8 +77,8 @@ SCHEDULES: list[tuple[str, str, str]] = [
     *((HOPPER, FP8, schedule) for schedule in (
         "split=2, parts=cluster", "split=2, parts=memory", "consumers=pingpong, tile=64x64x128",
         "consumers=pingpong, swap=1, tile=64x16x128, epilogue=turned", "cluster=2x1, tile=64x32x128",
-        "cluster=1x2, tile=64x32x128", "early_wait=0", "staged=1, tile=128x64x128", "split=2, consumers=pingpong")),
-    *((target, ADDS, f"adds={adds}, tile=64x64x128") for target in ALL[::2] for adds in ("loaded", "memory")),
+        "cluster=1x2, tile=64x32x128", "early_wait=0", "staged=1, tile=128x64x128")),
+    *((target, ADDS, f"adds={adds}, tile=64x64x64") for target in ALL[::2] for adds in ("loaded", "memory")),
     *((DATACENTER, text, schedule) for text in (FP8, FP4) for schedule in (
         "cta_group=2", "scheduler=dynamic", "cluster=2x1", "cluster=1x2", "scheduler=dynamic, cluster=2x1",
         "scale_copier=1", "scheduler=dynamic, cta_group=2, swap=1")),
