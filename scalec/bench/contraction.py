@@ -107,14 +107,20 @@ def expand(scales: torch.Tensor, block: tuple[int, ...], shape: tuple[int, ...])
     return scales
 
 
-def reference(what: Contraction, values: Mapping[str, Any]) -> torch.Tensor:
-    """The product in float32 (no TF32) on dequantised operands, given by name, without what the kernel adds it to."""
-    import torch
-
+def dequantised(what: Contraction, values: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the operands, given by name, stand for, in float32."""
     a, b = (values[name].float() for name in (what.a, what.b))
     if what.blocks is not None:
         a *= expand(values[f"{what.a}_scale"], what.blocks[0], tuple(a.shape))
         b *= expand(values[f"{what.b}_scale"], what.blocks[1], tuple(b.shape))
+    return a, b
+
+
+def reference(what: Contraction, values: Mapping[str, Any]) -> torch.Tensor:
+    """The product in float32 (no TF32) on dequantised operands, given by name, without what the kernel adds it to."""
+    import torch
+
+    a, b = dequantised(what, values)
     allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
     try:
         return torch.einsum(what.equation, a, b)

@@ -44,6 +44,11 @@ eight sizes. 128x224, 192x144, 192x160, 192x176 and 192x192 took 1.04 to 1.5, ev
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Parts of K: of 737 shapes one was the fastest with 8, none with 12 or 16."""
 
+MORE_SPLITS, LONG = (20, 24, 32), 64
+"""Parts of K beyond those, where each still has so many K blocks: of long sums, as over batches, to few results. With
+f32 results of bf16 and b = 4096 of 128x384x128 and 384x128x384 predicted to take 0.97 and 0.91 of the time; no dense
+program that was measured is as long."""
+
 CLUSTERS = ((1, 1), (1, 2), (2, 1))
 """CTAs that share copies, in pairs."""
 
@@ -182,6 +187,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
         return [1]
     blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]
+    able += [s for s in MORE_SPLITS if tiles * s <= most and blocks // s >= LONG]
     return [s for s in able if not no_unroll_of_parts(problem, plan.with_fields(split=s))]
 
 

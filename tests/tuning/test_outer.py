@@ -63,6 +63,14 @@ def test_k_is_split_only_where_all_of_them_leave_sms_idle(target: str, source: s
     assert chosen(source, target, g=32, m=1, n=1024, k=8192).split == 1
 
 
+def test_long_sums_to_few_results_have_more_parts() -> None:
+    sizes = {"m": 128, "n": 384, "k": 128}
+    many, few = (chosen("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", b=b, **sizes) for b in (4096, 129))
+    assert many.split > 16 >= few.split > 1
+    tiles = (128 // many.tile[0]) * (384 // many.tile[1])
+    assert 100 < tiles * many.split <= 132
+
+
 def test_tiles_fill_the_sms_with_all_of_them() -> None:
     one, all_ = (chosen(HEADS, h=h, b=512, r=4096, d=1024).tile for h in (1, 8))
     assert one is not None

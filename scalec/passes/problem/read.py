@@ -167,7 +167,7 @@ class Reader(EpilogueReader):
                 if bare and size is None and not value.type.is_dynamic_dim(axis):
                     size = value.type.get_dim_size(axis)
         within = ranges_of(self.function).get(name)
-        return Dim(name, size, position, within.high if within else None)
+        return Dim(name, size, position, max(1, within.high) if within else None)
 
     def operand(
         self, value: Any, where: ir.AffineMap, side: str, rows: Dim, k: Dim, family: MmaShape | None

@@ -1,0 +1,234 @@
+"""Batches, groups of few rows, and sums over batches on Hopper, against torch and a copy of as many bytes.
+
+    python benchmarks/batched.py -o result.json                compiles and measures on this machine
+    python benchmarks/batched.py --only groups --next 3        and the three schedules that are ranked next
+    python benchmarks/batched.py --contenders deepgemm.py      and what a file of one's own has: contenders(spec, dims)
+
+Kernels are compiled side by side, one process for each core, then checked, and measured shape by shape, contenders
+interleaved (scalec/bench/): scalec; torch.bmm, or torch.einsum, of 16-bit operands, for FP8 of what these stand for,
+and so of twice their bytes; and a copy within the GPU's memory that reads and writes, both together, as many bytes as
+operands, scales and results have. A ratio is another's time over scalec's: that of the copy is the share of its
+bandwidth. All shapes take about a minute on an H200 with 16 cores. Runs from a checkout, whether or not scalec is
+installed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scalec.bench import method
+from scalec.bench.contenders import Contender, Source, batched
+from scalec.bench.contraction import contraction, dequantised
+from scalec.bench.result import OURS, Row
+from scalec.errors import ScalecError
+
+if TYPE_CHECKING:
+    from scalec.abi import KernelSpec
+    from scalec.bench.inputs import Inputs
+
+ROUNDS = 11
+"""Of replays: with 29 shapes a minute in all."""
+
+ROWS = (4, 16, 64, 128, 512, 2048, 8192)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, and the sizes that it is measured at."""
+
+    source: str
+    shapes: tuple[dict[str, int], ...]
+
+
+def _heads(h: int, r: int, d: int) -> tuple[dict[str, int], ...]:
+    return tuple({"b": b, "h": h, "r": r, "d": d} for b in ROWS)
+
+
+GROUPS = tuple({"g": 8, "m": m, "n": 1024, "k": 2048} for m in (1, 2, 8))
+SUMS = tuple(
+    {"b": b, "m": m, "n": n, "k": k}
+    for b in (129, 4096, 8192)
+    for m, n, k in ((128, 384, 128), (256, 256, 256), (384, 128, 384))
+)
+
+PROGRAMS = {
+    "heads-fp8": Program("Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)", _heads(8, 4096, 1024)),
+    "heads-bf16": Program("Z[b,h,d] = X[b,h,r] @ Y[h,d,r]", _heads(128, 512, 128)),
+    "groups-fp8": Program("C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x128,128x128)", GROUPS),
+    "groups-bf16": Program("C[g,m,n] = A[g,m,k] @ B[g,n,k]", GROUPS),
+    "sums-bf16": Program("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", SUMS),
+}
+
+COPY = "a copy of as many bytes"
+DEFAULT = "default"
+"""The name of what the compiler chooses."""
+
+Kernels = Mapping[str, Any]
+"""Kernels of one shape by the schedule's name: DEFAULT, and others."""
+
+
+def copy(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
+    """A copy within the device's memory, of half of the bytes: it reads and writes them."""
+
+    def make(inputs: Inputs) -> Callable[[], object]:
+        import torch
+
+        device = next(iter(inputs.outputs.values())).device
+        source = torch.zeros(inputs.bytes() // 2, dtype=torch.uint8, device=device)
+        copied = torch.empty_like(source)
+        return lambda: copied.copy_(source)
+
+    return {COPY: Contender({"": make}, checked=False)}
+
+
+def in_bf16(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
+    """Where operands have scales, torch's kernel for what they stand for, rounded to bf16."""
+    what = contraction(spec, dims)
+    if what is None or what.blocks is None:
+        return {}
+
+    def of(contender: Contender) -> Contender:
+        def make(inputs: Inputs) -> Callable[[], object]:
+            a, b = (x.bfloat16() for x in dequantised(what, inputs.values))
+            values = {what.a: a, what.b: b}
+            return contender.variants[""](replace(inputs, values=values))
+
+        return Contender({"": make})
+
+    return {f"{name}, bf16 operands": of(contender) for name, contender in batched(what).items()}
+
+
+def others(kernels: Kernels) -> Source:
+    """The kernels of other schedules, as contenders."""
+
+    def source(spec: KernelSpec, dims: dict[str, int]) -> dict[str, Contender]:
+        from scalec.bench.shape import ours
+
+        def of(kernel: Any) -> Contender:  # each writes a result of its own
+            return Contender({"": lambda inputs: ours(kernel, spec, _with_own_result(inputs))})
+
+        return {name: of(kernel) for name, kernel in kernels.items() if name != DEFAULT}
+
+    return source
+
+
+def _with_own_result(inputs: Inputs) -> Inputs:
+    import torch
+
+    return replace(inputs, outputs={name: torch.zeros_like(t) for name, t in inputs.outputs.items()})
+
+
+def compiled(programs: Sequence[str], count: int) -> dict[tuple[str, int], Kernels | str]:
+    """The kernels for each shape, by program and number of the shape, or why there is no DEFAULT: what the compiler
+    chooses, and the `count` other schedules that are ranked first. Those that do not compile are left out."""
+    from scalec.runtime.kernel import Kernel
+    from scalec.tuning.build import Recipe, fields, pool
+    from scalec.tuning.ranking import ranked
+
+    places: dict[Recipe, tuple[str, int]] = {}
+    for program in programs:
+        source = PROGRAMS[program].source
+        for number, dims in enumerate(PROGRAMS[program].shapes):
+            schedules = [{}, *(r.schedule for r in ranked(source, "sm_90a", dims)[: count + 1] if count)]
+            for schedule in schedules:
+                recipe = Recipe(fields(schedule) or DEFAULT, source, "sm_90a", (*dims.items(),), (*schedule.items(),))
+                places[recipe] = program, number
+    made: dict[tuple[str, int], dict[str, Any]] = {place: {} for place in places.values()}
+    failed: dict[tuple[str, int], str] = {}
+    with pool() as build:
+        for recipe, found in build(places):
+            if not isinstance(found, str):
+                made[places[recipe]][recipe.name] = Kernel(found.spec, found.cubin, ptx=found.ptx)
+            elif recipe.name == DEFAULT:
+                failed[places[recipe]] = found
+    return {place: failed.get(place, _different(kernels, count)) for place, kernels in made.items()}
+
+
+def _different(kernels: dict[str, Any], count: int) -> Kernels:
+    """DEFAULT, and up to `count` whose schedules are others'."""
+    found: dict[str, Any] = {}
+    for name in sorted(kernels, key=lambda name: name != DEFAULT):
+        if kernels[name].spec.schedule not in {k.spec.schedule for k in found.values()} and len(found) <= count:
+            found[name] = kernels[name]
+    return found
+
+
+def measured(
+    programs: Sequence[str], every: Mapping[tuple[str, int], Kernels | str], rounds: int, sources: Sequence[Source]
+) -> Iterator[tuple[str, dict[str, int], Row | str]]:
+    """The rows of all shapes: program, sizes, and what was measured, or why nothing was."""
+    from scalec.bench.shape import Effort, bench_shape
+
+    for program in programs:
+        for number, dims in enumerate(PROGRAMS[program].shapes):
+            kernels = every[program, number]
+            if isinstance(kernels, str):
+                yield program, dims, kernels
+                continue
+            kernel = kernels[DEFAULT]
+            mine = [in_bf16, *sources, others(kernels), copy]
+            try:
+                yield program, dims, bench_shape(kernel, kernel.spec, dims, effort=Effort(rounds, 0), sources=mine)
+            except ScalecError as error:
+                yield program, dims, str(error)
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.option(
+    "--only", multiple=True, metavar="TEXT", help=f"Programs with this in their names: {', '.join(PROGRAMS)}."
+)
+@click.option("--next", "count", default=0, show_default=True, help="Other schedules to measure, the best ranked.")
+@click.option("--rounds", default=ROUNDS, show_default=True, help="Measurements of each contender.")
+@click.option(
+    "--contenders", "files", multiple=True, metavar="FILE.py", help="More contenders, of scalec bench's kind."
+)
+@click.option("-o", "output", metavar="PATH", help="Write JSON there.")
+def main(only: tuple[str, ...], count: int, rounds: int, files: tuple[str, ...], output: str | None) -> None:
+    from scalec.bench import provenance
+    from scalec.bench.shape import require_gpu
+    from scalec.commands.bench import load_contenders
+
+    programs = [name for name in PROGRAMS if not only or any(text in name for text in only)]
+    if not programs:
+        raise click.UsageError(f"--only {' '.join(only)}: no such program of {', '.join(PROGRAMS)}")
+    require_gpu()
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in programs}
+    ratios: dict[str, dict[str, list[float]]] = {name: {} for name in programs}
+    for program, dims, row in measured(
+        programs, compiled(programs, count), rounds, [load_contenders(f) for f in files]
+    ):
+        at = {"program": program, **dims}
+        if isinstance(row, str):
+            rows[program].append({"dims": dims, "failed": row})
+            click.echo(json.dumps({**at, "failed": row}))
+            continue
+        rows[program].append(row.to_json())
+        beside = [name for name in row.timings if name != OURS]
+        for name in beside:
+            ratios[program].setdefault(name, []).append(row.ratio(name))
+        us = {name: round(t.median, 2) for name, t in row.timings.items()}
+        click.echo(json.dumps({**at, "us": us, "ratio": {name: round(row.ratio(name), 3) for name in beside}}))
+    means = {
+        program: {name: round(geometric_mean(r), 4) for name, r in of.items() if len(r) == len(rows[program])}
+        for program, of in ratios.items()
+    }
+    click.echo(json.dumps({"geometric_means": means}))
+    if output:
+        head = {**provenance.of_machine(), **provenance.of_compiler(), "target": "sm_90a"}
+        head |= {"method": method.summary(rounds, 0, 0), "geometric_means": means}
+        found = [{"name": name, "expression": PROGRAMS[name].source, "shapes": rows[name]} for name in programs]
+        Path(output).write_text(json.dumps({**head, "programs": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
