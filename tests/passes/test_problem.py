@@ -258,6 +258,11 @@ def test_layouts_of_scales_that_no_tile_of_the_result_has(problem_in: Callable[.
     assert problem_in(program.replace("b,h,d", "h,b,d", 1), "sm_90a").m.name == "b"
 
 
+def test_scales_constant_along_one_of_two_dimensions_of_k(problem_in: Callable[..., Problem]) -> None:
+    with pytest.raises(UnsupportedError, match="A_scale has one scale for all of k, and others elsewhere in the sum"):
+        problem_in("C[m,n] = A[b,m,k] @ B[b,n,k] scale(1xk,none)", "sm_90a")
+
+
 def test_more_indices_than_copies_take(problem_in: Callable[..., Problem]) -> None:
     with pytest.raises(UnsupportedError, match=r"X\[a, b, c, d, m, k\] has 6 indices, and copies take 5"):
         problem_in("Z[a,b,c,d,m,n] = X[a,b,c,d,m,k] @ Y[n,k]", "sm_90a")

@@ -281,7 +281,12 @@ class Reader(EpilogueReader):
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
             raise UnsupportedError(
-                f"{name} has one scale for each {along_k} elements of {k.name}",
+                f"{name} has one scale for "
+                + (
+                    f"all of {k.name}, and others elsewhere in the sum"
+                    if along_k == WHOLE
+                    else f"each {along_k} elements of {k.name}"
+                ),
                 expected=f"a multiple of {step}, or the whole of {k.name}",
                 fix=f"quantise {operand} in blocks of {step} along {k.name}, or fold {name} into {operand} "
                 "before the call and pass it as bf16",
