@@ -50,6 +50,13 @@ PROGRAMS: dict[str, str] = {
     "mxfp4 result": "C[m,n]:mxfp4 = A[m,k] @ B[n,k]",
     "nvfp4 result": "C[m,n]:nvfp4 = silu(A[m,k]@B[n,k] scale(1x128,128x128))",
     "fp8_block result": "C[m,n]:fp8_block = A[m,k]@B[n,k] scale(1x128,128x128)",
+    "batched": "C[b,m,n] = A[b,m,k] @ B[b,n,k]",
+    "batched within": "C[m,b,n] = A[m,b,k]@B[b,n,k] scale(1x128,128x128)",
+    "batched mxfp8": "C[b,m,n] = A[b,m,k]:mxfp8 @ B[b,n,k]:mxfp8",
+    "batched nvfp4 result": "C[m,b,n]:nvfp4 = A[m,b,k] @ B[b,n,k]",
+    "rows of two dimensions": "C[b,m,n]:f32 += A[b,m,k]@B[n,k] scale(1x128,128x128)",
+    "columns of two dimensions": "C[m,b,n] = gelu(A[m,k] @ B[b,n,k] + bias[b,n])",
+    "columns first": "C[n,m] = A[m,k]@B[n,k] scale(1x128,1x128)",
     "invariant": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with invariant",
 }
 """Programs by name, each with the schedule that the compiler chooses."""
@@ -74,6 +81,7 @@ SCHEDULES: dict[str, dict[str, list[str]]] = {
             "consumers=pingpong, tile=64x96x64, warpgroups=3, stages=3", "cluster=2x1, unroll=4",
         ],
         "nvfp4 result": ["tile=128x128x128", "tile=64x64x128, cluster=1x1", "swap=1"],
+        "batched within": ["swap=1", "split=2", "split=2, parts=cluster", "cluster=2x1", "consumers=pingpong"],
     },
     "sm_100a": {
         "bf16": [
@@ -93,6 +101,8 @@ SCHEDULES: dict[str, dict[str, list[str]]] = {
             "tile=128x32x128, swap=1", "split=2",
         ],
         "nvfp4 result": ["tile=128x128x128", "cta_group=2"],
+        "batched within": ["swap=1", "split=2", "cluster=2x1"],
+        "batched mxfp8": ["cta_group=2", "scheduler=dynamic"],
     },
     "sm_120a": {
         "mxfp8": [
@@ -103,6 +113,7 @@ SCHEDULES: dict[str, dict[str, list[str]]] = {
         "bf16": ["split=2", *_RESULTS, "stages=2", "unroll=1"],
         "nvfp4": ["stages=2", "swap=1", "tile=64x64x256"],
         "nvfp4 result": ["tile=64x128x128", "swap=1"],
+        "batched within": ["swap=1", "split=2", "scale_path=thread"],
     },
 }  # fmt: skip
 """Schedules by target and program. Some decide for several fields; the compiler decides the rest."""
@@ -113,6 +124,9 @@ TIMED: dict[str, Sequence[Mapping[str, int]]] = {
     for name in ("bf16", "1x128, 128x128", "1xk, 1xk", "mxfp8", "nvfp4", "mxfp8 result")
 }
 """Programs that are timed on a GPU, and at which sizes."""
+
+BATCHES = 3
+"""The size of "b", where a program has it."""
 
 SMALL = ({"m": 70, "n": 128, "k": 384}, {"m": 1, "n": 128, "k": 384}, {"m": 0, "n": 128, "k": 384})
 """Sizes in the emulator: the second and third by the kernel of the first, where m is dynamic."""
@@ -150,9 +164,10 @@ def items(target: str, *, emulated: bool, only: str = "") -> Iterator[Item]:
         emulated: small sizes, and no times.
         only: a part of the names of the programs.
     """
-    launches = SMALL if emulated else LARGE
     chosen = {name: source for name, source in PROGRAMS.items() if only in name}
     for name, source in chosen.items():
+        more = {"b": BATCHES} if "[b," in source or ",b," in source else {}
+        launches = [{**sizes, **more} for sizes in (SMALL if emulated else LARGE)]
         yield Item(name, source, target, "", launches)
         for schedule in SCHEDULES.get(target, {}).get(name, ()):
             yield Item(name, source, target, schedule, launches[:1])

@@ -391,8 +391,8 @@ def steps_of(case: Case) -> dict[str, int]:
 OUTER = 0.3
 """How many of the cases have indices that no tile runs along, or another order of the result's."""
 
-FURTHER: Weighted = {"AB": 5, "A": 3, "B": 3}
-"""Operands that have such an index, beside the result."""
+FURTHER: Weighted = {"ABC": 5, "AC": 3, "BC": 3, "AB": 2}
+"""Tensors that have such an index."""
 
 BLOCK_OUTER: Weighted = {"1": 8, "2": 1, "all": 1}
 """Its elements that share a scale."""
@@ -410,11 +410,12 @@ def _outer(random: Random, case: Case) -> Case:
         index = index[::-1]
     names = {"b": pick(random, FURTHER), "h": pick(random, FURTHER)} if count == 2 else {"b": pick(random, FURTHER)}
     for name, sides in list(names.items())[:count]:
-        index = _put(random, index, name)
         lhs, rhs = (_with(random, x, name) if x.name in sides else x for x in (lhs, rhs))
-        inputs = {n: _read_at(random, x, name) for n, x in inputs.items()}
-    result = case.result
-    levels = tuple(Level(("1",) * count + level.block, level.type, level.layout) for level in result.levels)
+        if "C" in sides:
+            index = _put(random, index, name)
+            inputs = {n: _read_at(random, x, name) for n, x in inputs.items()}
+    result, more = case.result, ("1",) * (len(index) - 2)
+    levels = tuple(Level(more + level.block, level.type, level.layout) for level in result.levels)
     case = case.but(operands=(lhs, rhs), result=Operand("C", index, result.type, levels), inputs=inputs)
     sizes = {name: pick(random, OUTER_SIZE) for name in list(names)[:count]}
     known = tuple(d for d in sizes if random.random() < 0.4)

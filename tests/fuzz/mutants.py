@@ -168,7 +168,8 @@ def _case(random: Random) -> Case:
         "k": 4 * block - _tail(block, random),
     }
     steps = steps_of(case)
-    first = {d: multiple(size, steps[d]) for d, size in sizes.items()}
+    more = {d: min(2, size) for d, size in case.launches[0].items() if d not in sizes}
+    first = {d: multiple(size, steps[d]) for d, size in sizes.items()} | more
     return case.but(launches=(first, _other(case, first, random)))
 
 
@@ -192,7 +193,7 @@ def _other(case: Case, first: dict[str, int], random: Random, most: tuple[int, .
         "n": random.choice(most if long == "n" else EDGES),
         "k": random.randint(1, 3) * block - _tail(block, random),
     }
-    return {d: first[d] if d in case.known else multiple(sizes[d], steps[d]) for d in first}
+    return {d: first[d] if d in case.known or d not in sizes else multiple(sizes[d], steps[d]) for d in first}
 
 
 def _again(case: Case, random: Random) -> Case:

@@ -27,6 +27,15 @@ def test_rows_of_b_that_are_not_contiguous(problem) -> None:
     assert no_permuted_columns(other, PLANNED, 16) == "B is contiguous along n, and copies permute whole rows"
 
 
+def test_rows_of_b_in_a_batch(problem_in) -> None:
+    """A map of rows that are permuted has five dimensions without a batch."""
+    batched = problem_in("D[m,h,n]:mxfp8 = A[m,k] @ B[h,n,k] scale(1x128,128x128)", "sm_90a", n=512, k=1024)
+    reason = "B has 3 indices, and copies that permute rows take five coordinates for two"
+    assert no_permuted_columns(batched, PLANNED, 16) == reason
+    rows = problem_in("D[b,m,n]:mxfp8 = A[b,m,k] @ B[n,k] scale(1x128,128x128)", "sm_90a", n=512, k=1024)
+    assert no_permuted_columns(rows, PLANNED, 16) == ""
+
+
 def test_blocks_of_the_result_that_are_narrower(problem) -> None:
     scale = replace(problem.result.scale, block=24)
     other = replace(problem, result=replace(problem.result, scale=scale))

@@ -233,6 +233,45 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("program", "rows"),
+    [
+        ("C[s,b,n]:f32 = A[b,s,k] @ W[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0)", "s"),
+        ("C[s,b,n]:e4m3 scale(1x32:ue8m0@packed) = A[s,b,k] @ W[n,k]", "b"),
+        ("C[b,s,n] = A[b,s,k] @ W[n,k]", "b"),
+    ],
+)
+def test_layouts_of_scales_say_which_rows_a_tile_has(
+    problem_in: Callable[..., Problem], program: str, rows: str
+) -> None:
+    assert problem_in(program, "sm_100a", b=64 if rows != "b" else 8, s=8 if rows == "s" else 4).m.name == rows
+
+
+@pytest.mark.parametrize("layout", ["col", "packed", "blocked"])
+def test_layouts_of_scales_that_no_tile_of_the_result_has(problem_in: Callable[..., Problem], layout: str) -> None:
+    """It would store them in rows of another index, over those of other tiles."""
+    program = f"Z[b,h,d]:e4m3 scale(1x32:ue8m0@{layout}) = X[b,h,r] @ Y[h,d,r]"
+    with pytest.raises(
+        UnsupportedError, match=f"Z has scales of layout {layout}, and .* rows of b, with h second to last"
+    ):
+        problem_in(program, "sm_90a")
+    assert problem_in(program.replace("b,h,d", "h,b,d", 1), "sm_90a").m.name == "b"
+
+
+def test_scales_constant_along_one_of_two_dimensions_of_k(problem_in: Callable[..., Problem]) -> None:
+    with pytest.raises(UnsupportedError, match="A_scale has one scale for all of k, and others elsewhere in the sum"):
+        problem_in("C[m,n] = A[b,m,k] @ B[b,n,k] scale(1xk,none)", "sm_90a")
+
+
+def test_more_indices_than_copies_take(problem_in: Callable[..., Problem]) -> None:
+    with pytest.raises(UnsupportedError, match=r"X\[a, b, c, d, m, k\] has 6 indices, and copies take 5"):
+        problem_in("Z[a,b,c,d,m,n] = X[a,b,c,d,m,k] @ Y[n,k]", "sm_90a")
+    program = "Z[a,b,c,d,m,n] = X[a,b,m,k] @ Y[c,d,n,k]"
+    with pytest.raises(ScheduleError, match="epilogue=bulk is not possible") as error:
+        compiler.compile_source(program, "sm_90a", {"n": 64, "k": 64}, {"epilogue": "bulk"}, until="tile")
+    assert error.value.got == "Z has 6 indices, and copies take 5"
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(problem_of: Callable[[str], Problem], case: str) -> None:
     program, message = REFUSED[case]

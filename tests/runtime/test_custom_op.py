@@ -22,6 +22,7 @@ PROGRAMS = {
     "accumulated": "C[m,n]:f32 += A[m,k] @ B[n,k]",
     "quantised": "D[m,n]:mxfp8 = A[m,k] @ B[n,k]",
     "fp8": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)",
+    "batched": "C[m,b,n] = A[m,b,k] @ B[b,n,k]",
 }
 N, K = 64, 128
 FAILS = (RuntimeError, ArgumentError)
@@ -53,6 +54,8 @@ def arguments(name: str, m: int = 8, seed: int = 0) -> list:
         a, b = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
         return [a, b, torch.rand(m, 1) + 0.5, torch.rand(1, 1) + 0.5]
     ab = [a.bfloat16(), b.bfloat16()]
+    if name == "batched":
+        return [torch.randn(m, 3, K).bfloat16(), torch.randn(3, N, K).bfloat16()]
     return {"scalar": [0.5, *ab, torch.randn(N).bfloat16()], "accumulated": [*ab, torch.randn(m, N)]}.get(name, ab)
 
 
@@ -126,7 +129,7 @@ def test_opcheck(kernels, name):
 
 @pytest.mark.once("name", "backend")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("name", ["plain", "scalar", "quantised", "fp8"])
+@pytest.mark.parametrize("name", ["plain", "scalar", "quantised", "fp8", "batched"])
 def test_compiled_calls_equal_eager_ones(kernels, name, backend):
     kernel = kernels(name)
     for options in ({}, {"dynamic": True}):
@@ -251,6 +254,23 @@ def test_kernels_bound_to_devices_have_ops_of_their_own():
     assert [len(d.launches) for d in devices] == [1, 2]
 
 
+def test_batches_whose_indices_lie_in_another_order(kernels):
+    """Strides that sizes do not tell: traced again for another order, never for another size."""
+    kernel, traced = kernels("batched"), []
+
+    def counting(module, _example):
+        traced.append(module)
+        return module
+
+    compiled = torch.compile(lambda a, b: kernel(a, b), fullgraph=True, backend=counting, dynamic=True)
+    for times, order in ((1, (0, 1, 2)), (2, (1, 0, 2))):
+        for m in (8, 17, 40):
+            a, b = arguments("batched", m)
+            a = a.permute(order).contiguous().permute(order)
+            assert same(compiled(a, b), kernel(a, b))
+        assert len(traced) == times
+
+
 @pytest.mark.parametrize("strict", [True, False])
 def test_export(kernels, strict):
     class Layer(torch.nn.Module):
@@ -288,7 +308,7 @@ def test_a_size_that_nobody_knows_before(kernels):
 def test_tensors_without_memory(kernels):
     from torch._subclasses import FakeTensorMode
 
-    for name in ("plain", "quantised"):
+    for name in ("plain", "quantised", "batched"):
         given = arguments(name)
         made = kernels(name)(*given)
         wanted = made if isinstance(made, tuple) else (made,)

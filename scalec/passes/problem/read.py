@@ -105,15 +105,16 @@ class Reader(EpilogueReader):
 
     def beside_last(self, value: Any, where: ir.AffineMap, contract: Any) -> set[str]:
         """The indices that layouts of scales ask a tile's rows to be, of the left operand's and of the result's."""
+
+        def tiled(op: Any) -> bool:
+            return ir.StringAttr(GranularityAttr(op.opview.granularity).layout).value != "row"
+
         asked = set()
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
-            granularity = GranularityAttr(value.owner.opview.granularity)
-            if ir.StringAttr(granularity.layout).value != "row":
-                asked |= set(self.results_of(where)[-2:])
+            asked |= set(self.results_of(where)[-2:]) if tiled(value.owner) else set()
             value = value.owner.opview.values
-        last = list(self.block.operations)[-1].operation.operands[0]
-        quantised = not isinstance(last.owner, ir.Block) and last.owner.name == "scale.quantize"
-        if quantised and ir.StringAttr(GranularityAttr(last.owner.opview.granularity).layout).value != "row":
+        last = list(self.block.operations)[-1].operation.operands[0].owner
+        if not isinstance(last, ir.Block) and last.name == "scale.quantize" and tiled(last):
             asked |= set(self.result_order(contract)[-2:])
         return asked
 
@@ -216,8 +217,7 @@ class Reader(EpilogueReader):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has {len(order)} indices, and copies take {MOST_INDICES}",
                 expected=f"at most {MOST_INDICES}",
-                fix=f"view adjacent indices of {name} as one where strides allow it, or call the program for each "
-                f"{order[0]}",
+                fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
                 place=place_of(value),
             )
         return Operand(index, name, element, rows.name, contiguous, scales, bits, align, atom, coords)
@@ -281,7 +281,12 @@ class Reader(EpilogueReader):
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
             raise UnsupportedError(
-                f"{name} has one scale for each {along_k} elements of {k.name}",
+                f"{name} has one scale for "
+                + (
+                    f"all of {k.name}, and others elsewhere in the sum"
+                    if along_k == WHOLE
+                    else f"each {along_k} elements of {k.name}"
+                ),
                 expected=f"a multiple of {step}, or the whole of {k.name}",
                 fix=f"quantise {operand} in blocks of {step} along {k.name}, or fold {name} into {operand} "
                 "before the call and pass it as bf16",
