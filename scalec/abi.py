@@ -235,7 +235,8 @@ class KernelSpec:
         source: the program text.
         target: ptxas architecture.
         entry: name of the entry function in the cubin.
-        dims: size of each dimension fixed at compile time; None where it stays dynamic. In the program's order.
+        dims: size of each dimension fixed at compile time (of 0, the kernel takes any); None where it stays dynamic. In
+            the program's order.
         ranges: (smallest, largest) size of a dynamic dimension that the kernel is for; absent: any.
         operands: what the caller passes, in positional order.
         results: what the caller receives.
@@ -249,7 +250,7 @@ class KernelSpec:
     source: str
     target: Annotated[str, matching(r"sm_[0-9]{2,4}[a-z]?", "an architecture of ptxas, as sm_90a")]
     entry: Annotated[str, matching(r"[a-zA-Z][a-zA-Z0-9_$]*|[_$%][a-zA-Z0-9_$]+", "an identifier of PTX")]
-    dims: dict[str, Positive | None]
+    dims: dict[str, Count | None]
     operands: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
     arguments: tuple[Argument, ...]

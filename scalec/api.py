@@ -61,8 +61,8 @@ def compile(
     Args:
         source: the program, e.g. "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)".
         target: a row of scalec.targets, e.g. "sm_90a"; see `default_target` if None.
-        dims: sizes to fix, e.g. {"n": 7168, "k": 2048}; the others may differ from call to call. One may have a range,
-            e.g. {"m": "1:8192"}, {"m": (1, 8192)} or {"m": [1, 8192]}.
+        dims: sizes to fix, 0 too, e.g. {"n": 7168, "k": 2048}; the others may differ from call to call. One may have a
+            range, e.g. {"m": "1:8192"}, {"m": (1, 8192)} or {"m": [1, 8192]}.
         schedule: decisions over those of the compiler and of `with`, e.g. {"tile": "128x128x128", "stages": 5}.
         cache: whether the disk cache is read and written (SCALEC_CACHE=0 turns it off for all).
         tuning: whether measured schedules are used (scalec.measured.database; SCALEC_TUNING=off turns it off for all).
@@ -207,7 +207,7 @@ def _given(dim: str, size: Any) -> Size:
         raise ArgumentError(
             f"dims: {dim} = {shown(size)} is no size",
             got=str(error),
-            expected=f"an integer from 1 to {MOST}, or a range of them",
+            expected=f"an integer from 0 to {MOST}, or a range of them from 1",
             fix=f"e.g. {dim} = '1:4096'",
         ) from None
 
@@ -216,15 +216,15 @@ def _size(dim: str, size: Any) -> int:
     try:
         value = operator.index(size)
     except TypeError:
-        value = 0
-    if isinstance(size, bool) or not 0 < value < 2**31:
+        value = -1
+    if isinstance(size, bool) or not 0 <= value < 2**31:
         fix = f"leave {dim} out of dims: it may then differ from call to call" if size is None else ""
         if isinstance(size, (float, str)) and str(size).removesuffix(".0").isdecimal():
             fix = f"{dim} = {str(size).removesuffix('.0')}"
         raise ArgumentError(
             f"dims: {dim} = {shown(size)} is no size",
-            got=f"type {type(size).__qualname__}" if value == 0 and not isinstance(size, int) else shown(size),
-            expected=f"an integer from 1 to {2**31 - 1}",
+            got=f"type {type(size).__qualname__}" if value < 0 and not isinstance(size, int) else shown(size),
+            expected=f"an integer from 0 to {2**31 - 1}",
             fix=fix,
         )
     return value

@@ -270,7 +270,7 @@ def bench(
 
     if suite and dims:
         raise click.UsageError("--suite and --dim both give shapes: choose one")
-    source, sizes = program.read_source(expr) if expr is not None else None, program.fixed_sizes(dims, "bench")
+    source, sizes = program.read_source(expr) if expr is not None else None, program.fixed_sizes(dims, "bench", 1)
     bench_program(source, target, sizes, schedule or {}, suite=suite, block_seconds=1e-3 * block_ms, **how)
 
 
@@ -381,7 +381,7 @@ def tune(
     from scalec.api import default_target
     from scalec.tuning.tuner import Job
 
-    sizes, name = program.fixed_sizes(dims, "tune"), target or default_target()
+    sizes, name = program.fixed_sizes(dims, "tune", 1), target or default_target()
     job = Job(program.read_source(expr), name, sizes, rows, schedule or {}, candidates, rounds)
     return command.tune_program(job, kept, peers=peers, workers=workers)
 

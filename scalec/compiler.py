@@ -285,7 +285,8 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))
     dims = signature.sizes(_function(module))
-    within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items()}
+    dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
+    within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high}
     made.schedule = schedules.read(_function(module)).complete()
     problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule)

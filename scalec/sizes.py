@@ -19,12 +19,12 @@ class Range(NamedTuple):
         return f"{self.low}:{self.high}"
 
     def has(self, size: int) -> bool:
-        """Whether a size lies within; 0 always does: nothing is launched for it."""
+        """Whether a size lies within; 0 always does, which takes no kernel of its own (scalec.runtime.plan)."""
         return size == 0 or self.low <= size <= self.high
 
 
 Size = int | Range
-"""A size that is fixed, or that may differ from call to call within a range."""
+"""A size that is fixed (0 too), or that may differ from call to call within a range."""
 
 
 def natural(text: str) -> int:
@@ -41,11 +41,13 @@ def parse_size(text: str) -> Size:
     """
     written, colon, end = text.partition(":")
     parts = [written, end] if colon else [written]
-    if not all(part.strip().isascii() and part.strip().isdigit() and part.strip("0 ") for part in parts):
-        raise ValueError(f"{text!r:.80} is not a positive integer, nor a range such as 1:4096")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise ValueError(f"{text!r:.80} is no number in digits, nor a range such as 1:4096")
     low, high = natural(parts[0]), natural(parts[-1])
-    if not (0 < low <= MOST and 0 < high <= MOST):
+    if not (0 <= low <= MOST and 0 <= high <= MOST):
         raise ValueError(f"{text:.80} is more than {MOST}, the largest size: kernels count in 32 bits")
+    if colon and low == 0:
+        raise ValueError(f"the range {text} begins at 0, which belongs to every range: begin at 1")
     if low > high:
         raise ValueError(f"the range {text} has no sizes: {low} is more than {high}")
     return Range(low, high) if colon else low

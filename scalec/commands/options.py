@@ -165,7 +165,7 @@ def seconds(text: str) -> float:
 def size_list(text: str) -> list[int]:
     """A comma list of sizes."""
     sizes = [parse_size(part) for part in text.split(",")]
-    if not all(isinstance(size, int) for size in sizes):
+    if not all(isinstance(size, int) and size for size in sizes):
         raise ValueError(f"{text!r:.80} is not a list of positive integers")
     return [size for size in sizes if isinstance(size, int)]
 
@@ -173,6 +173,8 @@ def size_list(text: str) -> list[int]:
 def size_range(text: str) -> Range:
     """LOW:HIGH, or one size."""
     size = parse_size(text)
+    if not size:
+        raise ValueError(f"{text!r:.80} is not a positive integer, nor a range such as 1:4096")
     return size if isinstance(size, Range) else Range(size, size)
 
 

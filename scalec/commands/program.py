@@ -102,17 +102,20 @@ def parse_dims(text: str) -> dict[str, Size]:
     return sizes
 
 
-def fixed_sizes(dims: Mapping[str, Size], command: str) -> dict[str, int]:
+def fixed_sizes(dims: Mapping[str, Size], command: str, least: int = 0) -> dict[str, int]:
     """The sizes that a command runs at.
 
     Raises:
-        ScalecError: one is a range.
+        ScalecError: one is a range, or less than `least`.
     """
     for name, within in ranges(dims).items():
         raise ScalecError(
             f"{name} = {within} is a range, and `{command}` needs one size",
             fix=f"give --dim {name}={within.high}",
         )
+    for name, size in fixed(dims).items():
+        if size < least:
+            raise ScalecError(f"{name} = {size}: there is nothing that `{command}` could time", expected="1 or more")
     return fixed(dims)
 
 

@@ -25,7 +25,8 @@ def build(source: str, dims: Mapping[str, Size] | None = None, name: str = NAME)
         source: the program's text.
         dims: extents that are known at compile time, in elements; they become static extents of the types. A
             dimension that only indices from memory reach is called `<tensor>_<position>`: `B_0` of `B[e[m/128],n,k]`.
-            One with a range stays dynamic; passes choose for the range's upper end.
+            One with a range stays dynamic; passes choose for the range's upper end. So does one of 0, whose range ends
+            there: no kernel is made for a size of 0, but any that takes the size at the call takes 0.
         name: what messages call the text.
 
     Raises:
@@ -34,13 +35,14 @@ def build(source: str, dims: Mapping[str, Size] | None = None, name: str = NAME)
     sizes = dict(dims or {})
     for key, size in sizes.items():
         ends = size if isinstance(size, Range) else (size,)
-        wrong = any(isinstance(e, bool) or not isinstance(e, int) or not 1 <= e <= LIMIT for e in ends)
+        wrong = any(isinstance(e, bool) or not isinstance(e, int) or not 0 <= e <= LIMIT for e in ends)
         if wrong or ends[0] > ends[-1]:
             raise SourceError(
                 f"dims gives {key} = {size!r}, which is no extent",
                 got=f"{key} = {size!r}",
-                expected=f"an integer from 1 to {LIMIT}" + (", the smaller one first" if len(ends) > 1 else ""),
+                expected=f"an integer from 0 to {LIMIT}" + (", the smaller one first" if len(ends) > 1 else ""),
             )
+    sizes = {key: size or Range(0, 0) for key, size in sizes.items()}
     text = Source(source, name)
     program = Resolver(text, fixed(sizes)).program(parse(text))
     for key in ranges(sizes):

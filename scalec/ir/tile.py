@@ -34,6 +34,7 @@ from scalec.ir.tile_compute import (
     StoreTurnedOp,
     UniformFactorsOp,
     YieldOp,
+    axes_of,
 )
 from scalec.ir.tile_control import (
     AcquireOp,
@@ -262,6 +263,7 @@ __all__ = [
     "WordsType",
     "YieldOp",
     "atom_of",
+    "axes_of",
     "bits_of",
     "element_of",
     "int_of",

@@ -21,6 +21,7 @@ from scalec.ir.tile_types import (
     bits_of,
     element_of,
     int_of,
+    ints_of,
     shape_of,
     str_of,
     swizzle_of,
@@ -208,27 +209,35 @@ class PromoteOp(Tile.Operation, name="promote"):
 # --------------------------------------------------------------------------------------------------------- epilogue
 
 
-class InputOp(Tile.Operation, name="input"):
-    """An epilogue input: source[row / row_block * row_stride + column / column_block * column_stride].
+def axes_of(op: ir.OpView) -> list[tuple[int, int, int]]:
+    """(0 for rows or 1 for columns, divisor, modulus) of each axis of a `tile.input`."""
+    flat = ints_of(op.axes)
+    return list(zip(flat[::3], flat[1::3], flat[2::3], strict=False))
 
-    kind: "row" (one value a row), "col", "both" or "scalar"; strides in elements. `pair` 1: two adjacent columns may
-    be loaded at once.
+
+class InputOp(Tile.Operation, name="input"):
+    """An epilogue input: the element of `source` at the sum, over its axes, of an index times the axis's stride.
+
+    `axes` has three numbers an axis: 0 where it is indexed by the row and 1 by the column, what that is divided by, and
+    0 or what of the quotient the remainder is taken by. kind: "row" (one value a row), "col", "both" or "scalar";
+    strides in elements. `pair` 1: two adjacent columns may be loaded at once.
     """
 
     source: ext.Operand[Any]
-    row_stride: ext.Operand[ir.IntegerType[64]]
-    column_stride: ext.Operand[ir.IntegerType[64]]
+    strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     result: ext.Result[InputType]
     kind: ir.StringAttr
-    row_block: ir.IntegerAttr
-    column_block: ir.IntegerAttr
+    axes: Any
     pair: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if str_of(op.kind) not in ("row", "col", "both", "scalar"):
             return fail(op, f"kind is {op.kind}, expected row, col, both or scalar")
-        return at_least(op, 1, "row_block", "column_block") and flag(op, "pair")
+        axes = ints_of(op.axes)
+        if len(axes) != 3 * len(op.strides) or any(a not in (0, 1) or by < 1 or m < 0 for a, by, m in axes_of(op)):
+            return fail(op, f"axes are {list(axes)} for {len(op.strides)} strides, expected three numbers for each")
+        return flag(op, "pair")
 
 
 class PrefetchInputOp(Tile.Operation, name="prefetch_input"):

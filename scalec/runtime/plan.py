@@ -16,7 +16,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from scalec.abi import Argument, TensorSpec
+from scalec.abi import PADDED_BOX, Argument, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.runtime import checks, stored
 from scalec.runtime.device import Device, Launcher, Parameter
@@ -36,7 +36,7 @@ class Plan:
     """A checked call, addresses and scalars apart.
 
     Attributes:
-        dims: the size of every dimension.
+        dims: the size of every dimension, as the kernel walks it: see `of_nothing`.
         grid: CTAs to launch; 0 where the results have no elements and nothing is to be done.
         workspace: bytes of the workspace's parts and of its counters; (0, 0) where the kernel needs none.
         operands: forms of the tensor operands.
@@ -47,6 +47,7 @@ class Plan:
         template: the parameters of a launch, as bytes; None before the first launch.
         moved: parameters for what comes once; None before the first launch, and where the device moves none.
         seen: what came once.
+        zeros: where operands without elements are taken to be, by their places among the tensors; see `of_nothing`.
     """
 
     signature: Signature
@@ -63,6 +64,7 @@ class Plan:
     template: list[bytes] | None = None
     moved: Moved | None = None
     seen: set[tuple[Any, ...]] = field(default_factory=set)
+    zeros: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
     def make(
@@ -123,16 +125,27 @@ class Plan:
         plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]), workspaces)
         if all(0 in f.shape for f in plan.results):
             return plan
-        for form in plan.operands:
-            if 0 in form.shape:
-                raise ArgumentError(
-                    f"{form.spec.name} has no elements, but {plan.results[0].spec.name} has",
-                    got=f"{form.spec.name} of shape {list(form.shape)}",
-                    expected="at least one element to sum over",
-                )
-        plan.grid = spec.launch.grid(dims, clusters)
-        plan.workspace = spec.launch.workspace(dims)
+        if any(0 in f.shape for f in plan.operands):
+            plan.of_nothing()
+        plan.grid = spec.launch.grid(plan.dims, clusters)
+        plan.workspace = spec.launch.workspace(plan.dims)
         return plan
+
+    def of_nothing(self) -> None:
+        """Sums over no elements are 0, as those over one that is 0: kernels walk at least one K block, and no driver
+        makes a tensor map without elements. So dimensions of 0 are walked as one of 1, and operands that have them are
+        zeros of the kernel's own, wherever the caller's are (NULL is as good as any)."""
+        uses = self.signature.uses
+        inner = {f.spec.shape[stored.contiguous_axis(f.spec)].dim for f in self.operands if uses[f.spec.name].padded}
+        walked = {d: size or (PADDED_BOX if d in inner else 1) for d, size in self.dims.items()}
+        empty = [i for i, form in enumerate(self.operands) if 0 in form.shape]
+        forms = list(self.operands)
+        for i in empty:
+            t = forms[i].spec
+            forms[i] = Form.of(t, *allocated(t, walked, uses[t.name]))
+        self.workspaces = self.workspaces or Workspaces(self.device)
+        address = self.workspaces.zeros(max(forms[i].span for i in empty))
+        self.dims, self.operands, self.zeros = walked, tuple(forms), dict.fromkeys(empty, address)
 
     def launch(self, key: tuple[Any, ...], scalars: tuple[float, ...]) -> None:
         """Launches. What comes a second time gets a launcher of its own: `launchers[key]`, given the stream.
@@ -187,7 +200,7 @@ class Plan:
             asked: what is asked of torch.
         """
         make, launch, template = self.device.trampoline, self.signature.spec.launch, self.template
-        if make is None or template is None:
+        if make is None or template is None or self.zeros:
             return None
         forms = (*self.operands, *self.results)
         names = [f.spec.name for f in forms]
@@ -237,6 +250,7 @@ class Plan:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
         """
         forms = (*self.operands, *self.results)
+        addresses = tuple([self.zeros.get(i, address) for i, address in enumerate(addresses)])
         for i, (form, address) in enumerate(zip(forms, addresses, strict=True)):
             if form.span:
                 checks.check_address(form.spec, address, i >= len(self.operands))
@@ -252,7 +266,7 @@ class Plan:
             memory.append(("the counters of the tiles", workspace.counters, workspace.counter_bytes))
         if self.template is None:
             self.template = [bytes(memoryview(slot).cast("B")) for slot in slots]
-        if self.moved is None and self.device.mover is not None:
+        if self.moved is None and self.device.mover is not None and not self.zeros:
             self.moved = self._moving(self.device.mover, given, [f.spec.name for f in forms])
         return self._prepared(slots, memory)
 

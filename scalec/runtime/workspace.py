@@ -34,6 +34,7 @@ class Workspaces:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._made: dict[tuple[int, int], Workspace] = {}
+        self._zeros = (0, 0)  # their address, and bytes
         self._lock = threading.Lock()
 
     def of(self, stream: int, needed: tuple[int, int]) -> Workspace:
@@ -50,6 +51,14 @@ class Workspaces:
             made = Workspace(self._reserved(parts), parts, self._reserved(counters), counters)
             self._made[key] = made
         return made
+
+    def zeros(self, size: int) -> int:
+        """The address of at least so many bytes of zeros, that nobody writes: for launches on any stream."""
+        with self._lock:
+            if self._zeros[1] < size:
+                size = max(size, 2 * self._zeros[1])
+                self._zeros = self._reserved(size), size
+            return self._zeros[0]
 
     def _reserved(self, size: int) -> int:
         address = self._device.reserve(size)

@@ -168,7 +168,7 @@ def test_bundle(invoke, tmp_path):
     [
         (["--emit", "nope"], "not one of scale, tile, nvvm, llvm, ptx, cubin, sass"),
         (["--dim", "n"], "'n' is not NAME=VALUE"),
-        (["--dim", "n=many"], "'many' is not a positive integer"),
+        (["--dim", "n=many"], "'many' is no number in digits"),
         (["--dim", "n=1", "--dim", "n=2"], "n is given twice: 1 and 2"),
         (["--schedule", "tile"], "'tile' is not NAME=VALUE"),
         (["--target", "sm_1"], "'sm_1' is not one of sm_90a"),

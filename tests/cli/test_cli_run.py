@@ -349,6 +349,16 @@ def test_quantised_results_on_the_emulator(invoke, monkeypatch, result: str):
     assert [line.split()[0] for line in found.stdout.splitlines()] == ["result", "D", "D_scale"]
 
 
+@pytest.mark.parametrize("empty", ["m", "k"])
+def test_sizes_of_nothing(invoke, monkeypatch, empty: str):
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    sizes = ",".join(f"{d}={0 if d == empty else 16}" for d in "mnk")
+    result = invoke("run", "C[m,n] = relu(A[m,k]@B[n,k] + b[n])", "--dim", sizes, "--target", "sm_90a")
+    assert (result.exit_code, result.stdout.count("PASS")) == (0, 1), result.stderr
+    wrong = invoke("bench", "C[m,n] = A[m,k]@B[n,k]", "--dim", f"{empty}=0")
+    assert (wrong.exit_code, f"{empty} = 0: there is nothing that `bench` could time" in wrong.stderr) == (1, True)
+
+
 def test_data_that_memory_cannot_hold_is_refused_before_it_is_made(invoke) -> None:
     result = invoke("run", "C[m,n] = A[m,k]@B[n,k]", "--dim", "m=2147483647,n=4096,k=8")
     assert result.exit_code == 1

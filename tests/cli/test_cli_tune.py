@@ -82,7 +82,7 @@ def test_without_torch(invoke, monkeypatch) -> None:
         (["--m", "1:8"], "Missing argument 'EXPR'"),
         ([FP8], "Missing option '--m'"),
         ([FP8, "--m", "8:1"], "the range 8:1 has no sizes"),
-        ([FP8, "--m", "many"], "'many' is not a positive integer, nor a range such as 1:4096"),
+        ([FP8, "--m", "many"], "'many' is no number in digits, nor a range such as 1:4096"),
         ([FP8, "--m", "1:8", "--rounds", "0"], "0 is not in the range 1<=x<="),
         ([FP8, "--m", "1:8", "--workers", "0"], "0 is not in the range"),
     ],

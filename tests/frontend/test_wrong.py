@@ -45,21 +45,20 @@ DIMS = [
         "dims gives 'kk', which is no dimension of this program\n"
         "  got: 'kk'\n  expected: one of m, n, k\n  fix: did you mean k?",
     ),
-    ({"m": 0}, "dims gives m = 0, which is no extent\n  got: m = 0\n  expected: an integer from 1 to 2147483647"),
-    ({"m": -7}, "dims gives m = -7, which is no extent\n  got: m = -7\n  expected: an integer from 1 to 2147483647"),
+    ({"m": -7}, "dims gives m = -7, which is no extent\n  got: m = -7\n  expected: an integer from 0 to 2147483647"),
     (
         {"m": 2**31},
         "dims gives m = 2147483648, which is no extent\n"
-        "  got: m = 2147483648\n  expected: an integer from 1 to 2147483647",
+        "  got: m = 2147483648\n  expected: an integer from 0 to 2147483647",
     ),
     (
         {"m": True},
-        "dims gives m = True, which is no extent\n  got: m = True\n  expected: an integer from 1 to 2147483647",
+        "dims gives m = True, which is no extent\n  got: m = True\n  expected: an integer from 0 to 2147483647",
     ),
     (
         {"m": Range(9, 8)},
         "dims gives m = Range(low=9, high=8), which is no extent\n"
-        "  got: m = Range(low=9, high=8)\n  expected: an integer from 1 to 2147483647, the smaller one first",
+        "  got: m = Range(low=9, high=8)\n  expected: an integer from 0 to 2147483647, the smaller one first",
     ),
     (
         {"mm": Range(1, 8)},

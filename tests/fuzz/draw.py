@@ -353,9 +353,8 @@ def _sizes(random: Random, case: Case, transposed: list[bool], scaled: bool) -> 
     if scaled and random.random() < 0.5:  # several blocks along K
         first["k"] = multiple(random.randint(129, 400), steps["k"])
     known = tuple(d for d in "mnk" if random.random() < 0.4)
-    if random.random() < 0.03:
-        first[random.choice("mnk")] = 0
-        known = tuple(d for d in known if first[d])
+    if random.random() < 0.05:
+        first[random.choice("mkkn")] = 0
     launches = [first]
     free = [d for d in "mnk" if d not in known]
     if free:

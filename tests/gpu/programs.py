@@ -42,6 +42,16 @@ OUTER = {
     "bmk,bnk->mn": ("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", 1e-7, {"b": 5, "m": 70, "n": 136, "k": 104}),
     "scales by sum": ("D[m,n] = A[b,m,k] @ B[b,n,k] scale(1x128,128x128)", 3e-6, {"b": 3, "m": 70, "n": 136, "k": 208}),
     "three sums": ("D[h,m,n] = A[b,h,m,c,k] @ B[b,h,n,c,k]", 3e-6, {"b": 2, "h": 2, "c": 3, "m": 70, "n": 72, "k": 40}),
+    "computed": (
+        "C[m,n] = (A[m,k] @ B[n,k] + x[n%64]) * y[m/4,n] + z[n/8%5,m%16,n%8] - w[m/2%3]",
+        5e-6,
+        {"m": 77, "n": 136, "k": 72},
+    ),
+    "of batches": (
+        "Z[b,m,n] = X[b,m,k] @ Y[b,n,k] * alpha[b%2] + r[b/2,m%8]",
+        5e-6,
+        {"b": 5, "m": 40, "n": 72, "k": 72},
+    ),
     "read": (
         "Z[b,h,n] = gelu(X[b,h,k] @ Y[h,n,k] + bias[h,n]) * r[b,h] + s[h] * R[b/2,n]",
         5e-6,

@@ -307,3 +307,16 @@ def test_results_given_to_a_compiled_function(torch, options: dict) -> None:
             doubled = fast(*given, out)
             assert torch.equal(out, kernel(*given))
             assert torch.equal(doubled, out * 2)
+
+
+def test_sums_of_nothing(torch, guarded) -> None:
+    kernel = scalec.compile("C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128) * x[m]")
+    x = torch.randn(M, device="cuda", dtype=torch.bfloat16)
+    for k in (0, 0, 256, 0):
+        a, b = (torch.ones(rows, k, device="cuda").to(torch.float8_e4m3fn) for rows in (M, N))
+        sa, sb = (torch.ones(rows, -(-k // 128), device="cuda") for rows in (M, -(-N // 128)))
+        out, intact = guarded((M, N), torch.float32)
+        out.fill_(0.5)
+        kernel(a, b, sa, sb, x, out=out)
+        assert torch.equal(out, 0.5 + k * x.float()[:, None].expand(M, N))
+        assert intact()

@@ -108,7 +108,7 @@ def test_what_is_no_spec_is_a_value_error(text):
         (("operands", 1, "name"), "A", "two tensors of one name"),
         (("operands", 0, "dtype"), "e9m9", "dtype: 'e9m9', expected one of"),
         (("operands", 0, "scalar"), True, "a parameter of kind tensor_map for 'A'"),
-        (("dims", "k"), 10**400, "dims.k: an integer of 1329 bits, expected 1 to 2147483647 or null"),
+        (("dims", "k"), 10**400, "dims.k: an integer of 1329 bits, expected 0 to 2147483647 or null"),
         (("entry",), "C;", "entry: 'C;', expected an identifier of PTX"),
         (("source",), "\ud800", "source: .*, expected whole characters"),
         (("ranges",), {"m": [5, 2]}, "a range 5:2 of m"),

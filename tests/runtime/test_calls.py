@@ -161,9 +161,44 @@ def test_no_rows_launch_nothing(device, gemm):
     assert (c.shape, c.numpy().shape, device.launches) == ((0, 512), (0, 512), [])
 
 
-def test_nothing_to_sum_over_is_refused(gemm):
-    with pytest.raises(ArgumentError, match="A has no elements, but C has"):
-        gemm(*gemm_tensors(k=0).values())
+def test_sums_of_nothing_are_given_zeros_of_the_kernels_own(device, gemm):
+    for at in (0, 1 << 40, 1 << 40):  # libraries give tensors without elements any address, NULL among others
+        gemm(**gemm_tensors(k=0, at=at))
+    gemm(**gemm_tensors(m=64, k=0))
+    ((zeros, size),) = device.reserved.items()
+    assert size == 511 * 16 + 1  # a byte of each of B's rows, which are 16 bytes apart
+    assert not any(device.download(zeros, size, 0))
+    for launch, rows in zip(device.launches, (256, 256, 256, 64), strict=True):
+        a, b, a_scale, _, b_scale, _, _, _, m = launch.parameters
+        assert (a.address, a.extents, a.strides, a.box) == (zeros, (1, rows), (16,), (128, 64))
+        assert (b.address, b.extents, b.strides) == (zeros, (1, 512), (16,))
+        assert (a_scale, b_scale, m, launch.grid) == (zeros, zeros, rows, 8)
+    gemm(**gemm_tensors(m=4096, k=0))
+    assert [size for _, size in device.reserved.items()] == [511 * 16 + 1, 4095 * 16 + 1]
+    gemm(**gemm_tensors())
+    assert (device.launches[-1].parameters[0].address, device.launches[-1].parameters[0].extents) == (
+        1 << 28,
+        (1024, 256),
+    )
+
+
+def test_what_else_a_sum_of_nothing_reads_must_be_there(device):
+    kernel = Kernel(simple_spec(), b"", device=device)
+    operands = 0.5, Tensor((64, 0), "<V2", at=0), Tensor((0, 96), "<V2", at=0)
+    kernel(*operands, Tensor((96,), "<f4"))
+    assert device.launches[-1].parameters[-1] == 1  # k, as the kernel walks it
+    with pytest.raises(ArgumentError, match="bias is NULL"):
+        kernel(*operands, Tensor((96,), "<f4", at=0))
+    with pytest.raises(ArgumentError, match=r"B has k = 0, A has k = 32|k = 32"):
+        kernel(0.5, Tensor((64, 32), "<V2"), *operands[2:], Tensor((96,), "<f4"))
+
+
+def test_no_sum_of_nothing_where_the_kernel_has_another_size(device):
+    kernel = Kernel(gemm_spec(k=1024), b"", device=device)
+    with pytest.raises(ArgumentError, match="A has k = 0, the kernel was compiled for k = 1024"):
+        kernel(**gemm_tensors(k=0))
+    with pytest.raises(ArgumentError, match="A has k = 1024, the kernel was compiled for k = 0"):
+        Kernel(gemm_spec(k=0), b"", device=device)(**gemm_tensors())
 
 
 def test_work_of_another_stream_is_waited_for(device, gemm):

@@ -455,3 +455,19 @@ def test_a_copy_of_a_module_has_the_same_kernel(device):
     again = pickle.loads(pickle.dumps(kernel))
     assert (again.spec, again.cubin, again.ptx) == (kernel.spec, b"cubin", "ptx")
     assert again.serial != kernel.serial
+
+
+def test_sums_of_nothing_take_the_ordinary_way(device):
+    kernel = Kernel(simple_spec(), b"", device=device)
+    for k in (0, 0, 0, 32, 32, 0, 32):
+        a, b, bias = operands(k=k)
+        c = kernel(0.5, a, b, bias)
+        (zeros,) = device.reserved
+        scalar, at_a, at_b, _, at_bias, at_c, walked, *_ = launched(device)
+        assert (at_bias, at_c, scalar) == (bias.data_ptr(), c.data_ptr(), 0.5)
+        assert (at_a, at_b, walked) == ((a.data_ptr(), b.data_ptr(), k) if k else (zeros, zeros, 1))
+        assert not (device.launches[-1].native and k == 0)
+    bound = kernel.bind(0.5, *operands(k=0), out=torch.empty(64, 96))
+    for _ in range(3):
+        bound()
+        assert launched(device)[1] == zeros

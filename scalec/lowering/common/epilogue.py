@@ -15,13 +15,13 @@ from scalec.lowering.common.state import COMMON, State
 
 @dataclass(frozen=True)
 class Input:
-    """An epilogue input: pointer (or, for a scalar parameter, the value) and how `tile.input` says to read it."""
+    """An epilogue input: pointer (or, for a scalar parameter, the value) and how `tile.input` says to read it: axes,
+    each with its stride."""
 
     source: ir.Value
     element: str
     kind: str
-    strides: tuple[ir.Value | int, ir.Value | int]
-    blocks: tuple[int, int]
+    axes: list[tuple[tuple[int, int, int], ir.Value | int]]
     pair: bool
     value: bool
 
@@ -41,10 +41,9 @@ def input_(s: State, op: ir.OpView) -> None:
     source_type = op.source.type
     scalar_value = str(source_type) == "f32"
     element = "f32" if scalar_value else str(source_type.element_type)
-    strides = (s.get(op.row_stride), s.get(op.column_stride))
-    blocks = (tile.int_of(op.row_block), tile.int_of(op.column_block))
+    axes = list(zip(tile.axes_of(op), (s.get(stride) for stride in op.strides), strict=True))
     kind, pair = tile.str_of(op.kind), bool(tile.int_of(op.pair))
-    s.values[op.result] = Input(s.get(op.source), element, kind, strides, blocks, pair, scalar_value)
+    s.values[op.result] = Input(s.get(op.source), element, kind, axes, pair, scalar_value)
 
 
 def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
@@ -104,9 +103,12 @@ class Reader:
         """Address of the element at a row and a column; None where it has none."""
         b, element = self._s.b, _mlir(self._s, self._in.element)
         index = b.constant(0, b.i64)
-        for at, stride, block in zip((row, column), self._in.strides, self._in.blocks, strict=True):
+        for (which, divisor, modulus), stride in self._in.axes:
+            at = (row, column)[which]
             if at is not None:
-                index = b.add(index, b.mul(b.widen(b.div(at, block)), stride))
+                at = b.div(at, divisor)
+                at = b.sub(at, b.mul(b.div(at, modulus), modulus)) if modulus else at
+                index = b.add(index, b.mul(b.widen(at), stride))
         return b.offset(self._in.source, index, element)
 
     def new_wave(self) -> None:
@@ -170,7 +172,7 @@ def hold(s: State, op: ir.OpView) -> None:
     sources = [s.get(x) for x in op.inputs]
     values = [x.source if x.value else Reader(s, x).scalar()[0] for x in sources]
     value = scalar.evaluate(s.b, op.body.blocks[0], values, scalar.ONCE)
-    s.values[op.result] = Input(value, "f32", "scalar", (0, 0), (1, 1), pair=False, value=True)
+    s.values[op.result] = Input(value, "f32", "scalar", [], pair=False, value=True)
 
 
 @COMMON.lowers("tile.prefetch_input")

@@ -543,10 +543,13 @@ class Frame:
         if not axes:
             return value
         indices = [w.outer[coords[axis].dim] for axis in axes]
-        divisors = [coords[axis].divisor for axis in axes]
-        indices = [
-            i if by == 1 else e.arith("arith.divui", i, e.i32(by)) for i, by in zip(indices, divisors, strict=True)
-        ]
+        for i, axis in enumerate(axes):
+            by, modulus = coords[axis].divisor, coords[axis].modulus
+            if by > 1:
+                indices[i] = e.arith("arith.divui", indices[i], e.i32(by))
+            if modulus:
+                above = e.arith("arith.muli", e.arith("arith.divui", indices[i], e.i32(modulus)), e.i32(modulus))
+                indices[i] = e.arith("arith.subi", indices[i], above)
         strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
         segments = (1, len(indices), len(strides))
         return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result

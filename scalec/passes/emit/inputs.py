@@ -43,31 +43,32 @@ class Inputs(Frame):
 
     def input(self, x: EpilogueInput, w: Work | None) -> ir.Value:
         """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`)."""
-        e = self.e
-        strides, blocks = [e.i64(0), e.i64(0)], [1, 1]
+        e, dims = self.e, self.problem.result.dims
+        axes: list[tuple[tuple[int, int, int], ir.Value]] = []
         rank = len(x.coords)
         if isinstance(x.value.type, ir.RankedTensorType):
             contiguous = rank - 1 if x.layout == "row" else rank - 2
-            for axis, index in enumerate(x.coords):
-                if index.dim not in self.problem.result.dims:
-                    continue
-                which = 0 if index.dim == self.problem.m.name else 1
-                stride = e.i64(1) if axis == contiguous else self.stride(x.name, axis)
-                strides[which], blocks[which] = stride, index.divisor
-            by_pairs = x.kind in ("col", "both") and blocks[1] == 1 and x.coords[contiguous].dim == self.problem.n.name
-            pair = int(by_pairs and self.even_columns())
+            for axis, at in enumerate(x.coords):
+                if at.dim in dims:
+                    stride = e.i64(1) if axis == contiguous else self.stride(x.name, axis)
+                    axes.append(((dims.index(at.dim), at.divisor, at.modulus), stride))
+            last = x.coords[contiguous]
+            whole = last.dim == dims[1] and last.divisor == 1 and last.modulus % 2 == 0
+            alone = sum(at.dim == dims[1] for at in x.coords) == 1
+            pair = int(x.kind in ("col", "both") and whole and alone and self.even_columns())
             align = x.element.bits // 8 * (1 + pair)
             source = self.pointer(x.name, x.argument_index, align)
             if w is not None:
                 source = self.at(source, x.name, x.coords, w)
         else:
             source, pair = e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name)), 0
+        axes.sort(key=lambda axis: axis[0][0])
         return e.op(
             "tile.input",
             [e.type("operand")],
-            [source, *strides],
+            [source, *(stride for _, stride in axes)],
+            segments=(1, len(axes)),
             kind=x.kind,
-            row_block=blocks[0],
-            column_block=blocks[1],
+            axes=tuple(number for numbers, _ in axes for number in numbers),
             pair=pair,
         ).result

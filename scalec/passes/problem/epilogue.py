@@ -222,17 +222,31 @@ class EpilogueReader:
         )
 
     def index(self, e: Any, name: str, read: Any) -> Coord:
+        """Where an axis of an input is read.
+
+        Raises:
+            UnsupportedError: at what no Coord says.
+        """
+        found = Coord() if isinstance(e, ir.AffineConstantExpr) and e.value == 0 else self.coord(e)
+        if found is None:
+            raise UnsupportedError(
+                f"{name} is read at {written(e, self.dims)}",
+                expected="a dimension, divided by a number and the remainder by another, or 0",
+                fix=f"pass a copy of {name} that has an element for each point",
+                place=place_of(read),
+            )
+        return found
+
+    def coord(self, e: Any) -> Coord | None:
+        """The Coord of an expression of one dimension; None where it is none."""
         if isinstance(e, ir.AffineDimExpr):
             return Coord(self.dims[e.position])
-        if isinstance(e, ir.AffineConstantExpr) and e.value == 0:
-            return Coord("")
-        if isinstance(e, ir.AffineFloorDivExpr):
-            inner, divisor = e.lhs, e.rhs
-            if isinstance(inner, ir.AffineDimExpr) and isinstance(divisor, ir.AffineConstantExpr):
-                return Coord(self.dims[inner.position], divisor.value)
-        raise UnsupportedError(
-            f"{name} is read at {written(e, self.dims)}",
-            expected="a dimension, a dimension divided by a number, or 0",
-            fix=f"pass a copy of {name} that has an element for each point",
-            place=place_of(read),
-        )
+        division = isinstance(e, ir.AffineFloorDivExpr)
+        if not (division or isinstance(e, ir.AffineModExpr)) or not isinstance(e.rhs, ir.AffineConstantExpr):
+            return None
+        inner, by = self.coord(e.lhs), e.rhs.value
+        if inner is None or (inner.modulus and inner.modulus % by and (division or by % inner.modulus)):
+            return None
+        if division:
+            return replace(inner, divisor=inner.divisor * by, modulus=inner.modulus // by)
+        return replace(inner, modulus=min(inner.modulus or by, by))

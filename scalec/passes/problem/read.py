@@ -112,9 +112,9 @@ class Reader(EpilogueReader):
                 asked |= set(self.results_of(where)[-2:])
             value = value.owner.opview.values
         last = list(self.block.operations)[-1].operation.operands[0]
-        if not isinstance(last.owner, ir.Block) and last.owner.name == "scale.quantize":
-            if ir.StringAttr(GranularityAttr(last.owner.opview.granularity).layout).value != "row":
-                asked |= set(self.result_order(contract)[-2:])
+        quantised = not isinstance(last.owner, ir.Block) and last.owner.name == "scale.quantize"
+        if quantised and ir.StringAttr(GranularityAttr(last.owner.opview.granularity).layout).value != "row":
+            asked |= set(self.result_order(contract)[-2:])
         return asked
 
     def contraction(self) -> Any:
@@ -166,7 +166,7 @@ class Reader(EpilogueReader):
                 if bare and size is None and not value.type.is_dynamic_dim(axis):
                     size = value.type.get_dim_size(axis)
         within = ranges_of(self.function).get(name)
-        return Dim(name, size, position, within.high if within else None)
+        return Dim(name, size, position, max(1, within.high) if within else None)
 
     def operand(
         self, value: Any, where: ir.AffineMap, side: str, rows: Dim, k: Dim, family: MmaShape | None
@@ -216,7 +216,7 @@ class Reader(EpilogueReader):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has {len(order)} indices, and copies take {MOST_INDICES}",
                 expected=f"at most {MOST_INDICES}",
-                fix=f"view adjacent indices of {name} as one where their strides allow it, or call the program for each "
+                fix=f"view adjacent indices of {name} as one where strides allow it, or call the program for each "
                 f"{order[0]}",
                 place=place_of(value),
             )

@@ -57,15 +57,21 @@ class Dim:
 
 @dataclass(frozen=True)
 class Coord:
-    """Where an axis of a tensor is read or written: at `dim floordiv divisor`, or at 0 where `dim` is empty."""
+    """Where an axis of a tensor is read or written: at `dim floordiv divisor`, of which `mod modulus` where that is not
+    0; or at 0 where `dim` is empty."""
 
     dim: str = ""
     divisor: int = 1
+    modulus: int = 0
+
+    def extent(self, size: int) -> int:
+        """How many indices there are, of so many of `dim`."""
+        return min(-(-size // self.divisor), self.modulus or size)
 
 
 def elements(coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
     """Elements of a tensor that is read or written there, all sizes of dimensions given."""
-    return math.prod(-(-sizes[at.dim] // at.divisor) for at in coords if at.dim)
+    return math.prod(at.extent(sizes[at.dim]) for at in coords if at.dim)
 
 
 @dataclass(frozen=True)

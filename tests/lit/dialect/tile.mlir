@@ -97,14 +97,14 @@
         "tile.peek"(%ring, %at) : (!tile.stages, !tile.position) -> ()
       // CHECK-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
       }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64} : (i32) -> ()
-      // CHECK-NEXT: "tile.input"({{.*}}) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
-      %in = "tile.input"(%T, %s, %s) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 128 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+      // CHECK-NEXT: "tile.input"({{.*}}) {axes = array<i64: 0, 128, 0, 1, 1, 0>, kind = "both", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+      %in = "tile.input"(%T, %s, %s) {axes = array<i64: 0, 128, 0, 1, 1, 0>, kind = "both", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "col"
-      %bias = "tile.input"(%T, %s, %s) {column_block = 1 : i64, kind = "col", pair = 0 : i64, row_block = 1 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+      %bias = "tile.input"(%T, %s, %s) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "col", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
       // CHECK-NEXT: "tile.prefetch_input"({{.*}}) {tile = array<i64: 64, 128>} : (!tile.operand, i32, i32, i32, i32) -> ()
       "tile.prefetch_input"(%bias, %m0, %n0, %m, %n) {tile = array<i64: 64, 128>} : (!tile.operand, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.input"({{.*}}) {{.*}}kind = "scalar"{{.*}} : (f32, i64, i64) -> !tile.operand
-      %scalar = "tile.input"(%alpha, %s, %s) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
+      %scalar = "tile.input"(%alpha, %s, %s) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "scalar", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (f32, i64, i64) -> !tile.operand
       // CHECK-NEXT: "tile.hold"({{.*}}) ({
       // CHECK-NEXT: ^bb0(%{{.*}}: f32):
       // CHECK-NEXT: "tile.yield"
@@ -136,8 +136,8 @@
       "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_turned"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, !tile.buffer<array<i64: 128, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
       "tile.store_turned"(%sum, %turned, %D, %s, %m0, %n0, %m, %n) : (!sums, !turned, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
-    // CHECK-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
-    }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+    // CHECK-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+    }) {cluster = array<i64: 1, 2>, group = 7 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     // CHECK-NEXT: "tile.drain"() : () -> ()
     "tile.drain"() : () -> ()
   // CHECK-NEXT: }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>} : () -> ()

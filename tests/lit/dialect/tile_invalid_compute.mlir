@@ -319,16 +319,16 @@
 // input: kind
 // EXPECT: kind is "rows", expected row, col, both or scalar
 func.func @p(%A: memref<?xf32>, %i: i64) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "rows", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "rows", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   return
 }
 
 // -----
 
 // input: block
-// EXPECT: row_block is 0, expected at least 1
+// EXPECT: axes are [0, 0, 0, 1, 1, 0] for 2 strides, expected three numbers for each
 func.func @p(%A: memref<?xf32>, %i: i64) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 0, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   return
 }
 
@@ -337,7 +337,7 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 // input: pair
 // EXPECT: pair is 2, expected 0 or 1
 func.func @p(%A: memref<?xf32>, %i: i64) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 2 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 2 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   return
 }
 
@@ -346,7 +346,7 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 // prefetch_input: what is read once
 // EXPECT: an input of kind "both", expected row or col
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "both", pair = 0 : i64, row_block = 1 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "both", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?x?xf32>, i64, i64) -> !tile.operand
   "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
   return
 }
@@ -356,7 +356,7 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // prefetch_input: a scalar
 // EXPECT: an input of kind "scalar", expected row or col
 func.func @p(%A: f32, %i: i64, %x: i32) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "scalar", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (f32, i64, i64) -> !tile.operand
   "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64, 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
   return
 }
@@ -366,7 +366,7 @@ func.func @p(%A: f32, %i: i64, %x: i32) {
 // prefetch_input: tile
 // EXPECT: tile is [64], expected two positive integers (M, N)
 func.func @p(%A: memref<?xf32>, %i: i64, %x: i32) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   "tile.prefetch_input"(%n, %x, %x, %x, %x) {tile = array<i64: 64>} : (!tile.operand, i32, i32, i32, i32) -> ()
   return
 }
@@ -376,7 +376,7 @@ func.func @p(%A: memref<?xf32>, %i: i64, %x: i32) {
 // hold: more than one value
 // EXPECT: holds an input of kind "row", expected scalar
 func.func @p(%A: memref<?xf32>, %i: i64) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   %h = "tile.hold"(%n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
@@ -389,7 +389,7 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 // hold: body
 // EXPECT: body takes (f32, f32), expected (f32)
 func.func @p(%A: memref<?xf32>, %i: i64) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "scalar", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   %h = "tile.hold"(%n) ({
   ^bb0(%x: f32, %y: f32):
     "tile.yield"(%x) : (f32) -> ()
@@ -402,7 +402,7 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 // hold: terminator
 // EXPECT: body ends in scale.yield, expected tile.yield
 func.func @p(%A: memref<?xf32>, %i: i64) {
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "scalar", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   %h = "tile.hold"(%n) ({
   ^bb0(%x: f32):
     "scale.yield"(%x) : (f32) -> ()
@@ -416,7 +416,7 @@ func.func @p(%A: memref<?xf32>, %i: i64) {
 // EXPECT: body takes (f32), expected (f32, f32)
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
   ^bb0(%x: f32):
     "tile.yield"(%x) : (f32) -> ()
@@ -430,7 +430,7 @@ func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
 // EXPECT: approximate is 1 : i64, expected a unit attribute
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
   ^bb0(%x: f32, %y: f32):
     "tile.yield"(%x) : (f32) -> ()
@@ -444,7 +444,7 @@ func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
 // EXPECT: piecewise is 1 : i64, expected a unit attribute
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
   ^bb0(%x: f32, %y: f32):
     "tile.yield"(%x) : (f32) -> ()
@@ -458,7 +458,7 @@ func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
 // EXPECT: body takes (f32, bf16), expected (f32, f32)
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
   ^bb0(%x: f32, %y: bf16):
     "tile.yield"(%x) : (f32) -> ()
@@ -472,7 +472,7 @@ func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
 // EXPECT: block with no terminator, has "tile.drain"() : () -> ()
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
   ^bb0(%x: f32, %y: f32):
     "tile.drain"() : () -> ()
@@ -486,7 +486,7 @@ func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
 // EXPECT: body ends in scale.yield, expected tile.yield
 func.func @p(%A: memref<?xf32>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %n = "tile.input"(%A, %i, %i) {column_block = 1 : i64, kind = "row", pair = 0 : i64, row_block = 1 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
+  %n = "tile.input"(%A, %i, %i) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (memref<?xf32>, i64, i64) -> !tile.operand
   "tile.epilogue"(%t, %p, %p, %p, %p, %n) ({
   ^bb0(%x: f32, %y: f32):
     "scale.yield"(%x) : (f32) -> ()

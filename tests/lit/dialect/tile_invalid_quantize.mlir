@@ -44,7 +44,7 @@ func.func @p(%E: memref<?x2xf8E8M0FNU>, %s: i64, %p: i32) {
 // EXPECT: 1 inverses, expected one that tile.hold made, or none
 func.func @p(%E: memref<?x4xf8E4M3FN>, %s: i64, %p: i32, %x: f32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  %i = "tile.input"(%x, %s, %s) {column_block = 1 : i64, kind = "scalar", pair = 0 : i64, row_block = 1 : i64} : (f32, i64, i64) -> !tile.operand
+  %i = "tile.input"(%x, %s, %s) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "scalar", operandSegmentSizes = array<i32: 1, 2>, pair = 0 : i64} : (f32, i64, i64) -> !tile.operand
   "tile.quantize"(%t, %E, %s, %p, %p, %p, %p, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, block = 16 : i64, by_rows = 0 : i64, element = f4E2M1FN, scale = "ue4m3", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x4xf8E4M3FN>, i64, i32, i32, i32, i32, !tile.operand) -> ()
   return
 }

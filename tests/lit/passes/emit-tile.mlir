@@ -42,7 +42,7 @@
 // WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R1]], {{.*}}) {{.*}}wave = 1 : i64}
 // WINDOW-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64}
 // WINDOW-NEXT: "tile.store"(%[[SUM]]
-// WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, order = "n", split = 1 : i64, tile = array<i64: 256, 128>, turns = 1 : i64}
+// WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 256, 128>, turns = 1 : i64}
 // WINDOW-NEXT: "tile.drain"
 // WINDOW-NEXT: }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>}
 // WINDOW: "tile.warp"
@@ -193,8 +193,8 @@
 
 // Bias, activation and += : one body over the accumulator and its inputs; the old C is one of them.
 // RUN: scalec compile 'C[m,n] += relu(A[m,k]@B[n,k] + bias[n])' --dim m=4096,n=4096,k=4096 --emit tile | filecheck %s --check-prefix=BODY
-// BODY-DAG: %[[BIAS:.*]] = "tile.input"({{.*}}) {column_block = 1 : i64, kind = "col", pair = 1 : i64, row_block = 1 : i64} : (memref<4096xbf16>
-// BODY-DAG: %[[OLD:.*]] = "tile.input"({{.*}}) {column_block = 1 : i64, kind = "both", pair = 1 : i64, row_block = 1 : i64} : (memref<4096x4096xbf16>
+// BODY-DAG: %[[BIAS:.*]] = "tile.input"({{.*}}) {axes = array<i64: 1, 1, 0>, kind = "col", operandSegmentSizes = array<i32: 1, 1>, pair = 1 : i64} : (memref<4096xbf16>
+// BODY-DAG: %[[OLD:.*]] = "tile.input"({{.*}}) {axes = array<i64: 0, 1, 0, 1, 1, 0>, kind = "both", operandSegmentSizes = array<i32: 1, 2>, pair = 1 : i64} : (memref<4096x4096xbf16>
 // BODY: "tile.epilogue"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[BIAS]], %[[OLD]])
 // BODY-NEXT: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32, %[[Z:.*]]: f32):
 // BODY-NEXT: %[[S:.*]] = arith.addf %[[X]], %[[Y]] : f32
