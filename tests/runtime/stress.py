@@ -7,6 +7,7 @@ A process of its own, as what goes wrong among threads ends the interpreter.
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import random
 import sys
@@ -124,9 +125,19 @@ ASKED = (
 )  # fmt: skip
 
 
+def tell_native_frames() -> None:
+    """Has a crash tell its native frames; faulthandler then tells those of Python and ends the process."""
+    faulthandler.enable()
+    bindings = next(module for name, module in sys.modules.items() if name.endswith("._mlir_libs"))
+    (library,) = Path(str(bindings.__file__)).parent.glob("lib*CAPI.so")
+    tell = ctypes.CDLL(str(library))["_ZN4llvm3sys28PrintStackTraceOnErrorSignalENS_9StringRefEb"]
+    tell.argtypes, tell.restype = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool), None
+    tell(b"", 0, False)
+
+
 def main(folder: str, times: str, seed: str) -> None:
     """Asks TIMES times in all; the exit status says whether each answer was right."""
-    faulthandler.enable()
+    tell_native_frames()
     stress = Stress(Path(folder))
     sys.setswitchinterval(1e-4)
     left = iter(range(int(times)))

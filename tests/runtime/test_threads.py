@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -143,8 +144,18 @@ def test_everything_at_the_same_time(tmp_path, times):
     given = os.environ | {"SCALEC_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "tests.runtime.stress", str(tmp_path), str(times), "0"]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 0, done.stderr  # all of it: a crash tells its place first and then every thread's
     assert done.stdout == f"{times} times in {THREADS} threads, 0 wrong\n"
+
+
+@pytest.mark.thorough
+def test_a_crash_tells_its_native_frames():
+    code = "import ctypes; from tests.runtime import stress; stress.tell_native_frames(); ctypes.string_at(8)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    native, _, python = done.stderr.partition("Fatal Python error: Segmentation fault")
+    assert "_ctypes" in native
+    assert "in string_at" in python
 
 
 FORKS = """
