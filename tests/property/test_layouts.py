@@ -56,6 +56,7 @@ class Numbers:
     shl, shr = staticmethod(lambda a, b: a << b), staticmethod(lambda a, b: a >> b)
     and_, xor = staticmethod(lambda a, b: a & b), staticmethod(lambda a, b: a ^ b)
     address = staticmethod(lambda space, value: value)
+    value = staticmethod(lambda value: value)
 
     @contextmanager
     def when(self, condition: Any) -> Iterator[None]:
