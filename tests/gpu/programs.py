@@ -37,6 +37,11 @@ OUTER = {
     "rows": ("C[b,s,n] = A[b,s,k] @ W[n,k] scale(1x128,128x128)", 3e-6, {"b": 3, "s": 70, "n": 136, "k": 256}),
     "heads": ("C[m,h,d] = A[m,k] @ B[h,d,k] scale(1x128@col,1x128@col)", 3e-6, {"m": 72, "h": 3, "d": 136, "k": 384}),
     "columns": ("C[n,m] = A[m,k] @ B[n,k] + x[m]", 3e-6, {"m": 77, "n": 136, "k": 72}),
+    "columns with scales": (
+        "C[n,b,m]:f32 = A[b,m,k] @ B[b,n,k] scale(1x24x128, 1x128x128)",
+        1e-7,
+        {"b": 2, "m": 77, "n": 136, "k": 200},
+    ),
     "added": ("Z[b,m,n]:f32 += X[b,m,k] @ Y[b,n,k] scale(1x128,1x128)", 1e-7, {"b": 3, "m": 70, "n": 136, "k": 256}),
     "few rows": ("Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)", 3e-6, {"b": 3, "h": 5, "d": 200, "r": 400}),
     "bmk,bnk->mn": ("D[m,n]:f32 += A[b,m,k] @ B[b,n,k]", 1e-7, {"b": 5, "m": 70, "n": 136, "k": 104}),

@@ -95,6 +95,14 @@ def test_a_result_of_columns_is_that_of_the_other_operand(problem_in: Callable[.
     assert (p.lhs.name, p.rhs.name, p.result.dims, p.inputs[0].kind) == ("B", "A", ("n", "m"), "col")
 
 
+def test_rows_that_share_a_scale_are_rows_of_the_tile(problem_in: Callable[..., Problem]) -> None:
+    program = "C[n,m] = A[m,k] @ B[n,k] scale({},{})"
+    assert problem_in(program.format("24x128", "64x128"), "sm_90a").lhs.scales[0].rows == 64
+    with pytest.raises(UnsupportedError, match="B_scale has one scale for each 32 elements of n") as error:
+        problem_in(program.format("none", "32x128"), "sm_90a")
+    assert error.value.expected == "1, a multiple of 64, or the whole of n"
+
+
 REFUSED = {
     "contiguous along a batch": (
         contraction(

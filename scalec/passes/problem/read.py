@@ -51,8 +51,9 @@ class Reader(EpilogueReader):
         outer = tuple(self.dim(name, contract) for name in order if name not in (m.name, n.name))
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family = family_of(contract, self.target)
-        lhs = self.operand(*left, m, k, family)
-        rhs = self.operand(*right, n, k, family)
+        # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
+        lhs = self.operand(*left, m, k, family, (family or self.target.mma[0]).m)
+        rhs = self.operand(*right, n, k, family, 8)
         if family is None:
             raise self.no_instruction(lhs, rhs)
         self.check_scales(lhs, rhs, family)
@@ -170,7 +171,7 @@ class Reader(EpilogueReader):
         return Dim(name, size, position, max(1, within.high) if within else None)
 
     def operand(
-        self, value: Any, where: ir.AffineMap, side: str, rows: Dim, k: Dim, family: MmaShape | None
+        self, value: Any, where: ir.AffineMap, side: str, rows: Dim, k: Dim, family: MmaShape | None, promoted: int
     ) -> Operand:
         levels = []
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
@@ -207,7 +208,7 @@ class Reader(EpilogueReader):
                 fix="multiply the levels into one tensor of scales before the call",
                 place=place_of(levels[1].scales),
             )
-        scales = tuple(self.scale(op, order, name, rows, k, side, family) for op in levels)
+        scales = tuple(self.scale(op, order, name, rows, k, promoted, family) for op in levels)
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed else ATOM
@@ -265,7 +266,7 @@ class Reader(EpilogueReader):
         operand: str,
         rows: Dim,
         k: Dim,
-        side: str,
+        promoted: int,
         family: MmaShape | None,
     ) -> Scale:
         index, name, _ = self.argument(op.scales, f"the scale of {operand}")
@@ -292,8 +293,7 @@ class Reader(EpilogueReader):
                 "before the call and pass it as bf16",
                 place=place,
             )
-        # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
-        step = 1 if in_mma else (family or self.target.mma[0]).m if side == "left" else 8
+        step = 1 if in_mma else promoted
         if along_rows not in (1, WHOLE) and along_rows % step:
             raise UnsupportedError(
                 f"{name} has one scale for each {along_rows} elements of {rows.name}",
