@@ -34,11 +34,11 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0, 2026-11-21). Not where something is
     read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid."""
     least = TAKEN_COLUMNS
-    if not promote:
-        row = problem.target.swizzles[0] * 8 // problem.result.element.bits
+    for of in () if promote else problem.each:
+        row = problem.target.swizzles[0] * 8 // of.result.element.bits
         narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
-        narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for x in problem.inputs)
-        least = max(least, problem.block_columns, min(narrowest if narrow else row, MOST_TAKEN))
+        narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for x in of.inputs)
+        least = max(least, of.block_columns, min(narrowest if narrow else row, MOST_TAKEN))
     return math.gcd(columns, 1 << (least - 1).bit_length())
 
 

@@ -89,7 +89,7 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
         return warps, 1
     ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
     fitting = [w for w in ways if not shared_out(problem.family, tile, warpgroups, w)]
-    block = problem.result.block
+    block = problem.block
     if problem.swapped:
         whole = [w for w in fitting if tile[0] // w[0] % block == 0]
     else:
@@ -133,5 +133,5 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     if problem.family.sums_in != "tensor":
         return registers
     tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if schedule.scale_copier else (TENSOR, TENSOR_WIDE)
-    wide = schedule.promote > 0 or problem.result.block > PART
+    wide = schedule.promote > 0 or problem.block > PART or len(problem.results) > 1
     return tables[wide].get(warpgroups, registers)
