@@ -375,7 +375,9 @@ def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool
             what,
             got=got,
             expected="a tile for which none of these holds",
-            fix=f"say 1x32 or 1x128, or give {scaled[0]} f32, bf16 or f16 and quantise it after the call"
+            fix="one program for each result"
+            if len(problem.results) > 1
+            else f"say 1x32 or 1x128, or give {scaled[0]} f32, bf16 or f16 and quantise it after the call"
             if scaled
             else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
             place=problem.place,

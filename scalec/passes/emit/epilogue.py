@@ -51,15 +51,16 @@ class Epilogue(Body):
     def epilogue(self, h: Handles, accumulator: ir.Value, w: Work) -> None:
         """Each result, of the columns from those of `w` on: all but the last of a copy of the sums."""
         last = len(self.problem.results) - 1
-        for number, of in enumerate(self.problem.each):
+        for number in range(last + 1):
             sums = accumulator
             if number < last:
                 sums = self.e.op("tile.copy_sums", [accumulator.type], [accumulator]).result
-            self.write(h, number, of, sums, w)
+            self.write(h, number, sums, w)
 
-    def write(self, h: Handles, number: int, of: Problem, accumulator: ir.Value, w: Work) -> None:
-        """The elementwise body of one result, then its store."""
-        e, s, result = self.e, self.schedule, of.result
+    def write(self, h: Handles, number: int, accumulator: ir.Value, w: Work) -> None:
+        """The elementwise body of one result, then its store: the accumulator has the sums no more."""
+        e, s, of = self.e, self.schedule, self.problem.each[number]
+        result = of.result
         place = [w.m0, w.n0, h.m, h.n]
         if self.by_tile(result):
             self.split[number] = self.split_body(result, w)

@@ -324,15 +324,15 @@ class Registers:
         """For the tile of a schedule, shared by its warps.
 
         A warpgroup promotes wave by wave, `mma_n` columns at a time or all of them; a warp all its sums, and it holds
-        two slices of A and of B. Of several results all but the last take a copy of the sums, which are then promoted.
+        two slices of A and of B. Of several results all but the last take a copy of the sums, which are then promoted;
+        out of tensor memory each takes its own.
         """
         family, tile, warps, promote = problem.family, schedule.tile, schedule.warps, schedule.promote
         sums, several = tile[0] * tile[1] // (32 * warps[0] * warps[1]), len(problem.results) > 1
         if family.sums_in == "tensor":
             own = tile[1] // warps[1]
-            columns = taken_columns(problem, own, promote)
-            taken = parts_taken(problem, own, promote) * columns
-            return Registers(own, max(taken, own * several)) if promote else Registers(taken, columns * several)
+            taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
+            return Registers(own, max(taken, own * several)) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
             promoted = (schedule.mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0

@@ -178,9 +178,9 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     rows = staged_widths(problem, schedule)
     if staged_swizzle(target, rows):
         return ""
-    row = next((row for row in rows if row % target.tma_align), rows[0])
+    row = next(row for row in rows if not widest(target.swizzles, row))
     if problem.family.kernel != "shared":  # nobody has measured it; on sm_120a 4-bit results spilled (ptxas 13.0)
         return f"a row of the staged tile is {row} bytes: no swizzle divides it"
-    if row % target.tma_align:
-        return f"a row of the staged tile is {row} bytes, not a multiple of {target.tma_align}"
+    if uneven := next((row for row in rows if row % target.tma_align), 0):
+        return f"a row of the staged tile is {uneven} bytes, not a multiple of {target.tma_align}"
     return ""

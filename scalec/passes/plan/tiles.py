@@ -57,6 +57,13 @@ def no_swap(problem: Problem) -> str:
                 f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a "
                 f"warp has {problem.family.adjacent_rows} adjacent ones, in waves of {LANES_ROWS}"
             )
+    higher = sorted({r.block for r in problem.results if r.block > problem.family.adjacent_rows})
+    if len(higher) > 1:
+        names = " and ".join(r.scale.name for r in problem.results if r.scale is not None and r.block in higher)
+        return (
+            f"{names} have one scale for each {' and '.join(map(str, higher))} columns, which are rows of the "
+            "transposed tile: more than a warp has, and warps meet by as many as share blocks of one height"
+        )
     for scale in problem.rhs.promoted:
         if scale.rows not in (1, WHOLE) and scale.rows % step:
             return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"

@@ -133,5 +133,5 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     if problem.family.sums_in != "tensor":
         return registers
     tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if schedule.scale_copier else (TENSOR, TENSOR_WIDE)
-    wide = schedule.promote > 0 or problem.block > PART or len(problem.results) > 1
+    wide = schedule.promote > 0 or problem.block > PART
     return tables[wide].get(warpgroups, registers)
