@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from scalec.compiler import compile_source, decide
@@ -98,6 +100,21 @@ def test_the_sums_are_computed_once(target: str) -> None:
     assert "tile.copy_sums" not in one
     # out of tensor memory each result takes them by itself
     assert (copies, takes) == ((0, 3 * writes) if target == "sm_100a" else (2 * writes, 0))
+
+
+def test_parts_of_all_results_are_as_wide() -> None:
+    """Of sums out of tensor memory: one result reads at each element, so that alone it would take fewer columns."""
+    three = "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + R[m,n]; D[m,n]:nvfp4 = relu(T); E[m,n]:mxfp8 = T"
+    made = compile_source(three, target="sm_100a", dims={"n": 7168, "k": 2048, "m": 4096}, until="tile").texts["tile"]
+    assert made.count('"tile.store"') > 0
+    assert len(set(re.findall(r"!tile.accumulator<array<i64: \d+, \d+>", made))) == 1
+
+
+def test_two_warpgroups_where_one_has_no_registers_for_copies() -> None:
+    source = "T[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); C[m,n] = T + x[n]; D[m,n]:mxfp8 = relu(T)"
+    tile = {"tile": "128x128x128"}
+    assert decide(source, "sm_100a", {"n": 7168, "k": 2048}, tile)[0].warpgroups == 2
+    assert decide("C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)", "sm_100a", {}, tile)[0].warpgroups == 1
 
 
 REFUSED = {

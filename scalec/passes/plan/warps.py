@@ -66,12 +66,15 @@ LEAST_COLUMNS = 16
 """Of a warp that takes sums out of tensor memory: those of one stmatrix."""
 
 
-def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int = 0) -> int:
+def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int = 0, results: int = 1) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
     two waves for each of two. Of warps that multiply alone, two warpgroups. Of those that take sums out of tensor
-    memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns."""
+    memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns, or
+    with several results for twice as many."""
     if family.sums_in == "tensor":
-        halves = promote and tile[1] > PROMOTED_COLUMNS and not shared_out(family, tile, 2, (WARPS, 2))
+        halves = (
+            promote and tile[1] > PROMOTED_COLUMNS // min(results, 2) and not shared_out(family, tile, 2, (WARPS, 2))
+        )
         return 2 if halves else 1
     if family.warps == 1:
         two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]

@@ -256,6 +256,7 @@ class Problem:
 
     `family` are the instructions that multiply `lhs` and `rhs`; `contraction` is the op `scale.contract`. The results
     have the same indices, in the same order. `swapped`: rows of the results in memory are columns here (`transposed`).
+    `beside`: of a problem of one result (`each`) the other results of the same sums.
     """
 
     target: Target
@@ -267,6 +268,7 @@ class Problem:
     rhs: Operand
     contraction: Any
     results: tuple[Result, ...]
+    beside: tuple[Result, ...] = ()
     swapped: bool = False
     outer: tuple[Dim, ...] = ()
     summed: tuple[Dim, ...] = ()
@@ -274,7 +276,10 @@ class Problem:
     @property
     def each(self) -> tuple[Problem, ...]:
         """The problem of each result alone."""
-        return (self,) if len(self.results) == 1 else tuple(replace(self, results=(r,)) for r in self.results)
+        if len(self.results) == 1:
+            return (self,)
+        others = [tuple(x for x in self.results if x is not r) for r in self.results]
+        return tuple(replace(self, results=(r,), beside=x) for r, x in zip(self.results, others, strict=True))
 
     @property
     def result(self) -> Result:
@@ -365,5 +370,6 @@ class Problem:
             inputs = tuple(replace(x, kind=kinds.get(x.kind, x.kind)) for x in r.inputs)
             return replace(r, dims=r.dims[::-1], inputs=inputs)
 
-        results, swapped = tuple(map(turned, self.results)), not self.swapped
-        return replace(self, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, results=results, swapped=swapped)
+        results, beside = tuple(map(turned, self.results)), tuple(map(turned, self.beside))
+        made = replace(self, results=results, beside=beside, swapped=not self.swapped)
+        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs)
