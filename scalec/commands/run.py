@@ -85,7 +85,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
 
 def sizes_of_run(spec: KernelSpec, given: Mapping[str, int]) -> dict[str, int]:
     """A size of each dimension: the one given, or DEFAULT_SIZE, DEFAULT_K or DEFAULT_OUTER."""
-    kept = {extent.dim for result in spec.results for extent in result.shape}
+    kept = {dim for result in spec.results for extent in result.shape for dim in extent.names}
     steps = [*((dim, tile) for dim, tile, _ in spec.launch.tiles), *spec.launch.sums]
     outer = {dim for dim, step in steps if step == 1}
 

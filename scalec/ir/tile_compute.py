@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, flag, holds_factors, in_step, maker, plainly_swizzled, takes
+from scalec.ir.tile_checks import at_least, extents, flag, gaps, holds_factors, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -20,6 +20,7 @@ from scalec.ir.tile_types import (
     WindowType,
     bits_of,
     element_of,
+    gaps_of,
     int_of,
     ints_of,
     shape_of,
@@ -361,6 +362,9 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
 
     Element (row, column) goes to target[row * row_stride + column * column_stride].
+
+    `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
+    every) columns further on. Columns of a pair then are not on both sides of a gap.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -377,7 +381,12 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     def verify_invariants(op: ir.OpView) -> bool:
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores into {op.target.type}, expected a memref")
-        return flag(op, "pair")
+        if not flag(op, "pair") or not gaps(op):
+            return False
+        around, pair, bits = gaps_of(op), int_of(op.pair), bits_of(op.target.type.element_type)
+        if around is not None and (bits < 8 or (pair and any(x % 2 for x in around))):
+            return fail(op, f"gaps {list(around)} between pairs of columns of {bits} bits, expected even ones")
+        return True
 
 
 VECTOR = 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
@@ -69,10 +70,13 @@ class Epilogue(Body):
             e.op("tile.store_turned", operands=[accumulator, h.tiles["C"], target, stride, *place])
         else:
             pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
+            around: dict[str, Any] = {} if result.gaps is None else {"gaps": result.gaps.numbers}
+            if result.gaps is not None and any(x % 2 for x in result.gaps.numbers):
+                pair = 0
             size = max(1, self.result_bits // 8)
             target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1, w)
             strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
-            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair)
+            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair, **around)
 
     def result_memory(self, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie

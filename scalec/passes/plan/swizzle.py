@@ -164,6 +164,8 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:
         return f"{result.name} has {len(result.coords)} indices, and copies take {MOST_INDICES}"
+    if result.gaps is not None:
+        return f"{result.name} has gaps along {n.name}, which bulk copies do not leave"
     if reason := _ragged_rows(problem, n, target.tma_align):
         return reason
     row = staged_row(problem, schedule)
