@@ -325,6 +325,9 @@ class StoreOp(Tile.Operation, name="store"):
     the next take the place of those that copies have read.
 
     `adds` 1: adds it to what is there, in f32: copies that reduce.
+
+    `gaps` and `columns`, optional, three integers as those of `tile.store_direct` and the result's columns without
+    them: each box goes where its first column does, those behind the last column nowhere. No box has a gap within.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -344,6 +347,14 @@ class StoreOp(Tile.Operation, name="store"):
             )
         if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
             return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
+        if not gaps(op):
+            return False
+        if (around := gaps_of(op)) is not None:
+            count = int_of(op.operation.attributes["columns"]) if "columns" in op.operation.attributes else 0
+            if count < 1 or any(x % box[0] for x in (*around[1:], count)) or int_of(op.adds):
+                return fail(
+                    op, f"gaps {list(around)} in {count} columns by boxes of {box[0]}: no box may have one within"
+                )
         wave = wave_rows(op.accumulator.type)
         row, which = (swizzle, "the swizzle") if swizzle else (columns * bits_of(element) // 8, "a whole row")
         if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * row or row % LINE:

@@ -49,8 +49,8 @@ def run_on(
     change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
 ) -> Ran:
     """Runs a program: clean, within `limit` of the reference in `diff` and MAX_ERROR of its largest value, all bytes of
-    the result that the program reaches and no others written, no argument changed; `times` 2: bit-equal, whatever the order that two seeds give.
-    `sms` CTAs run at once; `change` puts a fault into the kernel.
+    the result that the program reaches and no others written, no argument changed; `times` 2: bit-equal, whatever the
+    order that two seeds give. `sms` CTAs run at once; `change` puts a fault into the kernel.
     """
     kernel = change(scalec.compile(source, target=target, dims={d: dims[d] for d in fixed}))
     device = emulated.EmulatedDevice(target)

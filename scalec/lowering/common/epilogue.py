@@ -260,10 +260,8 @@ def store_direct(s: State, op: ir.OpView) -> None:
     split = gaps is not None and any(x % 2 for x in gaps[1:])  # two columns of a thread, the first an even one
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
-        across = b.widen(b.div(column, max(1, 8 // bits)))  # strides count bytes of packed elements
-        if gaps is not None:
-            across = around(b, column, gaps)
-        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(across, strides[1]))
+        column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
+        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(around(b, column, gaps), strides[1]))
         return address_of(s, s.get(op.target), index, element)
 
     for wave, registers in enumerate(fragment.waves):
@@ -291,8 +289,10 @@ def store_direct(s: State, op: ir.OpView) -> None:
                         _store_one(s, step, offset, element, values[i], inside[i])
 
 
-def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int]) -> ir.Value:
-    """Where a column goes, as i64: `gaps` in front of it."""
+def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int] | None) -> ir.Value:
+    """Where a column goes, as i64: around gaps, if there are any."""
+    if gaps is None:
+        return b.widen(column)
     size, every, phase = gaps
     return b.add(b.widen(column), b.mul(b.widen(b.div(b.add(column, phase), every)), size))
 

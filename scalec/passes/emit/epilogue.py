@@ -63,15 +63,16 @@ class Epilogue(Body):
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
         elif s.epilogue == "bulk":
-            adds = int(self.added is not None)
-            e.op("tile.store", operands=[accumulator, h.tiles["C"], self.result_map(w), w.m0, w.n0], adds=adds)
+            around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": p.n.size} if result.gaps else {}
+            operands = [accumulator, h.tiles["C"], self.result_map(w), w.m0, w.n0]
+            e.op("tile.store", operands=operands, adds=int(self.added is not None), **around)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(VECTOR, w)
             e.op("tile.store_turned", operands=[accumulator, h.tiles["C"], target, stride, *place])
         else:
             pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
-            around: dict[str, Any] = {} if result.gaps is None else {"gaps": result.gaps.numbers}
-            if result.gaps is not None and any(x % 2 for x in result.gaps.numbers):
+            around = {"gaps": result.gaps.numbers} if result.gaps else {}
+            if result.gaps and (result.gaps.apart(2) or result.gaps.size % 2):
                 pair = 0
             size = max(1, self.result_bits // 8)
             target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1, w)
