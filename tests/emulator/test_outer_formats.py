@@ -72,7 +72,7 @@ ADDS = "C[m,n]:f32 += A[m,k] @ B[n,k]"
 
 SCHEDULES: list[tuple[str, str, str]] = [
     *((target, FP8, schedule) for target in ALL for schedule in (
-        "swap=1", "split=2", "split=3, swap=1", "scale_path=thread", "stages=2", "epilogue=direct", "order=m, group=1",
+        "swap=1", "split=2", "split=3, swap=1", "scale_path=thread", "stages=2", "epilogue=direct", "order=m, band=1",
         "unroll=1", "invariant=1")),
     *((HOPPER, FP8, schedule) for schedule in (
         "split=2, parts=cluster", "split=2, parts=memory", "consumers=pingpong, tile=64x64x128",
