@@ -239,7 +239,7 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
 
 
 def order_of_sums(schedule: str) -> dict[str, str]:
-    """What the order of a row's sums depends on in a kernel of this schedule: kernels for several M must agree in it."""
+    """What the order of a row's sums depends on in a kernel of this schedule: those for several M must agree."""
     fields = dict(f.split("=", 1) for f in schedule.split(", ") if "=" in f)
     return {**{f: fields.get(f, "") for f in _SUMS}, "tile K": fields.get("tile", "").rpartition("x")[2]}
 

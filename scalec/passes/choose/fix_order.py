@@ -10,7 +10,8 @@ from scalec.targets import Target
 ORDER = {"swap": 0, "cta_group": 1, "split": 1}
 """Fields that other passes choose by M, and that a row's sums depend on, with what each is for every M. `split` says
 where a sum is cut, `swap` and `cta_group` which instruction adds: no document says in which order one does, so no two
-kinds are taken to agree. Beside these a row's sums depend on `promote` and on the K of `tile`: see scalec.runtime.dispatch.order_of_sums."""
+kinds are taken to agree. Beside these a row's sums depend on `promote` and on the K of `tile`
+(scalec.runtime.dispatch.order_of_sums)."""
 
 
 class FixOrder:
