@@ -62,7 +62,7 @@ PROGRAMS: dict[str, str] = {
 }
 """Programs by name, each with the schedule that the compiler chooses."""
 
-_COPIES = ["stages=2", "cluster=1x1", "cluster=2x1", "cluster=1x2", "order=m, group=1", "group=3"]
+_COPIES = ["stages=2", "cluster=1x1", "cluster=2x1", "cluster=1x2", "order=m, band=1", "band=3"]
 _RESULTS = ["epilogue=direct", "staged=1", "swap=1"]
 
 SCHEDULES: dict[str, dict[str, list[str]]] = {
@@ -110,7 +110,7 @@ SCHEDULES: dict[str, dict[str, list[str]]] = {
             "tile=128x128x128, warps=4x2", "tile=128x128x128, warps=2x4", "tile=16x128x128, warps=1x8", "stages=2",
             "tile=64x128x128, stages=3, unroll=3", "swap=1",
         ],
-        "1x128, 128x128": ["split=2", *_RESULTS, "stages=2", "scale_path=thread", "order=m, group=1"],
+        "1x128, 128x128": ["split=2", *_RESULTS, "stages=2", "scale_path=thread", "order=m, band=1"],
         "bf16": ["split=2", *_RESULTS, "stages=2", "unroll=1"],
         "nvfp4": ["stages=2", "swap=1", "tile=64x64x256"],
         "nvfp4 result": ["tile=64x128x128", "swap=1"],

@@ -100,7 +100,7 @@ FIELD_VALUES: dict[str, Weighted] = {
     "scheduler": {"static": 1, "dynamic": 2},
     "dependent": {"0": 1, "8": 1},
     "order": {"m": 1, "n": 1},
-    "group": {"1": 1, "2": 1, "3": 1, "8": 1},
+    "band": {"1": 1, "2": 1, "3": 1, "8": 1},
     "invariant": {"1": 1},
 }
 """What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""

@@ -1,4 +1,4 @@
-"""What a fused program asks of a dense two-dimensional contraction kernel, as plain data.
+"""What a fused program asks of its kernel: dimensions, where tensors are read and written, the result.
 
 The passes that decide and the one that emits `tile` read these dataclasses instead of walking the IR; read.py
 fills them.
