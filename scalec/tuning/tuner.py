@@ -164,8 +164,8 @@ class _Space:
         _, own = compiler.decide(job.source, job.target, {**job.dims, m: few}, job.schedule, tuned=False)
         if own[0] != m:
             raise ArgumentError(
-                f"tiles run along {own[0]} = {job.dims[own[0]]} where {m} = {few}, and schedules are kept by sizes of what"
-                " they run along",
+                f"tiles run along {own[0]} = {job.dims[own[0]]} where {m} = {few}, and schedules are kept by sizes of "
+                "what they run along",
                 expected=f"{m} beyond {job.dims[own[0]]}",
                 fix=f"--dim {m}=..., and --m with sizes of {own[0]}; or an --m that begins further up",
             )
