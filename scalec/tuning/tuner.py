@@ -220,14 +220,14 @@ def _kernels(
         default = built[m][DEFAULT]
         if isinstance(default, str):
             raise ScalecError(f"the compiler's own choice for {space.roles[0]} = {m} does not compile", got=default)
-        order = order_of_sums(default.spec) if space.given.get("invariant") == "1" else None
+        order = order_of_sums(default.spec.schedule) if space.given.get("invariant") == "1" else None
         seen = {default.spec.schedule}
         made[m] = {DEFAULT: default}
         for name in wanted[m][1:]:
             result = built[m][name]
             if isinstance(result, str):
                 notes.refused(m, name, result)
-            elif order is not None and order_of_sums(result.spec) != order:
+            elif order is not None and order_of_sums(result.spec.schedule) != order:
                 notes.refused(m, name, "it adds in another order than invariant asks for")
             elif result.spec.schedule not in seen:
                 seen.add(result.spec.schedule)
