@@ -54,7 +54,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "block": ("tile",),
     "tile_shape": ("tile",),
     "cluster_shape": ("cluster",),
-    "group_m": ("group",),
+    "group": ("band",),
+    "group_m": ("band",),
     "swap_ab": ("swap",),
     "swizzle": ("swizzle_a",),
     # stages

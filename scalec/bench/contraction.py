@@ -8,6 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec, TensorSpec
+from scalec.frontend import ast
+from scalec.frontend.diagnostics import Source
+from scalec.frontend.parser import parse
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +58,9 @@ class Contraction:
 
 def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
     """The plain contraction that the kernel is, or None where it is more than that."""
+    statements = parse(Source(spec.source, spec.entry)).statements
+    if len(statements) != 1 or not isinstance(statements[0].value, ast.Contract):
+        return None
     tensors = {t.name: t for t in spec.operands}
     data = [t for t in spec.operands if not _is_scale(t, tensors)]
     if len(data) != 2 or len(spec.results) != 1 or any(t.scalar for t in spec.operands):

@@ -56,6 +56,7 @@ PROGRAMS: dict[str, str] = {
     "batched nvfp4 result": "C[m,b,n]:nvfp4 = A[m,b,k] @ B[b,n,k]",
     "rows of two dimensions": "C[b,m,n]:f32 += A[b,m,k]@B[n,k] scale(1x128,128x128)",
     "columns of two dimensions": "C[m,b,n] = gelu(A[m,k] @ B[b,n,k] + bias[b,n])",
+    "around gaps": "C[m,n/64*96 + n%64] = A[m,k]@B[n,k] scale(1x128,128x128)",
     "columns first": "C[n,m] = A[m,k]@B[n,k] scale(1x128,1x128)",
     "several results": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n] + x[n]; D[m,n]:mxfp8 = relu(T[m,n])",
     "several results of FP8": "T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:f32 += T; D[m,n]:e4m3 = gelu(T)",
@@ -63,7 +64,7 @@ PROGRAMS: dict[str, str] = {
 }
 """Programs by name, each with the schedule that the compiler chooses."""
 
-_COPIES = ["stages=2", "cluster=1x1", "cluster=2x1", "cluster=1x2", "order=m, group=1", "group=3"]
+_COPIES = ["stages=2", "cluster=1x1", "cluster=2x1", "cluster=1x2", "order=m, band=1", "band=3"]
 _RESULTS = ["epilogue=direct", "staged=1", "swap=1"]
 
 SCHEDULES: dict[str, dict[str, list[str]]] = {
@@ -111,7 +112,7 @@ SCHEDULES: dict[str, dict[str, list[str]]] = {
             "tile=128x128x128, warps=4x2", "tile=128x128x128, warps=2x4", "tile=16x128x128, warps=1x8", "stages=2",
             "tile=64x128x128, stages=3, unroll=3", "swap=1",
         ],
-        "1x128, 128x128": ["split=2", *_RESULTS, "stages=2", "scale_path=thread", "order=m, group=1"],
+        "1x128, 128x128": ["split=2", *_RESULTS, "stages=2", "scale_path=thread", "order=m, band=1"],
         "bf16": ["split=2", *_RESULTS, "stages=2", "unroll=1"],
         "nvfp4": ["stages=2", "swap=1", "tile=64x64x256"],
         "nvfp4 result": ["tile=64x128x128", "swap=1"],

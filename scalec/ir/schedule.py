@@ -181,8 +181,8 @@ class Schedule(_Fields):
         dependent: the most multiplications of a launch, in units of 2^30, that begins while the kernel before it in its
             stream still runs: what it does before it touches memory then hides behind that one's end (programmatic
             dependent launch). 0: none does.
-        order: which operand consecutive tiles share: "n" walks M within a group of N tiles, "m" the reverse.
-        group: tiles of that group.
+        order: which operand consecutive tiles share: "n" walks M within a band of N tiles, "m" the reverse.
+        band: tiles of that band, whose operand L2 keeps.
         invariant: 1 adds the products of a row in an order that does not depend on how many rows there are: a row's
             results are bit-equal whatever M is. 0, or None where nobody asked for it: whatever is fastest.
     """
@@ -215,7 +215,7 @@ class Schedule(_Fields):
     scheduler: str
     dependent: int
     order: str
-    group: int
+    band: int
     invariant: int | None
 
 
@@ -251,7 +251,7 @@ class Request(_Fields):
     scheduler: str | None = _decided("static", _choice("static", "dynamic"))
     dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))
-    group: int | None = _decided("8", _int(1, 1 << 16))
+    band: int | None = _decided("8", _int(1, 1 << 16))
     invariant: int | None = _decided("1", _int(0, 1), flag=True)
 
     def undecided(self, *names: str) -> ScheduleError:

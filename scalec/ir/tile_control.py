@@ -198,7 +198,7 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     The clusters of the launch share the tiles out among themselves, each taking every so many-th. Where the body has a
     `query_cancel`, there is a cluster for each tile: one begins with its own, and goes on with those whose clusters it
     takes over.
-    order "n": consecutive tiles walk M within a group of `group` clusters of N tiles; "m": the reverse.
+    order "n": consecutive tiles walk M within a band of `band` clusters of N tiles; "m": the reverse.
     `split` above 1: walks the parts of K of each tile, those of one tile one after the other:
     body(m0, n0, part, number) with the part's number within its tile, and the tile's among all tiles. Where the kernel
     says that a cluster's CTAs have the `parts`, each walks the same one of all tiles.
@@ -214,7 +214,7 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
     tile: Any
     cluster: Any
     order: ir.StringAttr
-    group: ir.IntegerAttr
+    band: ir.IntegerAttr
     split: ir.IntegerAttr
     turns: ir.IntegerAttr
     body: ext.Region
@@ -224,7 +224,7 @@ class TilesOp(Tile.Operation, name="tiles", traits=[ir.NoTerminatorTrait]):
         if str_of(op.order) not in ("n", "m"):
             return fail(op, f"order is {op.order}, expected n or m")
         i32 = ir.IntegerType.get_signless(32)
-        if not (extents(op, "tile", "cluster") and at_least(op, 1, "group", "split", "turns")):
+        if not (extents(op, "tile", "cluster") and at_least(op, 1, "band", "split", "turns")):
             return False
         role, turns = op.operation.parent, int_of(op.turns)
         if turns > 1 and role is not None and role.name == "tile.role":

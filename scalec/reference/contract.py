@@ -209,7 +209,8 @@ def _product(a: Array, b: Array, kept: set[int]) -> Array:
         rest = [d for d in range(rank) if d not in lay]
         return x.transpose((*lay, *rest)).reshape([sizes(x, g) for g in groups])
 
-    out = np.matmul(matrix(a, batch, m, k), matrix(b, batch, k, n))
+    with np.errstate(invalid="ignore"):  # infinities of both signs
+        out = np.matmul(matrix(a, batch, m, k), matrix(b, batch, k, n))
     lay = [*batch, *m, *n]
     shape = [max(a.shape[d], b.shape[d]) if a.shape[d] and b.shape[d] else 0 for d in lay]
     rest = [d for d in range(rank) if d not in lay]

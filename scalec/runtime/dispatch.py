@@ -227,8 +227,8 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         if t.scalar or t.layout == "blocked" or len(shape) != len(t.shape):
             continue
         known = {name: size for name, size in spec.dims.items() if size is not None}
-        wanted = stored_shape(t, {e.dim: 0 for e in t.shape} | known)
-        fixed = [not e.dim or e.dim in known for e in t.shape]
+        wanted = stored_shape(t, {dim: 0 for e in t.shape for dim in e.names} | known)
+        fixed = [all(dim in known for dim in e.names) for e in t.shape]
         if any(f and want != have for f, want, have in zip(fixed, wanted, shape, strict=True)):
             return False
         for axis, (e, have) in enumerate(zip(t.shape, shape, strict=True)):
@@ -238,9 +238,9 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     return True
 
 
-def order_of_sums(spec: KernelSpec) -> dict[str, str]:
-    """What the order of a row's sums depends on in a kernel."""
-    fields = dict(f.split("=", 1) for f in spec.schedule.split(", ") if "=" in f)
+def order_of_sums(schedule: str) -> dict[str, str]:
+    """What the order of a row's sums depends on in a kernel of this schedule: those for several M must agree."""
+    fields = dict(f.split("=", 1) for f in schedule.split(", ") if "=" in f)
     return {**{f: fields.get(f, "") for f in _SUMS}, "tile K": fields.get("tile", "").rpartition("x")[2]}
 
 
@@ -251,7 +251,7 @@ def _check_invariant(name: str, kernels: Iterable[Kernel]) -> None:
         if "invariant=1" not in k.spec.schedule.split(", "):
             continue
         m, n, *_ = k.spec.flops or ("", "")
-        order = order_of_sums(k.spec)
+        order = order_of_sums(k.spec.schedule)
         rows = n if order["swap"] == "1" else m  # of the program: the kernel's are those of the transposed result
         others = tuple((d, size) for d, size in k.spec.dims.items() if d != rows)
         first = seen.setdefault((k.spec.source, k.spec.target, others), order)

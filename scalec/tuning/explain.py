@@ -355,5 +355,5 @@ def _scheduler(problem: Problem, chosen: Schedule) -> str:
 
 def _order(problem: Problem, chosen: Schedule) -> str:
     inner, outer = (problem.m, problem.n) if chosen.order == "n" else (problem.n, problem.m)
-    told = f"tiles follow each other along {inner.name} within {chosen.group} along {outer.name}, which stay in L2"
+    told = f"tiles follow each other along {inner.name} within {chosen.band} along {outer.name}, which stay in L2"
     return f"{told}; all of one {_point(problem)} before the next" if problem.outer else told

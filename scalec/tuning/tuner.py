@@ -160,6 +160,15 @@ class _Space:
             raise ArgumentError(
                 f"{m} is fixed, and it is tuned over {job.m}", fix=f"leave {m} out of --dim, and give --m"
             )
+        few = parts(job.m, TOPS)[0]
+        _, own = compiler.decide(job.source, job.target, {**job.dims, m: few}, job.schedule, tuned=False)
+        if own[0] != m:
+            raise ArgumentError(
+                f"tiles run along {own[0]} = {job.dims[own[0]]} where {m} = {few}, and schedules are kept by sizes of "
+                "what they run along",
+                expected=f"{m} beyond {job.dims[own[0]]}",
+                fix=f"--dim {m}=..., and --m with sizes of {own[0]}; or an --m that begins further up",
+            )
         return _Space(job, roles, compiler.given_fields(job.source, job.dims, job.schedule))
 
     def identity(self, facts: Mapping[str, str]) -> Any:
@@ -211,14 +220,14 @@ def _kernels(
         default = built[m][DEFAULT]
         if isinstance(default, str):
             raise ScalecError(f"the compiler's own choice for {space.roles[0]} = {m} does not compile", got=default)
-        order = order_of_sums(default.spec) if space.given.get("invariant") == "1" else None
+        order = order_of_sums(default.spec.schedule) if space.given.get("invariant") == "1" else None
         seen = {default.spec.schedule}
         made[m] = {DEFAULT: default}
         for name in wanted[m][1:]:
             result = built[m][name]
             if isinstance(result, str):
                 notes.refused(m, name, result)
-            elif order is not None and order_of_sums(result.spec) != order:
+            elif order is not None and order_of_sums(result.spec.schedule) != order:
                 notes.refused(m, name, "it adds in another order than invariant asks for")
             elif result.spec.schedule not in seen:
                 seen.add(result.spec.schedule)

@@ -38,6 +38,8 @@ def spec(source: str, dims: dict[str, int]) -> KernelSpec:
         ("C[n,m] = A[m,k]@B[n,k] scale(1x128,128x128)", []),
         ("C[m,n] = alpha * (A[m,k]@B[n,k] scale(1x128,128x128))", []),
         ("C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) + bias[n]", []),
+        ("C[m,n] = relu(A[m,k]@B[n,k])", []),
+        ("C[m,n]:f32 += 2 * (A[m,k]@B[n,k] scale(1x128,128x128))", []),
     ],
 )
 def test_by_granularity(source, names):

@@ -8,7 +8,7 @@ from tests.emulator.faults import EARLY, WRONG, Fault
 # parts of 32 columns
 TENSOR = (
     "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3 "
-    "with tile=128x64x128, cluster=1x1, stages=3, unroll=1, epilogue=bulk, staged=0, swap=0, order=n, group=8"
+    "with tile=128x64x128, cluster=1x1, stages=3, unroll=1, epilogue=bulk, staged=0, swap=0, order=n, band=8"
 )
 # five K blocks on a ring of three: some tiles begin within a round
 ROUNDS = TENSOR.replace("unroll=1", "unroll=3")
@@ -18,7 +18,7 @@ UNPACKED = "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 with tile=128x32x128, cluster
 # so that copies run ahead of those who read the responses
 CONTROL = (
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 with tile=128x32x128, cluster=1x2, stages=8, unroll=1, epilogue=bulk, "
-    "staged=0, swap=0, order=n, group=8, scheduler=dynamic"
+    "staged=0, swap=0, order=n, band=8, scheduler=dynamic"
 )
 # every second tile of columns begins within a tile of scales
 BLOCKED = (

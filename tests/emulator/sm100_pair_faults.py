@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.emulator.faults import EARLY, WRONG, Fault
 
-_SCHEDULE = "tile=128x64x128, cluster=2x1, cta_group=2, stages=3, unroll=1, swap=0, order=n, group=8"
+_SCHEDULE = "tile=128x64x128, cluster=2x1, cta_group=2, stages=3, unroll=1, swap=0, order=n, band=8"
 # 15 pairs of tiles for two pairs of CTAs, the last half beyond M
 PAIR = f"C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with {_SCHEDULE}"
 PROMOTED = f"C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128@col) with {_SCHEDULE}"

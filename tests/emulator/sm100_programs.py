@@ -131,7 +131,7 @@ SCHEDULES: dict[str, list[str]] = {
         "tile=128x64x64, staged=1",
         "tile=128x64x64, staged=2",
         "tile=128x64x64, order=m",
-        "tile=128x32x64, order=m, group=2",
+        "tile=128x32x64, order=m, band=2",
         "tile=128x64x64, warpgroups=1, registers=48x216",
         "tile=128x128x64, swap=1",
         "tile=128x48x64, swap=1",
@@ -150,7 +150,7 @@ SCHEDULES: dict[str, list[str]] = {
         "tile=128x64x128, stages=2, unroll=8",
         "tile=128x64x64, swizzle_a=64, swizzle_b=64, stages=5, unroll=3",
         "tile=128x64x32, swizzle_a=32, swizzle_b=32",
-        "tile=128x64x128, order=m, group=1",
+        "tile=128x64x128, order=m, band=1",
         "tile=128x64x128, swap=1, epilogue=direct",
     ],
     "tf32": [

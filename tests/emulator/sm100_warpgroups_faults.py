@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.emulator.faults import EARLY, WRONG, Fault
 
-_SCHEDULE = "tile=128x128x128, cluster=1x1, stages=3, unroll=1, swap=0, order=n, group=8, warpgroups=2"
+_SCHEDULE = "tile=128x128x128, cluster=1x1, stages=3, unroll=1, swap=0, order=n, band=8, warpgroups=2"
 # 10 tiles for 4 CTAs; each warp takes two parts of 32 columns, and stages them alone
 TAKEN = f"C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3 with {_SCHEDULE}, epilogue=bulk, staged=0"
 HELD = f"C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x128@col) with {_SCHEDULE}, epilogue=direct, scale_path=thread"

@@ -11,8 +11,8 @@ import pytest
 import scalec
 from scalec.checking.launch import upload
 from scalec.ir import schedule as schedules
-from scalec.passes.choose.fix_order import order_of
 from scalec.runtime import emulated
+from scalec.runtime.dispatch import order_of_sums
 from scalec.runtime.kernel import Kernel
 
 ROWS = 150
@@ -119,16 +119,16 @@ def test_the_data_show_the_order(name: str) -> None:
 def test_the_order_is_decided_alike_for_every_m(target: str, source: str) -> None:
     """At sizes where without it at least one field differs."""
 
-    def orders(program: str) -> list[dict[str, int | None]]:
+    def orders(program: str) -> list[dict[str, str]]:
         found = []
         for m in (None, 1, 16, 64, 128, 300, 4096):
             dims = {"n": 2112, "k": 7168} | ({"m": m} if m else {})
-            found.append(order_of(decided(program, target, dims)))
+            found.append(order_of_sums(str(decided(program, target, dims))))
         return found
 
     fixed = orders(invariant(source))
     assert all(order == fixed[0] for order in fixed)
-    wanted = {"swap": 0, "cta_group": 1, "split": 1}
+    wanted = {"swap": "0", "cta_group": "1", "split": "1"}
     assert {name: fixed[0].get(name) for name in wanted} == wanted
     free = orders(source)
     assert any(order != free[0] for order in free)

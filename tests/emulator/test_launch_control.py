@@ -30,7 +30,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
         TENSOR, "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with tile=128x48x128, cluster=1x2, swap=0"),
     "promoted": (TENSOR, f"{BLOCKS} with tile=128x64x128, cluster=1x1, swap=0"),
     "one product a tile": (
-        TENSOR, "C[m,n] = A[m,k] @ B[n,k] with tile=128x16x64, cluster=1x1, order=m, group=2, swap=0"),
+        TENSOR, "C[m,n] = A[m,k] @ B[n,k] with tile=128x16x64, cluster=1x1, order=m, band=2, swap=0"),
     "sm_120a, mxfp8": (WARPS, "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8 with tile=64x64x128, swap=0"),
     "sm_120a, parts of K": (WARPS, "C[m,n] = gelu(A[m,k] @ B[n,k] + bias[n]) with tile=64x64x64, split=2, swap=0"),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from tests.tiers import fields
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 
-EVERYWHERE = ["swap=0", "swap=1", "split=2, swap=0", "epilogue=direct", "order=m, group=1", "scale_path=thread"]
+EVERYWHERE = ["swap=0", "swap=1", "split=2, swap=0", "epilogue=direct", "order=m, band=1", "scale_path=thread"]
 CLUSTERS = {"cluster=2x1": TARGETS[:2], "cluster=1x2, swap=0": TARGETS[:2], "split=2, parts=cluster": TARGETS[:1]}
 SCHEDULES = [*((s, t) for s in EVERYWHERE for t in TARGETS), *((s, t) for s, row in CLUSTERS.items() for t in row)]
 

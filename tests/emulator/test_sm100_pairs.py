@@ -74,7 +74,7 @@ def test_program(name: str, seed: int) -> None:
 SCHEDULES = {
     "bf16": [
         "tile=128x256x64",
-        "tile=128x224x64, order=m, group=2",
+        "tile=128x224x64, order=m, band=2",
         "tile=128x128x64, stages=2",
         "tile=128x32x64, unroll=3",
         "tile=128x96x64, epilogue=direct",

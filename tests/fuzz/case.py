@@ -92,6 +92,7 @@ class Case:
         pads: for each tensor, in the order of the call and results last, units of alignment added to its rows.
         views: likewise a number that says in which order its outer indices lie in memory, and whether with gaps; 0: as
             written, without.
+        gaps: size, every and phase of what is left out along the result's last index, () where nothing is.
         sms: CTAs that run at once.
         seed: of the data and of the emulator.
     """
@@ -111,6 +112,7 @@ class Case:
     twists: tuple[tuple[str, int], ...] = ()
     pads: tuple[int, ...] = ()
     views: tuple[int, ...] = ()
+    gaps: tuple[int, ...] = ()
     sms: int = 4
     seed: int = 0
     further: tuple[tuple[Operand, Tree], ...] = ()
@@ -126,12 +128,21 @@ class Case:
         sums = " @ ".join(o.text() for o in self.operands) + scaled
         named = self.temporary or bool(self.further)
         head = f"T[{','.join(self.result.index)}] = {sums}; " if named else ""
+        *others, last = self.result.index
+        if self.gaps:
+            size, every, phase = self.gaps
+            last = f"{last} + ({last}+{phase})/{every}*{size}"
         statements = []
-        for i, (x, tree) in enumerate(((self.result, self.value), *self.further)):
+        for i, (x, tree) in enumerate(((replace(self.result, index=(*others, last)), self.value), *self.further)):
             result = x.text() + "".join(f" scale({level.text()})" for level in x.levels)
             adds = "+=" if self.adds and not i else "="
             statements.append(f"{result} {adds} {self.value_text(tree, 'T' if named else sums)}")
         return head + "; ".join(statements)
+
+    def columns(self, sizes: dict[str, int]) -> list[int]:
+        """Where the points of the result's last index go."""
+        size, every, phase = self.gaps or (0, 1, 0)
+        return [n + (n + phase) // every * size for n in range(sizes[self.result.index[-1]])]
 
     def value_text(self, tree: Tree, sums: str) -> str:
         op, *rest = tree
@@ -163,7 +174,7 @@ class Case:
 
     def each(self) -> list[Case]:
         """The case of each result alone."""
-        others = [self.but(result=x, value=tree, adds=False, further=()) for x, tree in self.further]
+        others = [self.but(result=x, value=tree, adds=False, gaps=(), further=()) for x, tree in self.further]
         return [self.but(further=()), *others]
 
     def but(self, **changes: Any) -> Case:
@@ -205,6 +216,7 @@ class Case:
                 "pads": tuple(data["pads"]),
                 "views": tuple(data.get("views", ())),
                 "further": tuple((_operand(x), _tree(tree)) for x, tree in data.get("further", ())),
+                "gaps": tuple(data.get("gaps", ())),
             }
         )
 

@@ -97,7 +97,7 @@ FP8_SCHEDULES = [
     "swizzle_c=64",
     "swizzle_c=32",
     "order=m",
-    "order=m, group=1",
+    "order=m, band=1",
     "group=3, cluster=2x1",
     "warpgroups=1",
     "warpgroups=3, tile=192x64x128",

@@ -143,7 +143,7 @@ def test_refused(decide: Callable[..., Schedule], case: str) -> None:
 
 
 def test_decided_fields_stay(decide: Callable[..., Schedule]) -> None:
-    fields = {"tile": (128, 64, 128), "cluster": (2, 1), "stages": 4, "group": 3, "unroll": 2, "early_wait": 0}
+    fields = {"tile": (128, 64, 128), "cluster": (2, 1), "stages": 4, "band": 3, "unroll": 2, "early_wait": 0}
     schedule = decide(text(), **fields)
     assert {name: getattr(schedule, name) for name in fields} == fields
 

@@ -114,16 +114,16 @@ def _wrapping() -> Any:
     )
 
 
-@pytest.mark.parametrize("group", [1, 8, 1 << 10, 1 << 16])
+@pytest.mark.parametrize("band", [1, 8, 1 << 10, 1 << 16])
 @pytest.mark.parametrize("blocks", [(1 << 20, 3), (1 << 16, 1 << 14), (3, 1 << 20), (1 << 28, 7)])
-def test_walks_do_not_wrap_around(group: int, blocks: tuple[int, int]) -> None:
-    """Groups of so many tiles that the tiles of one are not counted in 32 bits: as if there were as many as tiles."""
+def test_walks_do_not_wrap_around(band: int, blocks: tuple[int, int]) -> None:
+    """Bands of so many tiles that the tiles of one are not counted in 32 bits: as if there were as many as tiles."""
     state: Any = types.SimpleNamespace(b=_wrapping(), rank=0)
     inner, outer = blocks
-    walk = Walk((8, 8), (1, 1), (Word(inner), Word(outer)), True, group)
+    walk = Walk((8, 8), (1, 1), (Word(inner), Word(outer)), True, band)
     for t in {0, 1, inner, inner * outer // 2 + 5, inner * outer - 1}:
-        first = t // (inner * group) * group
-        within, width = t % (inner * group), min(group, outer - first)
+        first = t // (inner * band) * band
+        within, width = t % (inner * band), min(band, outer - first)
         assert walk.corner(state, Word(t)) == (within // width * 8, (first + within % width) * 8)
 
 

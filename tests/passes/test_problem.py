@@ -263,6 +263,12 @@ def test_scales_constant_along_one_of_two_dimensions_of_k(problem_in: Callable[.
         problem_in("C[m,n] = A[b,m,k] @ B[b,n,k] scale(1xk,none)", "sm_90a")
 
 
+def test_operands_contiguous_along_different_dimensions_of_k(problem_in: Callable[..., Problem]) -> None:
+    with pytest.raises(UnsupportedError, match=r"B\[t, n, s\] is contiguous along s, and the other operand along t"):
+        problem_in("C[m,n] = A[s,m,t] @ B[t,n,s]", "sm_90a")
+    assert problem_in("C[m,n] = A[s,m,t] @ B[s,n,t]", "sm_90a").k.name == "t"
+
+
 def test_more_indices_than_copies_take(problem_in: Callable[..., Problem]) -> None:
     with pytest.raises(UnsupportedError, match=r"X\[a, b, c, d, m, k\] has 6 indices, and copies take 5"):
         problem_in("Z[a,b,c,d,m,n] = X[a,b,c,d,m,k] @ Y[n,k]", "sm_90a")

@@ -34,7 +34,7 @@ def test_a_draft_of_a_whole_schedule_is_that(
     assert draft(problem_of(text()), schedules.from_mapping(chosen.texts())) == chosen
 
 
-@pytest.mark.parametrize("field", ["tile", "warps", "group"])
+@pytest.mark.parametrize("field", ["tile", "warps", "band"])
 def test_a_field_that_is_missing_is_named(decide: Callable[..., Schedule], field: str) -> None:
     request = Request(**{**decide(text()).decided(), field: None})  # type: ignore[arg-type]
     with pytest.raises(ScheduleError, match=f"schedule field {field} is not decided"):

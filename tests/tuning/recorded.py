@@ -34,6 +34,7 @@ def recorded(suite: str) -> list[Recorded]:
     for shape in data["shapes"]:
         # fields younger than a measurement had the value that leaves the kernel as it was
         schedule = {"swap": "0"} | dict(field.split("=") for field in shape["schedule"].split(", "))
+        schedule["band"] = schedule.pop("group")  # its name of then
         one = explain(data["expression"], data["target"], shape["dims"], schedule)
         us = shape["contenders"]["scalec"]["median_us"]
         found.append(Recorded(shape["bytes"], us, one.predictions[0]))

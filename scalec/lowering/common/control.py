@@ -12,7 +12,7 @@ from scalec.lowering.common.state import COMMON, Cursor, Ring, State
 NO_CLUSTER = 0xFFFFFFFF
 """What `tile.query_cancel` gives where no cluster was taken over."""
 
-_SMALL_GROUP = 15
+_SMALL_BAND = 15
 """So many times the tiles along a dimension, at most 2^28 (8 of 2^31 elements each), are counted in 32 bits."""
 
 
@@ -114,14 +114,14 @@ class Walk:
     Attributes:
         tile, cluster: along M and N.
         blocks: clusters of tiles along M and N.
-        by_n: whether M is walked within a group of `group` along N.
+        by_n: whether M is walked within a band of `band` along N.
     """
 
     tile: tuple[int, ...]
     cluster: tuple[int, ...]
     blocks: tuple[ir.Value | int, ir.Value | int]
     by_n: bool
-    group: int
+    band: int
 
     @staticmethod
     def of(s: State, op: ir.OpView) -> Walk:
@@ -130,7 +130,7 @@ class Walk:
         (bm, bn), (cm, cn) = tile.ints_of(op.tile), tile.ints_of(op.cluster)
         blocks_m = b.ceildiv(b.ceildiv(s.get(op.m), bm), cm)
         blocks_n = b.ceildiv(b.ceildiv(s.get(op.n), bn), cn)
-        return Walk((bm, bn), (cm, cn), (blocks_m, blocks_n), tile.str_of(op.order) == "n", tile.int_of(op.group))
+        return Walk((bm, bn), (cm, cn), (blocks_m, blocks_n), tile.str_of(op.order) == "n", tile.int_of(op.band))
 
     def clusters(self, s: State) -> ir.Value | int:
         """How many there are."""
@@ -138,16 +138,16 @@ class Walk:
 
     def corner(self, s: State, t: ir.Value) -> tuple[ir.Value | int, ir.Value | int]:
         """First row and column of this CTA's tile of cluster `t`."""
-        b, group, (cm, cn) = s.b, self.group, self.cluster
-        inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a group holds `group` of outer
-        if group > _SMALL_GROUP:
-            group = b.min(outer, group)  # all clusters at most, of which there are fewer than 2^31
-        per_group = b.mul(inner, group)
-        index = b.div(t, per_group)
-        within = b.sub(t, b.mul(index, per_group))
-        first = b.mul(index, group)
-        whole = isinstance(outer, int) and isinstance(group, int) and outer % group == 0
-        width = group if whole else b.min(b.sub(outer, first), group)
+        b, band, (cm, cn) = s.b, self.band, self.cluster
+        inner, outer = self.blocks if self.by_n else self.blocks[::-1]  # a band holds `band` of outer
+        if band > _SMALL_BAND:
+            band = b.min(outer, band)  # all clusters at most, of which there are fewer than 2^31
+        per_band = b.mul(inner, band)
+        index = b.div(t, per_band)
+        within = b.sub(t, b.mul(index, per_band))
+        first = b.mul(index, band)
+        whole = isinstance(outer, int) and isinstance(band, int) and outer % band == 0
+        width = band if whole else b.min(b.sub(outer, first), band)
         along = b.div(within, width)
         across = b.add(first, b.sub(within, b.mul(along, width)))
         mb, nb = (along, across) if self.by_n else (across, along)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Request, Schedule
+from scalec.ir.schedule import Request
 from scalec.passes.base import decide
 from scalec.targets import Target
 
 ORDER = {"swap": 0, "cta_group": 1, "split": 1}
 """Fields that other passes choose by M, and that a row's sums depend on, with what each is for every M. `split` says
 where a sum is cut, `swap` and `cta_group` which instruction adds: no document says in which order one does, so no two
-kinds are taken to agree. Beside these a row's sums depend on `promote` and on the K of `tile`: see `order_of`."""
+kinds are taken to agree. Beside these a row's sums depend on `promote` and on the K of `tile`
+(scalec.runtime.dispatch.order_of_sums)."""
 
 
 class FixOrder:
@@ -36,9 +37,3 @@ def fixed(given: Request) -> Request:
     if not given.invariant:
         return given
     return given.with_fields(**{**ORDER, **given.decided()})
-
-
-def order_of(schedule: Schedule) -> dict[str, int]:
-    """What the order of a row's sums depends on: kernels for several M must agree in it."""
-    fixed = {name: getattr(schedule, name) for name in ORDER}
-    return {**fixed, "promote": schedule.promote, "tile K": schedule.tile[2]}

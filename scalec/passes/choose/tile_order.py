@@ -17,14 +17,14 @@ ORDERS = ("n", "m")
 
 
 class TileOrder:
-    """Decides `order` and `group`: M is walked within a group of N tiles, or the other way round where that reads less.
+    """Decides `order` and `band`: M is walked within a band of N tiles, or the other way round where that reads less.
 
-    The group is the largest of 4 to 9 that divides the cluster tiles along N (or M), so that no group is short; 8 where
-    none does. What is walked is read again in each group, unless L2 keeps it beside the group's own operand.
+    The band is the largest of 4 to 9 that divides the cluster tiles along N (or M), so that no band is short; 8 where
+    none does. What is walked is read again in each band, unless L2 keeps it beside the band's own operand.
 
         #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, ...}>    (n = 7168)
     -->
-        #scale.schedule<{..., order = "n", group = 7 : i64}>
+        #scale.schedule<{..., order = "n", band = 7 : i64}>
     """
 
     name = "tile-order"
@@ -36,7 +36,7 @@ class TileOrder:
     def _choose(problem: Problem, given: Request) -> Request:
         schedule = draft(problem, given)
         order = given.order or _order(problem, schedule)
-        return given.with_fields(order=order, group=_group(problem, schedule, order))
+        return given.with_fields(order=order, band=_band(problem, schedule, order))
 
 
 def _order(problem: Problem, schedule: Schedule) -> str:
@@ -47,12 +47,12 @@ def _order(problem: Problem, schedule: Schedule) -> str:
 
 
 def _blocks(problem: Problem, schedule: Schedule, order: str) -> int:
-    """Cluster tiles along the grouped dimension."""
+    """Cluster tiles along the banded dimension."""
     dim, axis = (problem.n, 1) if order == "n" else (problem.m, 0)
     return -(-dim.tiles(schedule.tile[axis], ASSUMED) // schedule.cluster[axis])
 
 
-def _group(problem: Problem, schedule: Schedule, order: str) -> int:
+def _band(problem: Problem, schedule: Schedule, order: str) -> int:
     if (problem.n if order == "n" else problem.m).largest is None:
         return GROUP
     return group_of(_blocks(problem, schedule, order))
@@ -63,12 +63,12 @@ def _read(problem: Problem, schedule: Schedule, order: str) -> float:
     k = problem.k.tiles(1, ASSUMED)
     of = {"m": problem.m.tiles(1, ASSUMED) * problem.lhs.element.bits * k / 8}
     of["n"] = problem.n.tiles(1, ASSUMED) * problem.rhs.element.bits * k / 8
-    walked, grouped = of["m" if order == "n" else "n"], of[order]
-    blocks, group = _blocks(problem, schedule, order), _group(problem, schedule, order)
-    stays = walked + grouped * min(1, group / blocks) <= problem.target.rates.l2_kept
-    return grouped + walked * (1 if stays else -(-blocks // group))
+    walked, banded = of["m" if order == "n" else "n"], of[order]
+    blocks, band = _blocks(problem, schedule, order), _band(problem, schedule, order)
+    stays = walked + banded * min(1, band / blocks) <= problem.target.rates.l2_kept
+    return banded + walked * (1 if stays else -(-blocks // band))
 
 
 def group_of(tiles: int) -> int:
-    """The group for `tiles` cluster tiles along the grouped dimension."""
+    """The band for `tiles` cluster tiles along the banded dimension."""
     return next((g for g in range(9, 3, -1) if tiles % g == 0), GROUP)

@@ -363,7 +363,7 @@ class Frame:
             tile=s.tile[:2],
             cluster=s.cluster,
             order=s.order,
-            group=s.group,
+            band=s.band,
             split=s.split,
             turns=turns,
         ) as block:

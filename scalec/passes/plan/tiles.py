@@ -50,6 +50,9 @@ def keeps_sides(given: Request) -> bool:
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
     step = problem.family.m
+    for result in problem.results:
+        if result.gaps is not None:
+            return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
     for scale in (r.scale for r in problem.results if r.scale is not None):
         together = problem.family.kernel == "shared"  # all consumer warps reach the epilogue, and may meet there
         if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not together):

@@ -10,7 +10,8 @@ from scalec.formats import ELEMENT_TYPES, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
-from scalec.passes.problem.types import ROUNDED, STORED, Coord, Dim, EpilogueInput, Result, ResultScale
+from scalec.passes.problem.gaps import dimension_of, gaps_of
+from scalec.passes.problem.types import ROUNDED, STORED, Coord, Dim, EpilogueInput, Gaps, Result, ResultScale
 from scalec.targets import Target
 
 RESULT_BLOCK = 8
@@ -107,15 +108,15 @@ class EpilogueReader:
         return found
 
     def result_order(self, contract: Any) -> list[str]:
-        """The indices of the results in memory, outermost first.
+        """The indices of the results in memory, outermost first; of those computed around gaps the dimension.
 
         Raises:
-            UnsupportedError: one is computed, or the results have theirs in several orders.
+            UnsupportedError: another one is computed, or the results have theirs in several orders.
         """
         written = self.written()
         if not written:
             raise UnsupportedError("the program has no result", expected="one or more", place=place_of(contract))
-        orders = [self.order_of(x, contract) for x in written]
+        orders = [self.indices_of(x, contract)[0] for x in written]
         for x, order in zip(written, orders, strict=True):
             if order != orders[0]:
                 first, other = f"{written[0].name}[{', '.join(orders[0])}]", f"{x.name}[{', '.join(order)}]"
@@ -128,21 +129,27 @@ class EpilogueReader:
                 )
         return orders[0]
 
-    def order_of(self, result: Written, contract: Any) -> list[str]:
-        """The indices of one result."""
+    def indices_of(self, result: Written, contract: Any) -> tuple[list[str], Gaps | None]:
+        """The indices of one result, and the gaps along the last one."""
         final, where = result.final, maps_of(contract.maps)[2]
         if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
             where = map_of(final.owner.opview.map)
         order, name = self.results_of(where), result.name
-        if not all(isinstance(e, ir.AffineDimExpr) for e in where.results):
-            names = self.results_of(maps_of(contract.maps)[2])
-            raise UnsupportedError(
-                f"{name}[{', '.join(order)}] has a computed index",
-                expected=f"{name}[{', '.join(names)}]",
-                fix=f"write {name}[{', '.join(names)}], and move it to its places after the call",
-                place=place_of(final),
-            )
-        return order
+        *others, last = where.results
+        if all(isinstance(e, ir.AffineDimExpr) for e in where.results):
+            return order, None
+        dim, gaps = dimension_of(last, len(self.dims)), gaps_of(last)
+        if all(isinstance(e, ir.AffineDimExpr) for e in others) and dim is not None and gaps is not None:
+            return [*order[:-1], self.dims[dim]], gaps
+        names = self.results_of(maps_of(contract.maps)[2])
+        plain = ", ".join(names)
+        raise UnsupportedError(
+            f"{name}[{', '.join(order)}] has a computed index",
+            expected=f"{name}[{plain}], or its last index x written as x + size*((x + phase)/every), with numbers for "
+            "these: gaps of one size, equally far apart",
+            fix=f"write {name}[{plain}], and move it to its places after the call",
+            place=place_of(final),
+        )
 
     def results(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
         """The results, in order; the f32 sums themselves, or what a map computes of them."""
@@ -156,6 +163,10 @@ class EpilogueReader:
         inout = "scale.inout" in self.facts("res_attrs", written.index)
         element = element_of(written.value, name)
         result = Result(name, element, (m.name, n.name), inout, coords=coords, index=written.index)
+        _, gaps = self.indices_of(written, contract)
+        if gaps is not None:
+            result = replace(result, gaps=gaps)
+            self.check_gaps(result, written.quantize is not None, place)
         if element.name not in ROUNDED:
             raise UnsupportedError(
                 f"{name} is {element.name}, which results have no kernel for on {self.target.name} yet",
@@ -196,6 +207,23 @@ class EpilogueReader:
             fix="compute it outside the program",
             place=place,
         )
+
+    def check_gaps(self, result: Result, quantised: bool, place: Any) -> None:
+        """Refuses a result that is not written around gaps."""
+        name, at = result.name, ", ".join(x.dim for x in result.coords)
+        whole = result.element.bits >= 8
+        for found, what, expected, fix in (
+            (result.inout, "is accumulated into (+=)", "=", f"write {name}[{at}] = ..., and add it after the call"),
+            (quantised, "is quantised", "one type", f"give {name} f32, bf16 or f16 and quantise it after the call"),
+            (not whole, f"is {result.element.name}", "whole bytes", f"write {name}[{at}], and move it after the call"),
+        ):
+            if found:
+                raise UnsupportedError(
+                    f"{name} {what}, and its index is computed: it is written around gaps",
+                    expected=expected,
+                    fix=fix,
+                    place=place,
+                )
 
     def result_scale(self, written: Written, m: Dim, n: Dim, coords: tuple[Coord, ...]) -> ResultScale:
         """The scales of a quantised result."""

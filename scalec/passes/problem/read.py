@@ -188,6 +188,13 @@ class Reader(EpilogueReader):
                 place=place_of(value),
             )
         transposed = order[-1] == rows.name
+        if not transposed and order[-1] != k.name:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is contiguous along {order[-1]}, and the other operand along {k.name}",
+                expected=f"one of {rows.name} and {k.name} last",
+                fix=f"store {name} with {k.name} last",
+                place=place_of(value),
+            )
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         if transposed and not (own is not None and own.takes_transposed(element.name)):
             reason = self.no_mn_major(element)

@@ -1,4 +1,4 @@
-"""What a fused program asks of a dense two-dimensional contraction kernel, as plain data.
+"""What a fused program asks of its kernel: dimensions, where tensors are read and written, the result.
 
 The passes that decide and the one that emits `tile` read these dataclasses instead of walking the IR; read.py
 fills them.
@@ -208,6 +208,29 @@ class ResultScale:
 
 
 @dataclass(frozen=True)
+class Gaps:
+    """Columns of a result that nothing is written to: column n goes to n + size * ((n + phase) // every)."""
+
+    size: int
+    every: int
+    phase: int
+
+    def at(self, column: int) -> int:
+        """Where a column goes."""
+        return column + self.size * ((column + self.phase) // self.every)
+
+    def apart(self, columns: int) -> bool:
+        """Whether some of `columns` adjacent columns, the first of which is a multiple of their number, lie on both
+        sides of a gap."""
+        return bool(self.every % columns or self.phase % columns)
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """As the ops of `tile` have them."""
+        return self.size, self.every, self.phase
+
+
+@dataclass(frozen=True)
 class Result:
     """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
 
@@ -218,6 +241,7 @@ class Result:
         inout: it is also read, being accumulated into.
         scale: what it is quantised by, None where it is only rounded.
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
+        gaps: what is left out along the last axis, None where nothing is.
         index: position among the function's results.
         epilogue: the op `scale.map` that computes it, None where the f32 sums are the result.
         accumulators: positions of the sums among the epilogue's views.
@@ -230,6 +254,7 @@ class Result:
     inout: bool
     scale: ResultScale | None = None
     coords: tuple[Coord, ...] = ()
+    gaps: Gaps | None = None
     index: int = 0
     epilogue: Any = None
     accumulators: tuple[int, ...] = ()

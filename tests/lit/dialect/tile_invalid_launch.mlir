@@ -50,7 +50,7 @@ func.func @p(%m: i32, %n: i32) {
     ^bb0(%k0: i32):
       %next = "tile.query_cancel"(%ring, %c, %r) : (!tile.stages, !tile.position, !tile.response_slots<3 : i64>) -> i32
     }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 1 : i64} : (i32) -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -65,7 +65,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     %next = "tile.query_cancel"(%ring, %c, %r) : (!tile.stages, !tile.position, !tile.response_slots<2 : i64>) -> i32
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -81,6 +81,6 @@ func.func @p(%m: i32, %n: i32) {
   ^bb0(%m0: i32, %n0: i32):
     %next = "tile.query_cancel"(%ring, %c, %r) : (!tile.stages, !tile.position, !tile.response_slots<3 : i64>) -> i32
     %more = "tile.query_cancel"(%ring, %c, %r) : (!tile.stages, !tile.position, !tile.response_slots<3 : i64>) -> i32
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }

@@ -65,7 +65,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 0 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 0 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -77,7 +77,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
     "tile.drain"() : () -> ()
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 2 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 2 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -102,7 +102,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
     %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 1, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -118,7 +118,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
     %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, bf16, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -134,7 +134,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
     %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 2 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 2 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -150,7 +150,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
     %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 3 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -166,7 +166,7 @@ func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
     %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 1 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -179,6 +179,6 @@ func.func @p(%m: i32, %n: i32) {
   "tile.role"() ({
     "tile.tiles"(%m, %n) ({
     ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
-    }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 2 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+    }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 2 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 4>} : () -> ()
 }) {arguments = [{}, {}], cluster = array<i64: 1, 1>, parts = 3 : i64, shared_bytes = 0 : i64, sym_name = "C", threads = 256 : i64} : () -> ()

@@ -52,7 +52,7 @@
   "tile.role"() ({
     "tile.tiles"(%m, %n) ({
     ^bb1(%m0: i32, %n0: i32):
-    }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 64, 64>, turns = 2 : i64} : (i32, i32) -> ()
+    }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 64, 64>, turns = 2 : i64} : (i32, i32) -> ()
   }) {label = "consumer", registers = 160 : i64, warps = array<i64: 0, 12>} : () -> ()
 }) {sym_name = "k", threads = 512 : i64, cluster = array<i64: 1, 1>, shared_bytes = 96 : i64, arguments = [{kind = "dim"}, {kind = "dim"}]} : () -> ()
 
@@ -62,6 +62,6 @@
 func.func @f(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 64, 64>, turns = 0 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 64, 64>, turns = 0 : i64} : (i32, i32) -> ()
   return
 }

@@ -18,6 +18,6 @@ func.func @dynamic(%m: i32, %n: i32) {
     // CHECK: "tile.query_cancel"(%{{.*}}, %{{.*}}, %{{.*}}) : (!tile.stages, !tile.position, !tile.response_slots<3 : i64>) -> i32
     %next = "tile.query_cancel"(%ring, %c, %r) : (!tile.stages, !tile.position, !tile.response_slots<3 : i64>) -> i32
     "tile.advance"(%c) : (!tile.position) -> ()
-  }) {cluster = array<i64: 1, 2>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }

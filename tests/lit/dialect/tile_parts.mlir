@@ -23,7 +23,7 @@ func.func @parts(%m: i32, %n: i32, %sums: memref<?xf32>, %counters: memref<?xi32
     // CHECK-NEXT: "tile.add_parts"({{.*}}) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : ({{.*}}, memref<?xf32>, i32) -> ()
     "tile.add_parts"(%t, %sums, %number) {piece = 1 : i64, pieces = 2 : i64, split = 4 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32) -> ()
   // CHECK: }) {{{.*}}split = 4 : i64
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 4 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 4 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }
 
@@ -37,6 +37,6 @@ func.func @in_a_cluster(%m: i32, %n: i32) {
   ^bb0(%m0: i32, %n0: i32, %part: i32, %number: i32):
     // CHECK: "tile.sum_in_cluster"({{.*}}) {owners = 2 : i64, split = 3 : i64} : ({{.*}}, !tile.stages, !tile.position, i32) -> i1
     %first = "tile.sum_in_cluster"(%t, %room, %ring, %at, %part) {owners = 2 : i64, split = 3 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 2, 4096>, f32, 0 : i64, 1 : i64>, !tile.stages, !tile.position, i32) -> i1
-  }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
+  }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 3 : i64, tile = array<i64: 64, 64>, turns = 1 : i64} : (i32, i32) -> ()
   return
 }

@@ -22,6 +22,6 @@
       // CHECK: "tile.skip_windows"(%{{.*}}, %[[MINE]]) : (!tile.window, i32) -> ()
       "tile.skip_windows"(%window, %mine) : (!tile.window, i32) -> ()
     // CHECK: turns = 2 : i64}
-    }) {cluster = array<i64: 1, 1>, group = 8 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 64, 64>, turns = 2 : i64} : (i32, i32) -> ()
+    }) {band = 8 : i64, cluster = array<i64: 1, 1>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 64, 64>, turns = 2 : i64} : (i32, i32) -> ()
   }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>} : () -> ()
 }) {sym_name = "k", threads = 384 : i64, cluster = array<i64: 1, 1>, shared_bytes = 96 : i64, arguments = [{kind = "dim"}, {kind = "dim"}]} : () -> ()

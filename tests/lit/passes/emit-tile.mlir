@@ -42,7 +42,7 @@
 // WINDOW-NEXT: "tile.promote"(%[[SUM]], %[[PART]], %[[R1]], {{.*}}) {{.*}}wave = 1 : i64}
 // WINDOW-NEXT: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 2 : i64}
 // WINDOW-NEXT: "tile.store"(%[[SUM]]
-// WINDOW-NEXT: }) {cluster = array<i64: 1, 2>, group = 7 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 256, 128>, turns = 1 : i64}
+// WINDOW-NEXT: }) {band = 7 : i64, cluster = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 256, 128>, turns = 1 : i64}
 // WINDOW-NEXT: "tile.drain"
 // WINDOW-NEXT: }) {label = "consumer", registers = 232 : i64, warps = array<i64: 0, 8>}
 // WINDOW: "tile.warp"

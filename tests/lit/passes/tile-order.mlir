@@ -6,7 +6,7 @@
 
 // 28 cluster tiles along N.
 // CHECK-LABEL: func.func @divides
-// CHECK-SAME: group = 7 : i64
+// CHECK-SAME: band = 7 : i64
 // CHECK-SAME: order = "n"
 func.func @divides(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
@@ -30,7 +30,7 @@ func.func @divides(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN
 
 // 11 cluster tiles: no group from 4 to 9 divides them.
 // CHECK-LABEL: func.func @prime
-// CHECK-SAME: group = 8 : i64
+// CHECK-SAME: band = 8 : i64
 func.func @prime(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<2816x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<22x16xf32>)
   -> (tensor<4096x2816xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],
@@ -52,7 +52,7 @@ func.func @prime(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<2816x2048xf8E4M3FN>,
 }
 
 // CHECK-LABEL: func.func @unknown
-// CHECK-SAME: group = 8 : i64
+// CHECK-SAME: band = 8 : i64
 func.func @unknown(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<?x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<?x16xf32>)
   -> (tensor<4096x?xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],
@@ -75,7 +75,7 @@ func.func @unknown(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<?x2048xf8E4M3FN>, 
 
 // 16 tiles along M; the divisor is that of the grouped dimension.
 // CHECK-LABEL: func.func @along_m
-// CHECK-SAME: group = 8 : i64
+// CHECK-SAME: band = 8 : i64
 // CHECK-SAME: order = "m"
 func.func @along_m(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
@@ -99,11 +99,11 @@ func.func @along_m(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN
 
 // What is decided stays.
 // CHECK-LABEL: func.func @decided
-// CHECK-SAME: group = 5 : i64
+// CHECK-SAME: band = 5 : i64
 func.func @decided(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})
   attributes {scale.dims = ["m", "n", "k"],
-              scale.schedule = #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, group = 5 : i64}>} {
+              scale.schedule = #scale.schedule<{tile = array<i64: 256, 128, 128>, cluster = array<i64: 1, 2>, band = 5 : i64}>} {
   %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, 128>, "f32", "row">}
     : (tensor<4096x2048xf8E4M3FN>, tensor<4096x16xf32>) -> tensor<4096x2048xf32>
   %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 128, 128>, "f32", "row">}
@@ -122,7 +122,7 @@ func.func @decided(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN
 
 // Four groups along N would read A four times, two along M read B twice.
 // CHECK-LABEL: func.func @reads_less
-// CHECK-SAME: group = 8 : i64
+// CHECK-SAME: band = 8 : i64
 // CHECK-SAME: order = "m"
 func.func @reads_less(%A: tensor<4096x8192xf8E4M3FN>, %B: tensor<5120x8192xf8E4M3FN>, %s: tensor<4096x64xf32>, %t: tensor<40x64xf32>)
   -> (tensor<4096x5120xbf16> {scale.name = "C"})
@@ -146,7 +146,7 @@ func.func @reads_less(%A: tensor<4096x8192xf8E4M3FN>, %B: tensor<5120x8192xf8E4M
 
 // As much either way.
 // CHECK-LABEL: func.func @square
-// CHECK-SAME: group = 8 : i64
+// CHECK-SAME: band = 8 : i64
 // CHECK-SAME: order = "n"
 func.func @square(%A: tensor<8192x8192xf8E4M3FN>, %B: tensor<8192x8192xf8E4M3FN>, %s: tensor<8192x64xf32>, %t: tensor<64x64xf32>)
   -> (tensor<8192x8192xbf16> {scale.name = "C"})
@@ -170,7 +170,7 @@ func.func @square(%A: tensor<8192x8192xf8E4M3FN>, %B: tensor<8192x8192xf8E4M3FN>
 
 // All 64 tiles run at once.
 // CHECK-LABEL: func.func @one_wave
-// CHECK-SAME: group = 8 : i64
+// CHECK-SAME: band = 8 : i64
 // CHECK-SAME: order = "n"
 func.func @one_wave(%A: tensor<1024x16384xf8E4M3FN>, %B: tensor<4096x16384xf8E4M3FN>, %s: tensor<1024x128xf32>, %t: tensor<32x128xf32>)
   -> (tensor<1024x4096xbf16> {scale.name = "C"})
