@@ -181,7 +181,7 @@ def _together(problem: Problem, given: Request, plan: Schedule) -> bool:
 
 def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> list[int]:
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
-    if given.split or given.consumers == "pingpong":
+    if given.split or given.consumers == "pingpong" or given.adds == "loaded":
         return [given.split or 1]
     if problem.depth is None:
         return [1]
@@ -203,7 +203,9 @@ TURNS_TILES = {(128, 128), (128, 160), (128, 192)}
 
 def _by_turns(problem: Problem, given: Request, plan: Schedule, tiles: int) -> bool:
     """Whether it is worth looking at warpgroups that take tiles by turns, of which a CTA has several."""
-    if given.consumers or plan.promote or plan.swap or given.warpgroups not in (None, 2) or problem.depth is None:
+    if given.consumers or given.adds == "loaded" or given.warpgroups not in (None, 2) or problem.depth is None:
+        return False
+    if plan.promote or plan.swap:
         return False
     few = max(x.shared_bytes(problem.depth) for x in (problem.lhs, problem.rhs)) <= TURNS
     return few and plan.tile[:2] in TURNS_TILES and tiles >= 2 * problem.target.sms and not no_pingpong(problem, plan)

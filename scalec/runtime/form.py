@@ -10,8 +10,8 @@ from scalec.runtime import checks, stored
 
 @dataclass(frozen=True)
 class Form:
-    """Shape and strides in stored elements, bytes spanned, and for the overlap test the
-    bytes of a row and between rows (0 where rows say nothing)."""
+    """Shape and strides in stored elements, bytes spanned, and for the overlap test the bytes of a row and between rows
+    (0 where rows say nothing)."""
 
     spec: TensorSpec
     shape: tuple[int, ...]
@@ -24,12 +24,23 @@ class Form:
     def of(t: TensorSpec, shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
         """The form of a tensor of this shape."""
         item = stored.itemsize(t.dtype)
-        rows = [(e, s) for e, s in zip(shape, strides, strict=True) if e > 1 and s > 1]
-        row = step = 0
-        if len(rows) == 1 and t.shape:
-            row, step = shape[stored.contiguous_axis(t)] * item, rows[0][1] * item
-        return Form(t, shape, strides, checks.span(shape, strides, item), row, step)
+        whole, row, step = checks.span(shape, strides, item), 0, 0
+        rows = [(extent, stride) for extent, stride in _walked(shape, strides) if stride > 1]
+        if len(rows) == 1:  # the rest is a row: of the contiguous axis, or where that has one element of another
+            ((extent, stride),) = rows
+            row, step = whole - (extent - 1) * stride * item, stride * item
+        return Form(t, shape, strides, whole, row, step)
 
     def at(self, address: int) -> tuple[int, int, int, int]:
         """What checks.overlap takes."""
         return address, self.span, self.row, self.step
+
+
+def _walked(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(extent, stride) of the axes of several elements, the closest first; those that follow on one another as one."""
+    made: list[tuple[int, int]] = []
+    for stride, extent in sorted((s, e) for e, s in zip(shape, strides, strict=True) if e > 1):
+        if made and stride == made[-1][0] * made[-1][1]:
+            extent, stride = extent * made[-1][0], made.pop()[1]
+        made.append((extent, stride))
+    return made

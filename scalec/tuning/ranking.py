@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from math import prod
 from typing import NamedTuple
 
 from scalec import frontend
@@ -86,7 +87,7 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
             found = _by_rates(module, row, _candidates(problem, given), dims)
         best = sorted(found, key=lambda r: r.seconds)
         adds = given.adds is None and added_input(problem) is not None
-        adds = adds and (costs is None or dims[problem.k.name] <= ADDED_K)
+        adds = adds and (costs is None or prod(dims[d.name] for d in (problem.k, *problem.summed)) <= ADDED_K)
         varied = ([one, *_variants(module, row, given, one, adds)] for one in best[:VARIED])
         return [*chain.from_iterable(varied), *best[VARIED:]]
 
@@ -147,7 +148,7 @@ def _candidates(problem: Problem, given: Request) -> Iterator[Request]:
         if swap and no_swap(problem):
             continue
         for c in candidates(seen):
-            for split in SPLITS if given.split is None and seen.k.size is not None else (given.split or 1,):
+            for split in SPLITS if given.split is None and seen.depth is not None else (given.split or 1,):
                 tried = {"swap": swap, "tile": (c.m, c.n, deepest(seen)), "cta_group": c.ctas, "split": split}
                 yield given.with_fields(**{**tried, **given.decided()})
 

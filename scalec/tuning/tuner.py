@@ -160,6 +160,15 @@ class _Space:
             raise ArgumentError(
                 f"{m} is fixed, and it is tuned over {job.m}", fix=f"leave {m} out of --dim, and give --m"
             )
+        few = parts(job.m, TOPS)[0]
+        _, own = compiler.decide(job.source, job.target, {**job.dims, m: few}, job.schedule, tuned=False)
+        if own[0] != m:
+            raise ArgumentError(
+                f"tiles run along {own[0]} = {job.dims[own[0]]} where {m} = {few}, and schedules are kept by sizes of "
+                "what they run along",
+                expected=f"{m} beyond {job.dims[own[0]]}",
+                fix=f"--dim {m}=..., and --m with sizes of {own[0]}; or an --m that begins further up",
+            )
         return _Space(job, roles, compiler.given_fields(job.source, job.dims, job.schedule))
 
     def identity(self, facts: Mapping[str, str]) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scalec.abi import Argument, Extent, TensorSpec
 from scalec.errors import ArgumentError
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice, Tensor, gemm_spec, gemm_tensors, simple_spec
@@ -261,6 +262,39 @@ def test_columns_of_one_buffer_do_not_overlap():
     assert len(device.launches) == 1
     out = Tensor((64, 96), "<f4", strides=(rows // 2, 1), at=0x1000 + 128)
     assert refusal(kernel, 1, a, b, bias, out=out).startswith("C overlaps B in memory")
+
+
+# shape and strides of two tensors of f32, and how many bytes lie from the first to the second: whether they overlap
+BATCHES = {
+    "columns of all rows": ((4, 8, 8), (256, 32, 1), 32, False),
+    "columns of some rows": ((4, 8, 8), (512, 32, 1), 32, True),  # every other row of 16 begins a batch: may
+    "columns that meet": ((4, 8, 8), (256, 32, 1), 28, True),
+    "adjacent batches": ((4, 8, 1), (1, 16, 1), 16, False),  # where n = 1 a column of the buffer is a batch
+    "adjacent batches that meet": ((4, 8, 1), (1, 16, 1), 8, True),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_columns_of_batches(name: str) -> None:
+    shape, strides, shift, overlap = BATCHES[name]
+    extents = tuple(Extent(dim) for dim in "bmn")
+    told = tuple(Argument(*of) for of in (("pointer", "x"), ("stride", "x", "", 0), ("stride", "x", "", 1)))
+    simple, device = simple_spec(), FakeDevice()
+    spec = replace(
+        simple_spec(arguments=(*told, *(replace(a, tensor="C") for a in told))),
+        dims=dict.fromkeys("bmn"),
+        operands=(TensorSpec("x", "f32", extents, align=4),),
+        results=(TensorSpec("C", "f32", extents, align=4),),
+        launch=replace(simple.launch, tiles=(("m", 8, 1), ("n", 8, 1), ("b", 1, 1))),
+        flops=(),
+    )
+    kernel, at = Kernel(spec, b"", device=device), 0x10000000
+    x, out = Tensor(shape, "<f4", strides, at=at), Tensor(shape, "<f4", strides, at=at + shift)
+    if overlap:
+        assert refusal(kernel, x, out=out).startswith("C overlaps x in memory")
+    else:
+        kernel(x, out=out)
+    assert len(device.launches) == (not overlap)
 
 
 def test_gaps_that_the_kernel_is_not_told_of():

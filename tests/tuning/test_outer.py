@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scalec import compiler, frontend
-from scalec.errors import ArgumentError, UnsupportedError
+from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
 from scalec.ir import context as contexts
 from scalec.ir.schedule import Schedule
 from scalec.ladder import OUTER_TOPS, parts, rungs
@@ -26,7 +26,7 @@ from scalec.sizes import Range
 from scalec.targets import TARGETS
 from scalec.tuning import tuner
 from scalec.tuning.explain import explain
-from scalec.tuning.ranking import roofline
+from scalec.tuning.ranking import ranked, roofline
 from tests.schedules import plain
 
 HEADS = "Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)"
@@ -69,6 +69,45 @@ def test_long_sums_to_few_results_have_more_parts() -> None:
     assert many.split > 16 >= few.split > 1
     tiles = (128 // many.tile[0]) * (384 // many.tile[1])
     assert 100 < tiles * many.split <= 132
+
+
+def test_whether_results_are_loaded_follows_from_the_whole_sum() -> None:
+    source, sizes = "D[m,n]:f32 += A[b,m,k] @ B[b,n,k] scale(1x128@col,1x128@col)", {"m": 4096, "n": 4096, "k": 512}
+    assert [chosen(source, b=b, **sizes).adds for b in (1, 2, 16)] == ["loaded", "loaded", "memory"]
+
+
+def with_adds(source: str, **dims: int) -> bool:
+    """Whether candidates of the tuner differ in how results are added."""
+    return any("adds" in candidate.schedule for candidate in ranked(source, "sm_90a", dims))
+
+
+def test_candidates_add_otherwise_where_the_whole_sum_is_short() -> None:
+    source = "D[m,n]:f32 += A[b,m,k] @ B[b,n,k] scale(1x128@col,1x128@col)"
+    assert with_adds(source, b=4, m=4096, n=4096, k=512)
+    assert not with_adds(source, b=5, m=4096, n=4096, k=512)
+
+
+@pytest.mark.parametrize(
+    ("known", "missing"),
+    [({"k": 512}, "b is not known"), ({"b": 2}, "k is not known"), ({}, "b and k are not known")],
+)
+@pytest.mark.parametrize("field", ["split", "unroll"])
+def test_what_is_not_known_of_a_sum_is_named(field: str, known: dict[str, int], missing: str) -> None:
+    with pytest.raises(ScheduleError, match=f"{field} = 2 and {missing}") as caught:
+        compiler.decide(SUMS, "sm_90a", known, {field: "2"})
+    assert caught.value.fix == f"give {missing.partition(' is ')[0].partition(' are ')[0]} in dims"
+
+
+def test_a_sum_of_few_blocks_is_told_with_all_of_its_sizes() -> None:
+    with pytest.raises(ScheduleError, match="split = 7 and b = 3 by k = 100 has 6 blocks of 64"):
+        compiler.decide(SUMS, "sm_90a", {"b": 3, "k": 100}, {"split": "7"})
+
+
+def test_longer_sums_than_are_counted() -> None:
+    with pytest.raises(UnsupportedError, match="sums over b = 2097152 by k = 1000 have 2147483648 products") as caught:
+        compiler.decide(SUMS, "sm_90a", {"b": 1 << 21, "k": 1000})
+    assert caught.value.fix == "call the kernel for parts of b, with +="
+    compiler.decide(SUMS, "sm_90a", {"b": (1 << 21) - 1, "k": 1000})
 
 
 def test_tiles_fill_the_sms_with_all_of_them() -> None:
@@ -220,6 +259,15 @@ def test_the_tuner_asks_for_their_sizes(own) -> None:
     with pytest.raises(ArgumentError, match="no size for h"):
         tuner.entries(job, [], {})
     assert tuner.entries(replace(job, dims={**job.dims, "h": 2}), [], {}) == []
+
+
+def test_the_tuner_asks_for_sizes_of_what_tiles_run_along(own) -> None:
+    job = tuner.Job(ROWS, "sm_90a", {"s": 128, "n": 256, "k": 512}, Range(1, 256))
+    with pytest.raises(ArgumentError, match="tiles run along s = 128 where b = 1:8, and") as caught:
+        tuner.entries(job, [], {})
+    assert caught.value.fix == "--dim b=..., and --m with sizes of s; or an --m that begins further up"
+    for dims, m in (({"s": 128}, Range(129, 256)), ({"b": 16}, Range(64, 128))):
+        assert tuner.entries(replace(job, dims={**dims, "n": 256, "k": 512}, m=m), [], {}) == []
 
 
 # ------------------------------------------------------------------------------------------------------ ranges, reasons

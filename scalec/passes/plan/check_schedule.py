@@ -15,7 +15,7 @@ from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
-from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll
+from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll, not_known, sums, unknown
 from scalec.passes.plan.resources import (
     Registers,
     SharedPlan,
@@ -32,6 +32,7 @@ from scalec.passes.plan.tiles import PAIR, no_group, no_swap
 from scalec.passes.plan.turns import no_dynamic, no_pingpong
 from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
 from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
+from scalec.sizes import MOST
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
 
 COUNTED = 2**32 - 1
@@ -244,26 +245,38 @@ def _cta_group(problem: Problem, schedule: Schedule) -> None:
 
 
 def _split(problem: Problem, schedule: Schedule) -> None:
-    split, k = schedule.split, problem.k
+    split = schedule.split
     if split > 1 and problem.depth is None:
         raise ScheduleError(
-            f"split = {split} and {k.name} is not known",
+            f"split = {split} and {not_known(problem)}",
             expected="split = 1: a part without K blocks would have no sums",
-            fix=f"give {k.name} in dims",
+            fix=f"give {' and '.join(unknown(problem))} in dims",
         )
     blocks = k_blocks(problem, schedule)
     if split > 1 and blocks < split:
         raise ScheduleError(
-            f"split = {split} and {k.name} = {k.size} has {blocks} blocks of {schedule.tile[2]}",
+            f"split = {split} and {sums(problem)} has {blocks} blocks of {schedule.tile[2]}",
             expected="at least one K block for each part",
             fix=f"split={max(1, blocks)}, or less",
         )
 
     if split * blocks > COUNTED:
         raise ScheduleError(
-            f"split = {split} and {k.name} = {k.size} has {blocks} blocks of {schedule.tile[2]}",
+            f"split = {split} and {sums(problem)} has {blocks} blocks of {schedule.tile[2]}",
             expected=f"at most {COUNTED} for all parts together: a kernel counts them in 32 bits",
             fix=f"split={COUNTED // blocks}, or a longer tile K",
+        )
+
+
+def _sums(problem: Problem, schedule: Schedule) -> None:
+    """Refuses known sizes of longer sums over several dimensions than a kernel counts; of others the runtime does
+    (abi.Launch.length)."""
+    length = k_blocks(problem, schedule) * schedule.tile[2]
+    if problem.summed and length > MOST:
+        raise UnsupportedError(
+            f"sums over {sums(problem)} have {length} products",
+            expected=f"at most {MOST}: a kernel counts them in 32 bits",
+            fix=f"call the kernel for parts of {problem.summed[0].name}, with +=",
         )
 
 
@@ -345,7 +358,7 @@ def _unroll(problem: Problem, schedule: Schedule) -> None:
         expected, fix = "parts of one length, a multiple of it", "unroll=1, or split=1"
         if problem.depth is None:
             expected = "unroll = 1: the remainder's loop might not run, and accumulators would come from two places"
-            fix = f"give {problem.k.name} in dims"
+            fix = f"give {' and '.join(unknown(problem))} in dims"
         raise ScheduleError(f"unroll = {schedule.unroll} and {reason}", expected=expected, fix=fix)
 
 
@@ -405,6 +418,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _tile_k,
     _box,
     _cluster,
+    _sums,
     _split,
     _tiles,
     _parts,

@@ -14,6 +14,22 @@ def k_blocks(problem: Problem, schedule: Schedule) -> int:
     return problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
 
 
+def unknown(problem: Problem) -> list[str]:
+    """The dimensions of K whose sizes are not known."""
+    return [d.name for d in (*problem.summed, problem.k) if d.size is None]
+
+
+def not_known(problem: Problem) -> str:
+    """That they are not known."""
+    names = unknown(problem)
+    return f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} not known"
+
+
+def sums(problem: Problem) -> str:
+    """The dimensions of K with their sizes, where these are known: for messages."""
+    return " by ".join(f"{d.name} = {d.size}" for d in (*problem.summed, problem.k))
+
+
 def parts(problem: Problem, schedule: Schedule) -> list[range]:
     """The K blocks of each part: part p begins at p * blocks / split, rounded down. One part where K is not split."""
     blocks, split = k_blocks(problem, schedule), schedule.split
@@ -34,7 +50,7 @@ def no_unroll(problem: Problem, schedule: Schedule) -> str:
     """
     unroll = schedule.unroll
     if unroll > 1 and problem.depth is None and problem.family.sums_in == "registers":
-        return f"{problem.k.name} is not known"
+        return not_known(problem)
     lengths = sorted({len(p) for p in parts(problem, schedule)})
     if unroll == 1 or schedule.split == 1 or (len(lengths) == 1 and lengths[0] % unroll == 0):
         return ""

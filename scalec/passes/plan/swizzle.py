@@ -73,7 +73,7 @@ to 970 what is read and written takes longer than the products (predicted)."""
 
 def worth_loading(problem: Problem, given: Request, plan: Schedule) -> bool:
     """Whether results of a `plan` for `given` are known to be added sooner to what was loaded than in memory."""
-    short = problem.k.size is not None and problem.k.size <= LOADED_K and problem.family.kernel == "shared"
+    short = problem.depth is not None and problem.depth <= LOADED_K and problem.family.kernel == "shared"
     if not short or given.epilogue == "direct" or no_bulk_epilogue(problem, plan):
         return False
     plan = staging(problem, given, plan.with_fields(epilogue="bulk", adds="loaded"))
