@@ -54,6 +54,7 @@ PARAMETERS: dict[str, int] = {
 
 Count = Annotated[int, within(0, MOST)]
 Positive = Annotated[int, within(1, MOST)]
+Signed = Annotated[int, within(-MOST, MOST)]
 Bytes = Annotated[int, within(0, 1 << 62)]
 
 MOST_CTAS = 2**31 - 1
@@ -69,18 +70,52 @@ def entry_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class Term:
+    """`factor * ceil((dim + offset) / divisor)`."""
+
+    dim: str
+    factor: Signed = 1
+    offset: Signed = 0
+    divisor: Positive = 1
+
+    def value(self, dims: Mapping[str, int]) -> int:
+        """Its value, given the sizes of the program's dimensions."""
+        return -(-(dims[self.dim] + self.offset) // self.divisor) * self.factor
+
+    def __str__(self) -> str:
+        inner = self.dim + (f" {'-' if self.offset < 0 else '+'} {abs(self.offset)}" if self.offset else "")
+        if self.divisor != 1:
+            inner = f"ceil({f'({inner})' if self.offset else inner}/{self.divisor})"
+        elif self.offset and self.factor != 1:
+            inner = f"({inner})"
+        return inner if self.factor == 1 else f"{self.factor}*{inner}"
+
+
+@dataclass(frozen=True)
 class Extent:
-    """One extent of a tensor: `ceil(dim / divisor)`, or the number `size` where `dim` is empty."""
+    """One extent of a tensor: `ceil(dim / divisor)`; where `dim` is empty the number `size`, or with `terms` the sum of
+    these and of `size`, at least 0: that of a tensor whose index is computed."""
 
     dim: str = ""
     divisor: Positive = 1
-    size: Count = 0
+    size: Signed = 0
+    terms: tuple[Term, ...] = ()
 
     def value(self, dims: Mapping[str, int]) -> int:
         """The extent, given the sizes of the program's dimensions."""
+        if self.terms:
+            return max(0, self.size + sum(term.value(dims) for term in self.terms))
         return -(-dims[self.dim] // self.divisor) if self.dim else self.size
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dimensions that it depends on."""
+        return (self.dim,) if self.dim else tuple(term.dim for term in self.terms)
+
     def __str__(self) -> str:
+        if self.terms:
+            parts = [*map(str, self.terms), *([str(self.size)] if self.size else [])]
+            return " + ".join(parts).replace("+ -", "- ")
         if not self.dim:
             return str(self.size)
         return self.dim if self.divisor == 1 else f"ceil({self.dim}/{self.divisor})"
@@ -101,6 +136,8 @@ class TensorSpec:
         align: bytes that its address and its outer strides must be multiples of.
         scalar: a Python number rather than a tensor.
         inout: a result that is also read (`+=`): the caller must give it.
+
+    A result at computed indices is not written where no point reaches it: the caller must give that too (`given`).
     """
 
     name: str
@@ -110,6 +147,11 @@ class TensorSpec:
     align: Positive = 16
     scalar: bool = False
     inout: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Whether this result must be given by the caller."""
+        return self.inout or any(e.terms for e in self.shape)
 
 
 def permuted_rows(within: int, rows: int) -> tuple[tuple[int, int], ...]:
@@ -296,7 +338,7 @@ def _check(spec: KernelSpec) -> None:
     if len(tensors) != len(spec.operands) + len(spec.results):
         raise FormatError("two tensors of one name")
     used = chain(
-        (e.dim for t in tensors.values() for e in t.shape if e.dim),
+        (dim for t in tensors.values() for e in t.shape for dim in e.names),
         (a.dim for a in spec.arguments if a.kind == "dim"),
         (dim for dim, _, _ in spec.launch.tiles),
         (dim for dim, _ in spec.launch.sums),
@@ -311,6 +353,8 @@ def _check(spec: KernelSpec) -> None:
             raise FormatError(
                 f"a range {low}:{high} of {dim}", wanted="one with sizes, of a dimension that is not fixed"
             )
+    if any(e.size < 0 and not e.terms for t in tensors.values() for e in t.shape):
+        raise FormatError("an extent below 0", wanted="0 or more")
     for a in spec.arguments:
         if a.kind in ("tensor_map", "pointer", "stride", "scalar"):
             t = tensors.get(a.tensor)
@@ -323,4 +367,4 @@ def _check(spec: KernelSpec) -> None:
                     raise FormatError(f"axis {axis} of {a.tensor}, which has {len(t.shape)}")
 
 
-VERSION = 6
+VERSION = 7

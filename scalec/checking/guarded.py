@@ -68,27 +68,34 @@ class Guarded(DeviceArray):
             return cls(device, spec, before, **lies)
         return cls(device, spec, np.empty(stored_shape(spec, sizes), f"u{itemsize(spec.dtype)}"), fill=fill, **lies)
 
-    def changed(self, sizes: Mapping[str, int] | None = None) -> int:
+    def changed(self, sizes: Mapping[str, int] | None = None, points: NDArray[np.bool_] | None = None) -> int:
         """How many bytes have changed that should not have: all of an argument's; of a result's, of which `sizes` are
-        given, those around and between what is to be written."""
+        given, those around and between what is to be written: all of its elements, or those of `points`."""
         now, kept = self._now(), np.ones(self.bytes.size, bool)
         if sizes is not None:
-            kept[GUARD:-GUARD] = ~self._written(sizes)
+            kept[GUARD:-GUARD] = ~self._written(sizes, points)
         return int((now[kept] != self.bytes[kept]).sum())
 
-    def contents(self, sizes: Mapping[str, int]) -> bytes:
+    def contents(self, sizes: Mapping[str, int], points: NDArray[np.bool_] | None = None) -> bytes:
         """A result's bytes that are to be written, in the order of memory; not those that pad rows and tiles."""
-        return self._now()[GUARD:-GUARD][self._written(sizes)].tobytes()
+        return self._now()[GUARD:-GUARD][self._written(sizes, points)].tobytes()
 
     def _now(self) -> NDArray[np.uint8]:
         return np.frombuffer(self.device.download(self._buffer.pointer, self.bytes.size, 0), np.uint8)
 
-    def _written(self, sizes: Mapping[str, int]) -> NDArray[np.bool_]:
-        return written(self.spec, self, sizes, self.bytes.size - 2 * GUARD)
+    def _written(self, sizes: Mapping[str, int], points: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        return written(self.spec, self, sizes, self.bytes.size - 2 * GUARD, points)
 
 
-def written(spec: TensorSpec, result: DeviceArray, sizes: Mapping[str, int], size: int) -> NDArray[np.bool_]:
-    """The bytes, of `size` from a result's first element on, that a kernel writes."""
+def written(
+    spec: TensorSpec,
+    result: DeviceArray,
+    sizes: Mapping[str, int],
+    size: int,
+    points: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """The bytes, of `size` from a result's first element on, that a kernel writes: of the elements of `points`, of
+    whole bytes, where these are given."""
     wanted = np.zeros(size, bool)
     if 0 in result.shape:
         return wanted
@@ -102,5 +109,7 @@ def written(spec: TensorSpec, result: DeviceArray, sizes: Mapping[str, int], siz
     for extent, stride in zip(result.shape, result.strides, strict=True):
         at = at[..., None] + np.arange(extent) * stride
     item = itemsize(spec.dtype)
+    if points is not None:
+        at = at[points]
     wanted[(at.reshape(-1, 1) * item + np.arange(item)).reshape(-1)] = True
     return wanted

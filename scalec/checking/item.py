@@ -122,10 +122,11 @@ def _check(item: Item, result: Result) -> None:
             device.synchronize(0)
             for x in (x for x in given if isinstance(x, Guarded)):
                 _unchanged(x.changed(), sizes, f"{x.spec.name}, which is only read")
+            reached = {r.name: expected.written[r.name] if r.given else None for r in spec.results}
             for x in outs:
-                _unchanged(x.changed(sizes), sizes, f"{x.spec.name} around and between its rows")
+                _unchanged(x.changed(sizes, reached[x.spec.name]), sizes, f"{x.spec.name} around and between its rows")
             made = {x.spec.name: values_of(x.spec, x) for x in outs}
-            runs.append((made, {x.spec.name: x.contents(sizes) for x in outs}))
+            runs.append((made, {x.spec.name: x.contents(sizes, reached[x.spec.name]) for x in outs}))
         result.seconds["launch"] = result.seconds.get("launch", 0.0) + time.perf_counter() - start
         (made, first), (_, second) = runs
         for name in first:

@@ -77,6 +77,17 @@ def values_of(t: TensorSpec, made: DeviceArray) -> NDArray[Any]:
     return decode(made.numpy(), t.dtype) if ELEMENT_TYPES[t.dtype].bits < 8 else made.numpy()
 
 
+def touched(t: TensorSpec, made: DeviceArray, points: NDArray[Any]) -> int:
+    """How many elements of a result that `upload` made have changed of those that the program does not reach: all but
+    `points`."""
+    import numpy as np
+
+    if not t.given or t.inout:  # all of it is written, or kept what it was
+        return 0
+    raw = np.ascontiguousarray(made.numpy()).view(np.uint8).reshape(*points.shape, -1)
+    return int((raw[~points] != 0xFF).any(axis=-1).sum())
+
+
 def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:
     """Seconds of one launch, the mean of LAUNCHES in a row. The inputs stay in L2 where they fit: see `bench`."""
     loaded = kernel.load()

@@ -56,6 +56,7 @@ PROGRAMS: dict[str, str] = {
     "batched nvfp4 result": "C[m,b,n]:nvfp4 = A[m,b,k] @ B[b,n,k]",
     "rows of two dimensions": "C[b,m,n]:f32 += A[b,m,k]@B[n,k] scale(1x128,128x128)",
     "columns of two dimensions": "C[m,b,n] = gelu(A[m,k] @ B[b,n,k] + bias[b,n])",
+    "around gaps": "C[m,n/64*96 + n%64] = A[m,k]@B[n,k] scale(1x128,128x128)",
     "columns first": "C[n,m] = A[m,k]@B[n,k] scale(1x128,1x128)",
     "invariant": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with invariant",
 }

@@ -13,7 +13,15 @@ from typing import Any
 
 from scalec.abi import KernelSpec
 from scalec.checking.compare import Checked, compare
-from scalec.checking.launch import made_up, moved_bytes, tensor_operations, time_launches, upload, values_of
+from scalec.checking.launch import (
+    made_up,
+    moved_bytes,
+    tensor_operations,
+    time_launches,
+    touched,
+    upload,
+    values_of,
+)
 from scalec.commands.compile import Request
 from scalec.commands.output import note, note_dropped, plain_table, print_table
 from scalec.errors import ScalecError
@@ -68,6 +76,9 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
         with progress_bar(device, spec, dims):
             kernel(*arguments, out=out)
     checks = compare({r.name: values_of(r, o) for r, o in zip(spec.results, outputs, strict=True)}, expected)
+    for r, o in zip(spec.results, outputs, strict=True):
+        if changed := touched(r, o, expected.written[r.name]):
+            raise ScalecError(f"{changed} elements of {r.name} have changed that the program does not write")
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
     measured = Measured(seconds, 2 * prod(dims[d] for d in spec.flops), moved_bytes(spec, arguments, outputs))
     if as_json:
@@ -85,7 +96,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
 
 def sizes_of_run(spec: KernelSpec, given: Mapping[str, int]) -> dict[str, int]:
     """A size of each dimension: the one given, or DEFAULT_SIZE, DEFAULT_K or DEFAULT_OUTER."""
-    kept = {extent.dim for result in spec.results for extent in result.shape}
+    kept = {dim for result in spec.results for extent in result.shape for dim in extent.names}
     steps = [*((dim, tile) for dim, tile, _ in spec.launch.tiles), *spec.launch.sums]
     outer = {dim for dim, step in steps if step == 1}
 

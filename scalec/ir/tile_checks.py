@@ -39,6 +39,16 @@ def extents(op: ir.OpView, *names: str) -> bool:
     return True
 
 
+def gaps(op: ir.OpView) -> bool:
+    """Refuses gaps (`gaps_of`) that are none."""
+    if "gaps" not in op.operation.attributes:
+        return True
+    values = ints_of(op.operation.attributes["gaps"])
+    if len(values) != 3 or min(values[:2]) < 1 or values[2] < 0:
+        return fail(op, f"gaps is {list(values)}, expected a size, a distance and a phase of at least 1, 1 and 0")
+    return True
+
+
 def takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> bool:
     """Refuses a body that is not one block of these arguments."""
     blocks = list(op.body.blocks)

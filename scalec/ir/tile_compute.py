@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, flag, holds_factors, in_step, maker, plainly_swizzled, takes
+from scalec.ir.tile_checks import at_least, extents, flag, gaps, holds_factors, in_step, maker, plainly_swizzled, takes
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -20,6 +20,7 @@ from scalec.ir.tile_types import (
     WindowType,
     bits_of,
     element_of,
+    gaps_of,
     int_of,
     ints_of,
     shape_of,
@@ -324,6 +325,9 @@ class StoreOp(Tile.Operation, name="store"):
     the next take the place of those that copies have read.
 
     `adds` 1: adds it to what is there, in f32: copies that reduce.
+
+    `gaps` and `columns`, optional, three integers as those of `tile.store_direct` and the result's columns without
+    them: each box goes where its first column does, those behind the last column nowhere. No box has a gap within.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -343,6 +347,14 @@ class StoreOp(Tile.Operation, name="store"):
             )
         if int_of(op.adds) not in (0, 1) or (int_of(op.adds) and not isinstance(element, ir.F32Type)):
             return fail(op, f"adds = {int_of(op.adds)} and stores {element}, expected 0, or 1 with f32")
+        if not gaps(op):
+            return False
+        if (around := gaps_of(op)) is not None:
+            count = int_of(op.operation.attributes["columns"]) if "columns" in op.operation.attributes else 0
+            if count < 1 or any(x % box[0] for x in (*around[1:], count)) or int_of(op.adds):
+                return fail(
+                    op, f"gaps {list(around)} in {count} columns by boxes of {box[0]}: no box may have one within"
+                )
         wave = wave_rows(op.accumulator.type)
         row, which = (swizzle, "the swizzle") if swizzle else (columns * bits_of(element) // 8, "a whole row")
         if box[1] % wave or rows % box[1] or box[0] * bits_of(element) != 8 * row or row % LINE:
@@ -361,6 +373,9 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
 
     Element (row, column) goes to target[row * row_stride + column * column_stride].
+
+    `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
+    every) columns further on. Columns of a pair then are not on both sides of a gap.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -377,7 +392,12 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     def verify_invariants(op: ir.OpView) -> bool:
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores into {op.target.type}, expected a memref")
-        return flag(op, "pair")
+        if not flag(op, "pair") or not gaps(op):
+            return False
+        around, pair, bits = gaps_of(op), int_of(op.pair), bits_of(op.target.type.element_type)
+        if around is not None and (bits < 8 or (pair and any(x % 2 for x in around))):
+            return fail(op, f"gaps {list(around)} between pairs of columns of {bits} bits, expected even ones")
+        return True
 
 
 VECTOR = 16

@@ -144,6 +144,15 @@ def ints_of(attribute: ir.Attribute) -> tuple[int, ...]:
     return tuple(ir.DenseI64ArrayAttr(attribute))
 
 
+def gaps_of(op: ir.OpView) -> tuple[int, int, int] | None:
+    """The `gaps` of an op that stores: size, every and phase; None where it has none."""
+    attributes = op.operation.attributes
+    if "gaps" not in attributes:
+        return None
+    size, every, phase = ints_of(attributes["gaps"])
+    return size, every, phase
+
+
 def str_of(attribute: ir.Attribute) -> str:
     """Value of a string attribute."""
     return ir.StringAttr(attribute).value

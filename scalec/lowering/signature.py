@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from scalec import abi
 from scalec.errors import UnsupportedError
@@ -28,11 +29,37 @@ def _extent(e: ir.AffineExpr, dims: list[str], tensor: str) -> abi.Extent:
             inner, divisor = inner.lhs, divisor * inner.rhs.value
         if isinstance(inner, ir.AffineDimExpr):
             return abi.Extent(dims[inner.position], divisor=divisor)
+    found = _terms(e, dims)
+    if found is not None:
+        return abi.Extent(size=found[1], terms=found[0])
     raise UnsupportedError(
         f"{tensor} has an extent of {scale.written(e, dims)}",
-        expected="a dimension, a number, or ceil(dimension/number)",
+        expected="a dimension, a number, ceil(dimension/number), or a sum of multiples of these",
         fix=f"index {tensor} by dimensions alone, or by one divided by a number",
     )
+
+
+def _terms(e: ir.AffineExpr, dims: list[str]) -> tuple[tuple[abi.Term, ...], int] | None:
+    """An extent as a sum of terms and a number, None where it is none."""
+    if isinstance(e, ir.AffineDimExpr):
+        return (abi.Term(dims[e.position]),), 0
+    if isinstance(e, ir.AffineConstantExpr):
+        return (), e.value
+    left = _terms(e.lhs, dims) if isinstance(e, ir.AffineBinaryExpr) else None
+    right = _terms(e.rhs, dims) if isinstance(e, ir.AffineBinaryExpr) else None
+    if left is None or right is None:
+        return None
+    if isinstance(e, ir.AffineAddExpr):
+        return (*left[0], *right[0]), left[1] + right[1]
+    if right[0]:
+        return None
+    (terms, constant), by = left, right[1]
+    if isinstance(e, ir.AffineMulExpr):
+        return tuple(replace(t, factor=t.factor * by) for t in terms), constant * by
+    whole = len(terms) == 1 and terms[0].factor == 1 and terms[0].divisor == 1
+    if isinstance(e, ir.AffineCeilDivExpr) and whole:
+        return (replace(terms[0], offset=terms[0].offset + constant, divisor=by),), 0
+    return None
 
 
 # a type name that MLIR has no type of its own for is told by its first row (e4m3 before ue4m3)

@@ -52,7 +52,9 @@ def _sized(problem: Problem, dims: tuple[Dim, ...]) -> dict[str, str]:
 
 
 def _result(problem: Problem, element: str) -> str:
-    return f"{element}[{_index(problem.result.coords, _sized(problem, problem.outer))}]"
+    gaps = problem.result.gaps
+    around = f"+{gaps.size}*((n+{gaps.phase})/{gaps.every})" if gaps is not None else ""
+    return f"{element}[{_index(problem.result.coords, _sized(problem, problem.outer))}{around}]"
 
 
 def _product(problem: Problem) -> str:

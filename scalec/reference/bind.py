@@ -135,11 +135,11 @@ def free_extent(e: ir.AffineExpr) -> bool:
 
 
 def extent_at(e: ir.AffineExpr, sizes: Sequence[int | None]) -> int | None:
-    """An extent for given dimension sizes; None where it is open or a size that it needs is unknown."""
+    """An extent for given dimension sizes, at least 0; None where it is open or a size that it needs is unknown."""
     if _open(e) or any(sizes[d] is None for d in _dims(e)):
         return None
     points = tuple(np.array([0 if n is None else n], np.int64) for n in sizes)
-    return int(evaluate(e, Space(points), ()).ravel()[0])
+    return max(0, int(evaluate(e, Space(points), ()).ravel()[0]))
 
 
 def _leaves(e: ir.AffineExpr) -> list[ir.AffineExpr]:

@@ -87,11 +87,9 @@ def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> tuple[Any, ..
                 raise ArgumentError(f"{name} is given twice", got=f"as out= and as {name}")
     found = [given.get(name) for name in names]
     absent = [name for name, value in zip(names, found, strict=True) if value is None]
-    inout = [t.name for t in spec.results if t.inout and t.name in absent]
-    if inout:
-        raise ArgumentError(
-            f"{inout[0]} is accumulated into (+=) and must be given", fix=f"{inout[0]}=tensor, or out=tensor"
-        )
+    for t in (t for t in spec.results if t.given and t.name in absent):
+        why = "is accumulated into (+=)" if t.inout else "keeps what lies between the columns that are written"
+        raise ArgumentError(f"{t.name} {why} and must be given", fix=f"{t.name}=tensor, or out=tensor")
     if absent and len(absent) < len(names):
         raise ArgumentError(f"{absent[0]} is not given", expected=f"all results or none: {', '.join(names)}")
     return None if absent else tuple(found)
@@ -207,11 +205,11 @@ def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, in
                 raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
     dims.update({name: size for name, size in spec.dims.items() if size is not None})
     for t in (*spec.operands, *spec.results):
-        for e in t.shape:
-            if e.dim and e.dim not in dims:
+        for dim in (dim for e in t.shape for dim in e.names):
+            if dim not in dims:
                 raise ArgumentError(
-                    f"no argument tells the size of {e.dim}, which {written(t)} needs",
-                    fix=f"compile with dims={{{e.dim!r}: ...}}",
+                    f"no argument tells the size of {dim}, which {written(t)} needs",
+                    fix=f"compile with dims={{{dim!r}: ...}}",
                 )
     for t in tensors:
         if t.layout == "blocked":
@@ -244,7 +242,7 @@ def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
 
 
 def _ones(t: TensorSpec) -> dict[str, int]:
-    return {e.dim: 1 for e in t.shape if e.dim}
+    return {dim: 1 for e in t.shape for dim in e.names}
 
 
 def _extent(t: TensorSpec, axis: int, view: TensorView) -> int:
@@ -268,7 +266,7 @@ def _check_shape(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> No
         if size == found:
             continue
         e = t.shape[axis]
-        because = f" ({e.dim} = {dims[e.dim]})" if e.dim else ""
+        because = f" ({', '.join(f'{dim} = {dims[dim]}' for dim in dict.fromkeys(e.names))})" if e.names else ""
         raise ArgumentError(
             f"{t.name} has extent {found} along index {axis} ({e}), expected {size}{because}",
             got=_seen(t, view),

@@ -53,7 +53,7 @@ def refuse_stream() -> None:
 
 def overload(spec: KernelSpec) -> str:
     """The overload that is given results to write."""
-    return "default" if any(t.inout for t in spec.results) else "out"
+    return "default" if any(t.given for t in spec.results) else "out"
 
 
 def registered(kernel: Registered) -> Any:

@@ -227,8 +227,8 @@ def _fits(spec: KernelSpec, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         if t.scalar or t.layout == "blocked" or len(shape) != len(t.shape):
             continue
         known = {name: size for name, size in spec.dims.items() if size is not None}
-        wanted = stored_shape(t, {e.dim: 0 for e in t.shape} | known)
-        fixed = [not e.dim or e.dim in known for e in t.shape]
+        wanted = stored_shape(t, {dim: 0 for e in t.shape for dim in e.names} | known)
+        fixed = [all(dim in known for dim in e.names) for e in t.shape]
         if any(f and want != have for f, want, have in zip(fixed, wanted, shape, strict=True)):
             return False
         for axis, (e, have) in enumerate(zip(t.shape, shape, strict=True)):

@@ -81,7 +81,7 @@ class Kernel:
         self.fixed = device
         self.serial = str(next(_serials))
         self._loaded: dict[Place, Loaded] = {}
-        self._count, self._inout = len(spec.operands), any(t.inout for t in spec.results)
+        self._count, self._given = len(spec.operands), any(t.given for t in spec.results)
         self._single = len(spec.results) == 1
         self._scalars = [(i, t.name) for i, t in enumerate(spec.operands) if t.scalar]
         self._tensors = _picker([i for i, t in enumerate(spec.operands) if not t.scalar])
@@ -270,7 +270,7 @@ class Kernel:
                 outs = (out,)
             else:
                 operands, outs = checks.bind(self.spec, operands, out, named)
-        elif self._inout:
+        elif self._given:
             checks.bind(self.spec, operands, out, named)  # refuses it
         return self._otherwise(operands, outs, stream, 0 if outs is None else 1)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scalec.abi import TensorSpec
+from scalec.abi import Extent, TensorSpec
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.tensors import TensorView
 
@@ -75,7 +75,7 @@ def dense(t: TensorSpec, shape: Sequence[int]) -> tuple[int, ...]:
 
 def single(t: TensorSpec, view: TensorView) -> TensorView:
     """The view with the rank of the tensor, where both have one element: a scale of a whole tensor may be 0-d."""
-    if all(not e.dim and e.size == 1 for e in t.shape) and all(e == 1 for e in view.shape):
+    if all(e == Extent(size=1) for e in t.shape) and all(e == 1 for e in view.shape):
         return view._replace(shape=(1,) * len(t.shape), strides=(1,) * len(t.shape))
     return view
 

@@ -104,11 +104,14 @@ class GpuTimer:
 
     @staticmethod
     def _result(launch: Launch, spec: KernelSpec, inputs: Inputs, started: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The first result of a launch: NaN before it, or what is accumulated into."""
+        """The first result of a launch: NaN before it, or what is accumulated into; 1 where gaps keep what they have,
+        as results are compared with gaps and all."""
         for r in spec.results:
             out = inputs.outputs[r.name]
             if r.inout:
                 out.copy_(started[r.name])
+            elif r.given:
+                out.fill_(1)
             else:
                 out.fill_(float("nan") if out.dtype.is_floating_point else 0x7F)
         return torch.as_tensor(launch()).clone()

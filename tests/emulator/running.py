@@ -49,8 +49,8 @@ def run_on(
     change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
 ) -> Ran:
     """Runs a program: clean, within `limit` of the reference in `diff` and MAX_ERROR of its largest value, all bytes of
-    the result and no others written, no argument changed; `times` 2: bit-equal, whatever the order that two seeds give.
-    `sms` CTAs run at once; `change` puts a fault into the kernel.
+    the result that the program reaches and no others written, no argument changed; `times` 2: bit-equal, whatever the
+    order that two seeds give. `sms` CTAs run at once; `change` puts a fault into the kernel.
     """
     kernel = change(scalec.compile(source, target=target, dims={d: dims[d] for d in fixed}))
     device = emulated.EmulatedDevice(target)
@@ -60,12 +60,13 @@ def run_on(
     with context.context():
         program = build(source, dims)
         values = reference.make(program, dims, seed=seed + dims.get("m", 0))
-        (expected,) = reference.run(program, values, dims=dims, exact=True).values()
+        results = reference.run(program, values, dims=dims, exact=True)
+        ((expected,), (points,)) = results.values(), results.written.values()
     values = {**values, **_poisoned(kernel.spec, values, dims)}
     runs = []
     for turn in range(times):
         device.options = replace(device.options, seed=seed + 100 * turn)
-        runs.append(_run(kernel, device, values, dims))
+        runs.append(_run(kernel, device, values, dims, points))
     got = runs[0]
     assert all(r.tobytes() == got.tobytes() for r in runs), f"{dims}: two runs differ"
     found, error = (f(got.astype(np.float64), expected) for f in (reference.diff, reference.max_error))
@@ -92,8 +93,10 @@ def _poisoned(spec: KernelSpec, values: Any, dims: dict[str, int]) -> dict[str, 
     return made
 
 
-def _run(kernel: Kernel, device: emulated.EmulatedDevice, values: Any, dims: dict[str, int]) -> np.ndarray:
-    """The result of one launch, which starts as NaNs."""
+def _run(
+    kernel: Kernel, device: emulated.EmulatedDevice, values: Any, dims: dict[str, int], points: np.ndarray
+) -> np.ndarray:
+    """The result of one launch, which starts as NaNs and is written at `points`."""
     arguments, (out,) = upload(device, kernel.spec, values, dims)
     result = device.memory.find(out.pointer)
     assert result is not None
@@ -107,6 +110,8 @@ def _run(kernel: Kernel, device: emulated.EmulatedDevice, values: Any, dims: dic
     steps = [step * out.itemsize for step in out.strides]
     places = sum(i * step for i, step in zip(np.indices(out.shape), steps, strict=True))
     wanted = np.zeros(result.size, bool)
+    if kernel.spec.results[0].given:
+        places = places[points]
     wanted[np.add.outer(places, np.arange(out.itemsize))] = True
     assert result.written[wanted].all(), f"{dims}: part of the result was not written"
     if not inout:

@@ -91,6 +91,7 @@ class Case:
         pads: for each tensor, in the order of the call and results last, units of alignment added to its rows.
         views: likewise a number that says in which order its outer indices lie in memory, and whether with gaps; 0: as
             written, without.
+        gaps: size, every and phase of what is left out along the result's last index, () where nothing is.
         sms: CTAs that run at once.
         seed: of the data and of the emulator.
     """
@@ -110,6 +111,7 @@ class Case:
     twists: tuple[tuple[str, int], ...] = ()
     pads: tuple[int, ...] = ()
     views: tuple[int, ...] = ()
+    gaps: tuple[int, ...] = ()
     sms: int = 4
     seed: int = 0
 
@@ -122,10 +124,21 @@ class Case:
         ]
         scaled = f" scale({', '.join(clauses)})" if any(o.levels for o in self.operands) else ""
         sums = " @ ".join(o.text() for o in self.operands) + scaled
-        result = self.result.text() + "".join(f" scale({level.text()})" for level in self.result.levels)
+        *others, last = self.result.index
+        if self.gaps:
+            size, every, phase = self.gaps
+            last = f"{last} + ({last}+{phase})/{every}*{size}"
+        result = replace(self.result, index=(*others, last)).text() + "".join(
+            f" scale({level.text()})" for level in self.result.levels
+        )
         value = self.value_text(self.value, "T" if self.temporary else sums)
         head = f"T[{','.join(self.result.index)}] = {sums}; " if self.temporary else ""
         return f"{head}{result} {'+=' if self.adds else '='} {value}"
+
+    def columns(self, sizes: dict[str, int]) -> list[int]:
+        """Where the points of the result's last index go."""
+        size, every, phase = self.gaps or (0, 1, 0)
+        return [n + (n + phase) // every * size for n in range(sizes[self.result.index[-1]])]
 
     def value_text(self, tree: Tree, sums: str) -> str:
         op, *rest = tree
@@ -192,6 +205,7 @@ class Case:
                 "twists": tuple((str(name), int(n)) for name, n in data["twists"]),
                 "pads": tuple(data["pads"]),
                 "views": tuple(data.get("views", ())),
+                "gaps": tuple(data.get("gaps", ())),
             }
         )
 

@@ -149,6 +149,10 @@ def draw(seed: int) -> Case:
     own = Random(f"outer {seed}")  # draws of its own: a case without further indices is that of before there were any
     if own.random() < OUTER:
         case = _outer(own, case)
+    own = Random(f"gaps {seed}")
+    if own.random() < GAPS and not (adds or result.levels or result.type in FORMATS or result.bits < 8):
+        every = pick(own, EVERY)
+        case = case.but(gaps=(pick(own, GAP), every, own.choice((0, every // 2, own.randrange(2 * every)))))
     wanted = TWIST_OF["exact" if exact else "rounded"]
     count = random.choice((0, 1, 1, 2))
     case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
@@ -396,6 +400,12 @@ FURTHER: Weighted = {"ABC": 5, "AC": 3, "BC": 3, "AB": 2}
 
 BLOCK_OUTER: Weighted = {"1": 8, "2": 1, "all": 1}
 """Its elements that share a scale."""
+
+GAPS = 0.08
+"""How many results that may have gaps have some, along their last index; of such a size, so far apart."""
+
+GAP: Weighted = {1: 1, 2: 1, 8: 2, 16: 1, 64: 3}
+EVERY: Weighted = {2: 1, 3: 1, 8: 2, 24: 1, 32: 2, 64: 3, 128: 2}
 
 OUTER_SIZE: Weighted = {1: 2, 2: 5, 3: 4, 5: 1}
 

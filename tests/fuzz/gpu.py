@@ -18,7 +18,7 @@ from scalec.runtime.kernel import Kernel
 from tests.fuzz import bounds
 from tests.fuzz.case import Tree
 from tests.fuzz.draw import draw
-from tests.fuzz.running import Failed, Launched, Outcome, check, raw_of, views
+from tests.fuzz.running import Failed, Launched, Outcome, check, points, raw_of, views
 
 STEPS = {32: 16, 16: 1, 8: 1, 4: 1}
 """By how many representable numbers of a type (bits) results may differ from the emulator's where the program divides
@@ -47,7 +47,8 @@ def _beside(launched: Launched) -> None:
         with found.timed("gpu"):
             first, second = (_run(kernel, gpu, launched, fill) for fill in FILLS)
         for name, out in first.items():
-            if out.contents(launched.sizes) != second[name].contents(launched.sizes):
+            at = (launched.sizes, points(launched.case, out.spec, launched.sizes))
+            if out.contents(*at) != second[name].contents(*at):
                 raise Failed("unequal", f"{launched.sizes}: two launches differ in {name}, or do not write all of it")
         if all(x.bits >= 16 for x in case.operands):
             launched.compare({name: out.numpy() for name, out in first.items()})
@@ -78,7 +79,7 @@ def _run(kernel: Kernel, gpu: Any, launched: Launched, fill: int) -> dict[str, G
         if isinstance(x, Guarded) and x.changed():
             raise Failed("changed", f"{sizes}: {x.spec.name}, or bytes beside it, have changed")
     for out in outs:
-        if out.changed(sizes):
+        if out.changed(sizes, points(launched.case, out.spec, sizes)):
             raise Failed("gap", f"{sizes}: bytes around or between the rows of {out.spec.name} were written")
     return {out.spec.name: out for out in outs}
 

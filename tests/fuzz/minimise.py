@@ -73,6 +73,8 @@ def simpler(case: Case) -> Iterator[Case]:
             yield case.but(operands=(other, case.operands[1]) if side == 0 else (case.operands[0], other))
     if case.pads and any(case.pads):
         yield case.but(pads=())
+    if case.gaps:
+        yield case.but(gaps=())
     if any(case.views):
         yield case.but(views=())
     for at in range(len(case.twists)):

@@ -9,6 +9,7 @@ from typing import Any
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
+from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
 from scalec.lowering.common.state import COMMON, State
 
@@ -254,11 +255,13 @@ def store_direct(s: State, op: ir.OpView) -> None:
     element = str(op.target.type.element_type)
     pair, bits = bool(tile.int_of(op.pair)), rounding.bits_of(element)
     strides = s.get(op.row_stride), s.get(op.column_stride)
-    adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
+    gaps = tile.gaps_of(op)
+    adjacent = strides[1] == 1 and gaps is None if isinstance(strides[1], int) else False
+    split = gaps is not None and any(x % 2 for x in gaps[1:])  # two columns of a thread, the first an even one
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
-        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(b.widen(column), strides[1]))
+        index = b.add(b.mul(b.widen(row), strides[0]), b.mul(around(b, column, gaps), strides[1]))
         return address_of(s, s.get(op.target), index, element)
 
     for wave, registers in enumerate(fragment.waves):
@@ -280,8 +283,18 @@ def store_direct(s: State, op: ir.OpView) -> None:
                     b.asm(f"@$2 st.global.b{2 * bits} [$0 + {offset}], $1;", [], [at, packed, inside[0]])
                 else:
                     for i in (0, 1):
-                        step = b.mul(strides[1], i * bits // 8)
-                        _store_one(s, b.add(at, step), offset, element, values[i], inside[i])
+                        step = b.add(at, b.mul(strides[1], i * bits // 8))
+                        if i and split:
+                            step = address(rows[half], b.add(place.column, 1))
+                        _store_one(s, step, offset, element, values[i], inside[i])
+
+
+def around(b: Builder, column: ir.Value, gaps: tuple[int, int, int] | None) -> ir.Value:
+    """Where a column goes, as i64: around gaps, if there are any."""
+    if gaps is None:
+        return b.widen(column)
+    size, every, phase = gaps
+    return b.add(b.widen(column), b.mul(b.widen(b.div(b.add(column, phase), every)), size))
 
 
 def both_of_a_column(s: State, values: list[ir.Value]) -> tuple[ir.Value, ir.Value, tuple[ir.Value, ir.Value]]:

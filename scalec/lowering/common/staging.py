@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -132,6 +133,23 @@ class Staging:
         x = b.add(s.get(op.n0), b.mul(s.unit(1), self.columns))
         return b.div(x, 8 // self.bits) if self.bits < 8 else x
 
+    @staticmethod
+    def column(s: State, op: ir.OpView, x: ir.Value) -> ir.Value:
+        """Where a box that begins at column `x` goes: around gaps, if there are any."""
+        b, gaps = s.b, tile.gaps_of(op)
+        if gaps is None:
+            return x
+        size, every, phase = gaps
+        return b.add(x, b.mul(b.div(b.add(x, phase), every), size))
+
+    @staticmethod
+    def inside(s: State, op: ir.OpView, x: ir.Value, columns: int) -> ir.Value | None:
+        """Whether a box `columns` behind column `x` has columns of the result at all; None without gaps, which it could
+        be in, as copies then see that by themselves."""
+        if tile.gaps_of(op) is None:
+            return None
+        return s.b.compare("lt", s.b.add(x, columns), tile.int_of(op.operation.attributes["columns"]))
+
     def boxes(self, s: State, op: ir.OpView, load: Load) -> Iterator[tuple[int, ir.Value, ir.Value]]:
         """The boxes of a load: (columns behind the first, first row, shared address)."""
         b = s.b
@@ -183,11 +201,14 @@ def store(s: State, op: ir.OpView) -> None:
         x = staging.first_column(s, op)
         with b.when(lead):
             for columns, y, source in staging.boxes(s, op, load):
-                if tile.int_of(op.adds):
-                    map_, at = b.op("llvm.ptrtoint", [b.i64], [target.map]), [b.add(x, columns), y, *target.at]
-                    b.asm(instruction(op, len(at)), [], [map_, *at, source])
-                else:
-                    store_box(s, target, b.address(SHARED, source), b.add(x, columns), y)
+                inside = staging.inside(s, op, x, columns)
+                with b.when(inside) if inside is not None else nullcontext():
+                    if tile.int_of(op.adds):
+                        map_, at = b.op("llvm.ptrtoint", [b.i64], [target.map]), [b.add(x, columns), y, *target.at]
+                        b.asm(instruction(op, len(at)), [], [map_, *at, source])
+                    else:
+                        shared = b.address(SHARED, source)
+                        store_box(s, target, shared, staging.column(s, op, b.add(x, columns)), y)
             b.op("nvvm.cp.async.bulk.commit.group", [], [])
 
 

@@ -38,8 +38,10 @@ def store(s: State, op: ir.OpView) -> None:
         b.asm("fence.proxy.async.shared::cta;")
         s.unit_barrier()
         for columns, y, source in staging.boxes(s, op, load):
-            at = [b.add(x, columns), y, *view.at]
-            b.asm(f"@${len(at) + 2} {instruction(op, len(at))}", [], [target, *at, source, issuer(s)])
+            at = [staging.column(s, op, b.add(x, columns)), y, *view.at]
+            inside = staging.inside(s, op, x, columns)
+            issues = issuer(s) if inside is None else b.and_(issuer(s), inside)
+            b.asm(f"@${len(at) + 2} {instruction(op, len(at))}", [], [target, *at, source, issues])
         b.asm("cp.async.bulk.commit_group;")
 
 

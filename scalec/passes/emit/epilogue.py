@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
@@ -62,17 +63,21 @@ class Epilogue(Body):
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
         elif s.epilogue == "bulk":
-            adds = int(self.added is not None)
-            e.op("tile.store", operands=[accumulator, h.tiles["C"], self.result_map(w), w.m0, w.n0], adds=adds)
+            around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": p.n.size} if result.gaps else {}
+            operands = [accumulator, h.tiles["C"], self.result_map(w), w.m0, w.n0]
+            e.op("tile.store", operands=operands, adds=int(self.added is not None), **around)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(VECTOR, w)
             e.op("tile.store_turned", operands=[accumulator, h.tiles["C"], target, stride, *place])
         else:
             pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
+            around = {"gaps": result.gaps.numbers} if result.gaps else {}
+            if result.gaps and (result.gaps.apart(2) or result.gaps.size % 2):
+                pair = 0
             size = max(1, self.result_bits // 8)
             target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1, w)
             strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
-            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair)
+            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair, **around)
 
     def result_memory(self, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie

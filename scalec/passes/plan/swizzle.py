@@ -9,6 +9,7 @@ from scalec.ir.tile import LANES, VECTOR
 from scalec.passes.plan.resources import staged_row, stages_that_fit, turns, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.problem.types import Dim, Operand, Problem
+from scalec.sizes import MOST
 from scalec.targets import MOST_INDICES, PADDED_ROW, Target
 
 STAGES_BESIDE_STAGING = 3
@@ -148,6 +149,27 @@ def _ragged_rows(problem: Problem, inner: Dim, align: int) -> str:
     return ""
 
 
+def _cut_boxes(problem: Problem, schedule: Schedule) -> str:
+    """Why copies of a box of the result would write into its gaps, "" where they do not."""
+    result, n, gaps = problem.result, problem.n, problem.result.gaps
+    if gaps is None or n.size is None:  # of an N that is not known rows may be misaligned
+        return ""
+    row = staged_row(problem, schedule)
+    decided = schedule.swizzle_c if schedule.swizzle_c and row % schedule.swizzle_c == 0 else 0
+    width = (decided or widest(problem.target.swizzles, row) or row) * 8 // result.element.bits
+    if gaps.apart(width) or n.size % width:
+        return (
+            f"a copy stores {width} columns, and {result.name} has gaps of {gaps.size} every {gaps.every} of "
+            f"{n.name} = {n.size}, {gaps.every - gaps.phase % gaps.every} in front of the first"
+        )
+    align = problem.target.tma_align * 8
+    if any(columns * result.element.bits % align for columns in (gaps.size, gaps.at(n.size - 1) + 1)):
+        return f"a row of {result.name} with its gaps is {gaps.at(n.size - 1) + 1} columns: it may be misaligned"
+    if gaps.at(n.size) > MOST:
+        return f"a row of {result.name} with its gaps is more than {MOST} columns"
+    return ""
+
+
 def no_turned_epilogue(problem: Problem) -> str:
     """Why results cannot be turned in shared memory, "" where they can."""
     if not problem.swapped:
@@ -164,7 +186,7 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:
         return f"{result.name} has {len(result.coords)} indices, and copies take {MOST_INDICES}"
-    if reason := _ragged_rows(problem, n, target.tma_align):
+    if reason := _ragged_rows(problem, n, target.tma_align) or _cut_boxes(problem, schedule):
         return reason
     row = staged_row(problem, schedule)
     if widest(target.swizzles, row):

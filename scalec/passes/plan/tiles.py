@@ -50,6 +50,8 @@ def keeps_sides(given: Request) -> bool:
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
     step, result = problem.family.m, problem.result
+    if result.gaps is not None:
+        return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
     if (scale := result.scale) is not None:
         together = problem.family.kernel == "shared"  # all consumer warps reach the epilogue, and may meet there
         if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not together):

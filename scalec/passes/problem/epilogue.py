@@ -10,7 +10,8 @@ from scalec.formats import ELEMENT_TYPES, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
-from scalec.passes.problem.types import ROUNDED, STORED, Coord, Dim, EpilogueInput, Result, ResultScale
+from scalec.passes.problem.gaps import dimension_of, gaps_of
+from scalec.passes.problem.types import ROUNDED, STORED, Coord, Dim, EpilogueInput, Gaps, Result, ResultScale
 from scalec.targets import Target
 
 RESULT_BLOCK = 8
@@ -72,11 +73,16 @@ class EpilogueReader:
         return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
 
     def result_order(self, contract: Any) -> list[str]:
-        """The indices of the result in memory, outermost first.
+        """The indices of the result in memory, outermost first; of one that is computed around gaps the dimension.
 
         Raises:
-            UnsupportedError: one is computed.
+            UnsupportedError: another one is computed.
         """
+        order, _ = self.result_indices(contract)
+        return order
+
+    def result_indices(self, contract: Any) -> tuple[list[str], Gaps | None]:
+        """Likewise, with the gaps along the last one."""
         returned = list(list(self.block.operations)[-1].operation.operands)
         final = returned[0] if returned else contract.result
         if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.quantize":
@@ -85,15 +91,21 @@ class EpilogueReader:
         if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
             where = map_of(final.owner.opview.map)
         order, name = self.results_of(where), self.name(self.facts("res_attrs", 0), "the result")
-        if not all(isinstance(e, ir.AffineDimExpr) for e in where.results):
-            names = self.results_of(maps_of(contract.maps)[2])
-            raise UnsupportedError(
-                f"{name}[{', '.join(order)}] has a computed index",
-                expected=f"{name}[{', '.join(names)}]",
-                fix=f"write {name}[{', '.join(names)}], and move it to its places after the call",
-                place=place_of(final),
-            )
-        return order
+        *others, last = where.results
+        if all(isinstance(e, ir.AffineDimExpr) for e in where.results):
+            return order, None
+        dim, gaps = dimension_of(last, len(self.dims)), gaps_of(last)
+        if all(isinstance(e, ir.AffineDimExpr) for e in others) and dim is not None and gaps is not None:
+            return [*order[:-1], self.dims[dim]], gaps
+        names = self.results_of(maps_of(contract.maps)[2])
+        plain = ", ".join(names)
+        raise UnsupportedError(
+            f"{name}[{', '.join(order)}] has a computed index",
+            expected=f"{name}[{plain}], or its last index x written as x + size*((x + phase)/every), with numbers for "
+            "these: gaps of one size, equally far apart",
+            fix=f"write {name}[{plain}], and move it to its places after the call",
+            place=place_of(final),
+        )
 
     def epilogue(
         self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]
@@ -111,9 +123,13 @@ class EpilogueReader:
         facts = self.facts("res_attrs", 0)
         name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
         final = returned[0]
-        coords = tuple(Coord(x) for x in self.result_order(contract))
+        order, gaps = self.result_indices(contract)
+        coords = tuple(Coord(x) for x in order)
         result = Result(name, element_of(final, name), (m.name, n.name), "scale.inout" in facts, coords=coords)
         place = place_of(final)
+        if gaps is not None:
+            result = replace(result, gaps=gaps)
+            self.check_gaps(result, quantised, place)
         if result.element.name not in ROUNDED:
             raise UnsupportedError(
                 f"{name} is {result.element.name}, which results have no kernel for on {self.target.name} yet",
@@ -149,6 +165,23 @@ class EpilogueReader:
             else:
                 inputs.append(self.input(read, position, name, m, n, outer))
         return op, tuple(accumulators), tuple(inputs), result
+
+    def check_gaps(self, result: Result, quantised: bool, place: Any) -> None:
+        """Refuses a result that is not written around gaps."""
+        name, at = result.name, ", ".join(x.dim for x in result.coords)
+        whole = result.element.bits >= 8
+        for found, what, expected, fix in (
+            (result.inout, "is accumulated into (+=)", "=", f"write {name}[{at}] = ..., and add it after the call"),
+            (quantised, "is quantised", "one type", f"give {name} f32, bf16 or f16 and quantise it after the call"),
+            (not whole, f"is {result.element.name}", "whole bytes", f"write {name}[{at}], and move it after the call"),
+        ):
+            if found:
+                raise UnsupportedError(
+                    f"{name} {what}, and its index is computed: it is written around gaps",
+                    expected=expected,
+                    fix=fix,
+                    place=place,
+                )
 
     def result_scale(self, op: Any, name: str, m: Dim, n: Dim, coords: tuple[Coord, ...]) -> ResultScale:
         """The scales of a quantised result."""

@@ -208,6 +208,29 @@ class ResultScale:
 
 
 @dataclass(frozen=True)
+class Gaps:
+    """Columns of a result that nothing is written to: column n goes to n + size * ((n + phase) // every)."""
+
+    size: int
+    every: int
+    phase: int
+
+    def at(self, column: int) -> int:
+        """Where a column goes."""
+        return column + self.size * ((column + self.phase) // self.every)
+
+    def apart(self, columns: int) -> bool:
+        """Whether some of `columns` adjacent columns, the first of which is a multiple of their number, lie on both
+        sides of a gap."""
+        return bool(self.every % columns or self.phase % columns)
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """As the ops of `tile` have them."""
+        return self.size, self.every, self.phase
+
+
+@dataclass(frozen=True)
 class Result:
     """The tensor that the kernel writes.
 
@@ -218,6 +241,7 @@ class Result:
         inout: it is also read, being accumulated into.
         scale: what it is quantised by, None where it is only rounded.
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
+        gaps: what is left out along the last axis, None where nothing is.
     """
 
     name: str
@@ -226,6 +250,7 @@ class Result:
     inout: bool
     scale: ResultScale | None = None
     coords: tuple[Coord, ...] = ()
+    gaps: Gaps | None = None
 
     @property
     def block(self) -> int:

@@ -562,6 +562,61 @@ func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32)
 
 // -----
 
+// store: no gaps
+// EXPECT: gaps is [0, 128, 0], expected a size, a distance and a phase of at least 1, 1 and 0
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64, columns = 128 : i64, gaps = array<i64: 0, 128, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: a gap within a box
+// EXPECT: gaps [64, 96, 0] in 128 columns by boxes of 64: no box may have one within
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64, columns = 128 : i64, gaps = array<i64: 64, 96, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: a gap within the first box
+// EXPECT: gaps [64, 128, 32] in 128 columns by boxes of 64: no box may have one within
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64, columns = 128 : i64, gaps = array<i64: 64, 128, 32>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: gaps in columns that are not known
+// EXPECT: gaps [64, 128, 0] in 0 columns by boxes of 64
+func.func @p(%C: !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 0 : i64, gaps = array<i64: 64, 128, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, bf16, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 64, 64>, bf16, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store: gaps in what is added to
+// EXPECT: gaps [64, 128, 0] in 128 columns by boxes of 32
+func.func @p(%C: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f32, 128 : i64, 1 : i64>
+  "tile.store"(%t, %a, %C, %p, %p) {adds = 1 : i64, columns = 128 : i64, gaps = array<i64: 64, 128, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 128, 64>, f32, 128 : i64, 1 : i64>, !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
 // store_direct: target
 // EXPECT: stores into f32, expected a memref
 func.func @p(%C: f32, %i: i64, %p: i32) {
@@ -577,6 +632,36 @@ func.func @p(%C: f32, %i: i64, %p: i32) {
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {pair = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_direct: gaps
+// EXPECT: gaps is [64, 128], expected a size, a distance and a phase
+func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128>, pair = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_direct: a gap within a pair
+// EXPECT: gaps [64, 128, 3] between pairs of columns of 16 bits, expected even ones
+func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 3>, pair = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// store_direct: gaps between halves of a byte
+// EXPECT: gaps [64, 128, 0] between pairs of columns of 4 bits
+func.func @p(%C: memref<?x64xf4E2M1FN>, %i: i64, %p: i32) {
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 0>, pair = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xf4E2M1FN>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
