@@ -92,7 +92,4 @@ def _input(x: EpilogueInput, roles: dict[str, str]) -> str:
 
 def _body(problem: Problem) -> list[str]:
     """The names of the ops that the epilogue computes, in order."""
-    if problem.result.epilogue is None:
-        return []
-    ops = [op.operation.name for op in problem.result.epilogue.body.blocks[0].operations]
-    return [name.partition(".")[2] for name in ops if name not in ("scale.yield", "arith.constant")]
+    return [x.partition(".")[2] for x in problem.result.body if x not in ("scale.yield", "arith.constant")]

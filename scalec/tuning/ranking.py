@@ -23,7 +23,6 @@ from scalec.passes.choose.tiling import candidates, deepest, promotion
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import few_blocks, several_tiles
 from scalec.passes.plan.parts import part_blocks
-from scalec.passes.plan.results import added_input
 from scalec.passes.plan.tiles import no_swap
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem
@@ -87,7 +86,7 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
             found = _by_rates(module, row, _candidates(problem, given), dims)
         best = sorted(found, key=lambda r: r.seconds)
         alone = len(problem.results) == 1
-        adds = given.adds is None and alone and added_input(problem.result) is not None
+        adds = given.adds is None and alone and problem.result.added is not None
         adds = adds and (costs is None or prod(dims[d.name] for d in (problem.k, *problem.summed)) <= ADDED_K)
         varied = ([one, *_variants(module, row, given, one, adds)] for one in best[:VARIED])
         return [*chain.from_iterable(varied), *best[VARIED:]]

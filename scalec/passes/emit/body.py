@@ -51,9 +51,9 @@ class Body(Results):
     def split_body(self, result: Result, w: Work | None = None) -> Split:
         """A body, of which scalars are read, where that matters for the tile of `w`."""
         inverse = self.inverse_of_whole(result, w)
-        if result.epilogue is None or self.is_conversion(result):
+        if not result.body or self.is_conversion(result):
             return Split(inverse)
-        made, source = Split(inverse), result.epilogue.body.blocks[0]
+        made, source = Split(inverse), self.body_of(result)
         scalars = {}
         for x in self.read(result):
             argument = source.arguments[x.view]
@@ -122,12 +122,12 @@ class Body(Results):
     def elementwise(self, of: Problem, split: Split, accumulator: ir.Value, place: list[ir.Value]) -> None:
         """What is left for each element of a result."""
         result = of.result
-        if result.epilogue is None or self.is_conversion(result):
+        if not result.body or self.is_conversion(result):
             return
         inputs = list(split.held.values())
         segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
-        source = result.epilogue.body.blocks[0]
+        source = self.body_of(result)
         stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
         narrow = {"approximate": ir.UnitAttr.get()} if all(x.bits <= 16 for x in stored) else {}
         pieces = {"piecewise": ir.UnitAttr.get()} if crowded(of, self.schedule) else {}
@@ -143,17 +143,22 @@ class Body(Results):
                 else:
                     values[op.result] = copied(op, [values[v] for v in operands])
 
+    def body_of(self, result: Result) -> ir.Block:
+        """The block that computes a result, of its `scale.map`."""
+        last = self.returned(result.index).owner
+        op = last.opview.input.owner if last.name == "scale.quantize" else last
+        return op.opview.body.blocks[0]
+
     def is_conversion(self, result: Result) -> bool:
         """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""
-        ops = list(result.epilogue.body.blocks[0].operations)
         if self.added(result) is not None:
-            return len(ops) == 2
-        return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
+            return len(result.body) == 2
+        return len(result.body) == 1 or (len(result.body) == 2 and result.body[0] == "arith.truncf")
 
     def steps(self, result: Result) -> Iterator[Step]:
         """The ops of the map's body, in f32 throughout: inputs come widened, the store rounds, and adds what is there
         where that is its part."""
-        source, added = result.epilogue.body.blocks[0], self.added(result)
+        source, added = self.body_of(result), self.added(result)
         last = source.operations[len(source.operations) - 1]
         same: dict[ir.Value, ir.Value] = {}
         for op in source.operations:

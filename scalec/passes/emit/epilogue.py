@@ -97,7 +97,7 @@ class Epilogue(Body):
         apart."""
         e, result = self.e, of.result
         name = result.name
-        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[result.index].type)
+        memory = e.memory(self.returned(result.index).type)
         target = e.parameter(self.body, memory, Source("pointer", name, align=align))
         return self.at(target, name, result.coords, w), self.stride(name, self.row_axis(of))
 
@@ -113,7 +113,7 @@ class Epilogue(Body):
         """The scales of the tile's blocks, and what remains to be rounded."""
         e, by_rows, result = self.e, of.swapped, of.result
         n = self.problem.m if by_rows else self.problem.n
-        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[scale.index].type)
+        memory = e.memory(self.returned(scale.index).type)
         words = scale.layout in ("packed", "blocked")
         padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
         together = 1 if by_rows else self.scales_together(scale, accumulator.type)

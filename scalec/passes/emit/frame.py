@@ -558,5 +558,14 @@ class Frame:
 
     def pointer(self, name: str, argument_index: int, align: int = 0) -> ir.Value:
         """A tensor argument as memory that threads read or write."""
-        value = self.function.body.blocks[0].arguments[argument_index]
-        return self.e.parameter(self.body, self.e.memory(value.type), Source("pointer", name, align=align))
+        memory = self.e.memory(self.argument(argument_index).type)
+        return self.e.parameter(self.body, memory, Source("pointer", name, align=align))
+
+    def argument(self, index: int) -> ir.Value:
+        """Of the function."""
+        return self.function.body.blocks[0].arguments[index]
+
+    def returned(self, index: int) -> ir.Value:
+        """One of the function's results."""
+        operations = self.function.body.blocks[0].operations
+        return operations[len(operations) - 1].operands[index]

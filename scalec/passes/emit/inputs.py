@@ -5,7 +5,6 @@ from __future__ import annotations
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame, Work
-from scalec.passes.plan.results import added_input
 from scalec.passes.problem.types import EpilogueInput, Result
 
 
@@ -19,7 +18,7 @@ class Inputs(Frame):
     def added(self, result: Result) -> EpilogueInput | None:
         """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
         memory."""
-        return added_input(result) if self.schedule.epilogue == "bulk" else None
+        return result.added if self.schedule.epilogue == "bulk" else None
 
     def read(self, result: Result) -> list[EpilogueInput]:
         """The inputs of a result that threads read."""
@@ -43,7 +42,7 @@ class Inputs(Frame):
         e, dims = self.e, (self.problem.m.name, self.problem.n.name)
         axes: list[tuple[tuple[int, int, int], ir.Value]] = []
         rank = len(x.coords)
-        if isinstance(x.value.type, ir.RankedTensorType):
+        if isinstance(self.argument(x.argument_index).type, ir.RankedTensorType):
             contiguous = rank - 1 if x.layout == "row" else rank - 2
             for axis, at in enumerate(x.coords):
                 if at.dim in dims:

@@ -197,7 +197,9 @@ class EpilogueReader:
                 inputs.append(self.input(read, position, name, m, n, outer))
         if not accumulators:
             raise self.not_of_contraction(name, place)
-        return replace(result, epilogue=op, accumulators=tuple(accumulators), inputs=tuple(inputs))
+        body = op.body.blocks[0]
+        made = replace(result, accumulators=tuple(accumulators), inputs=tuple(inputs))
+        return replace(made, body=tuple(x.operation.name for x in body.operations), adds=adds_last(made, body))
 
     @staticmethod
     def not_of_contraction(name: str, place: Any) -> UnsupportedError:
@@ -256,7 +258,7 @@ class EpilogueReader:
         """The scale of the whole result: no view of the map."""
         index, name, layout = self.argument(value, "the scale of the whole result")
         at = (Coord(""),) * ir.RankedTensorType(value.type).rank
-        return EpilogueInput(index, name, element_of(value, name), "scalar", at, layout, -1, value)
+        return EpilogueInput(index, name, element_of(value, name), "scalar", at, layout, -1)
 
     def input(self, read: Any, position: int, result: str, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> EpilogueInput:
         if read.operation.name != "scale.read" or len(read.symbols):
@@ -294,7 +296,6 @@ class EpilogueReader:
             tuple(self.index(e, name, read) for e in where.results),
             layout,
             position,
-            read.source,
         )
 
     def index(self, e: Any, name: str, read: Any) -> Coord:
@@ -326,3 +327,15 @@ class EpilogueReader:
         if division:
             return replace(inner, divisor=inner.divisor * by, modulus=inner.modulus // by)
         return replace(inner, modulus=min(inner.modulus or by, by))
+
+
+def adds_last(result: Result, body: ir.Block) -> bool:
+    """Whether the last thing that a body does is to add the result that is there, in f32, which bulk copies can do."""
+    if not result.inout or result.element.name != "f32":
+        return False
+    last = body.operations[len(body.operations) - 1].operands[0]
+    mine = next((x for x in result.inputs if x.name == result.name), None)
+    if mine is None or last.owner.name != "arith.addf" or len(list(last.uses)) != 1:
+        return False
+    read = body.arguments[mine.view]
+    return list(last.owner.operands).count(read) == 1 and len(list(read.uses)) == 1

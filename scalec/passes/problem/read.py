@@ -60,7 +60,7 @@ class Reader(EpilogueReader):
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
         results = self.results(contract, m, n, outer)
-        made = Problem(self.target, family, m, n, k, lhs, rhs, contract, results)
+        made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results)
         if summed and made.half_bytes:
             raise UnsupportedError(
                 f"rows of {k.name} = {k.size} end in half a byte, and sums run over {summed[0].name} too",

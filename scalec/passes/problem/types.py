@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from scalec.errors import Place
 from scalec.formats import ElementType
-from scalec.ir.location import place_of
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
 PROMOTION_BLOCK = 128
@@ -171,7 +169,6 @@ class EpilogueInput:
         coords: where it is read, one entry an axis; empty for a scalar argument.
         layout: "row" or "col", the layout of the argument.
         view: position among the map's views, and so among the body's arguments.
-        value: the function's argument.
     """
 
     argument_index: int
@@ -181,7 +178,6 @@ class EpilogueInput:
     coords: tuple[Coord, ...]
     layout: str
     view: int
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -243,7 +239,9 @@ class Result:
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
         gaps: what is left out along the last axis, None where nothing is.
         index: position among the function's results.
-        epilogue: the op `scale.map` that computes it, None where the f32 sums are the result.
+        body: names of the ops that compute it (the body of its `scale.map`), in order; none where the f32 sums are the
+            result.
+        adds: whether the last one adds what is there, in f32.
         accumulators: positions of the sums among the epilogue's views.
         inputs: what the epilogue reads beside them.
     """
@@ -256,9 +254,15 @@ class Result:
     coords: tuple[Coord, ...] = ()
     gaps: Gaps | None = None
     index: int = 0
-    epilogue: Any = None
+    body: tuple[str, ...] = ()
+    adds: bool = False
     accumulators: tuple[int, ...] = ()
     inputs: tuple[EpilogueInput, ...] = ()
+
+    @property
+    def added(self) -> EpilogueInput | None:
+        """The result itself, where the last thing that is done is to add it: bulk copies can do so."""
+        return next((x for x in self.inputs if x.name == self.name), None) if self.adds else None
 
     @property
     def block(self) -> int:
@@ -279,7 +283,7 @@ class Problem:
     dimensions of M and N, in the result's order. It sums over all points of `summed`, more dimensions of K, the K
     of each padded to whole K blocks. Each tensor has those of them that its `coords` name.
 
-    `family` are the instructions that multiply `lhs` and `rhs`; `contraction` is the op `scale.contract`. The results
+    `family` are the instructions that multiply `lhs` and `rhs`; `written` is where the program says so. The results
     have the same indices, in the same order. `swapped`: rows of the results in memory are columns here (`transposed`).
     `beside`: of a problem of one result (`each`) the other results of the same sums.
     """
@@ -291,7 +295,7 @@ class Problem:
     k: Dim
     lhs: Operand
     rhs: Operand
-    contraction: Any
+    written: Place | None
     results: tuple[Result, ...]
     beside: tuple[Result, ...] = ()
     swapped: bool = False
@@ -357,7 +361,7 @@ class Problem:
     def place(self) -> Place | None:
         """Where the program says what the result is; None where no text says it."""
         own = next((r.scale.place for r in self.results if r.scale is not None), None)
-        return own or place_of(self.contraction)
+        return own or self.written
 
     @property
     def scale_type(self) -> str:
