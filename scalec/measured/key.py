@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scalec.formats import WHOLE
 from scalec.passes.problem.types import Coord, Dim, EpilogueInput, Operand, Problem
 
@@ -35,11 +37,12 @@ def describe(problem: Problem) -> str:
 
 
 def describe_kin(problem: Problem) -> str:
-    """The contraction alone, rounded to bf16: what a program multiplies that writes as many bytes or fewer, "" for one
-    that writes more, or several results, or adds to what is there."""
+    """The contraction alone, rounded to bf16, without gaps: what a program multiplies that writes as many bytes or
+    fewer, "" for one that writes more, or several results, or adds to what is there."""
     if len(problem.results) > 1 or problem.result.inout or problem.result.element.bits > 16:
         return ""
-    return f"{_result(problem, 'bf16')} = {_product(problem)}: truncf"
+    plain = replace(problem, results=(replace(problem.result, gaps=None),))
+    return f"{_result(plain, 'bf16')} = {_product(problem)}: truncf"
 
 
 def _roles(problem: Problem) -> dict[str, str]:

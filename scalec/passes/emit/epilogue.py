@@ -81,9 +81,12 @@ class Epilogue(Body):
             e.op("tile.store_turned", operands=[accumulator, staging, target, stride, *place])
         else:
             pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
-            around = {"gaps": result.gaps.numbers} if result.gaps else {}
-            if result.gaps and (result.gaps.apart(2) or result.gaps.size % 2):
-                pair = 0
+            around = {}
+            if (gaps := result.gaps) is not None:
+                # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
+                together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
+                around = {"gaps": gaps.numbers, "together": together}
+                pair = 0 if together % 2 or gaps.size % 2 else pair
             size = max(1, bits // 8)
             target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
             strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]

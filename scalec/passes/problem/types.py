@@ -111,7 +111,7 @@ class Operand:
         name: what the user calls it.
         element: its element type.
         rows: name of the dimension along M or N that a tile has.
-        contiguous: "k", or the name of `rows` for an operand whose rows are contiguous.
+        contiguous: name of the dimension that it is contiguous along: K's, or `rows`.
         scales: its scales that are applied before the sum over K, innermost level first.
         shared_bits: bits of an element in shared memory.
         align: bytes that its address and its outer stride must be multiples of.
@@ -138,7 +138,7 @@ class Operand:
     @property
     def mn_major(self) -> bool:
         """Whether its rows are contiguous, and its tile in shared memory is [K, rows]."""
-        return self.contiguous != "k"
+        return self.contiguous == self.rows
 
     @property
     def promoted(self) -> tuple[Scale, ...]:
