@@ -49,6 +49,17 @@ class FragmentOp(Tile.Operation, name="fragment"):
         return True
 
 
+class CopySumsOp(Tile.Operation, name="copy_sums"):
+    """result = what an accumulator holds: it may then be changed, and the accumulator is as it was."""
+
+    result: ext.Result[FragmentType]
+    accumulator: ext.Operand[FragmentType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return op.result.type == op.accumulator.type or fail(op, f"makes {op.result.type} of {op.accumulator.type}")
+
+
 class ClearOp(Tile.Operation, name="clear"):
     """Sets an accumulator to zero."""
 

@@ -64,6 +64,18 @@ OUTER = {
     ),
 }
 
+# several results of one contraction; program, n, k
+SEVERAL = {
+    "bf16": ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + x[n]; D[m,n]:mxfp8 = relu(T)", 1536, 1024),
+    "1x128, 128x128": ("T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:nvfp4 = gelu(T); D[m,n] = T", 2112, 1536),
+    "three": (
+        "T[m,n] = alpha * (A[m,k] @ B[n,k]); C[m,n]:f32 += T; D[m,n]:f16 = T * R[m,n]; E[m,n]:mxfp4 = T - x[n]",
+        1000,
+        512,
+    ),
+    "ragged": ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + x[n]; D[m,n]:e4m3 = relu(T)", 1031, 264),
+}
+
 # results whose last index is computed: program, largest diff, sizes, and another size of the dimension with gaps, of
 # which copies can store the result
 GAPS = {

@@ -278,7 +278,7 @@ BATCHES = {
 def test_columns_of_batches(name: str) -> None:
     shape, strides, shift, overlap = BATCHES[name]
     extents = tuple(Extent(dim) for dim in "bmn")
-    told = tuple(Argument(*of) for of in (("pointer", "x"), ("stride", "x", "", 0), ("stride", "x", "", 1)))
+    told = (Argument("pointer", "x"), Argument("stride", "x", axis=0), Argument("stride", "x", axis=1))
     simple, device = simple_spec(), FakeDevice()
     spec = replace(
         simple_spec(arguments=(*told, *(replace(a, tensor="C") for a in told))),

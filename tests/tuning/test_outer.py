@@ -87,6 +87,15 @@ def test_candidates_add_otherwise_where_the_whole_sum_is_short() -> None:
     assert not with_adds(source, b=5, m=4096, n=4096, k=512)
 
 
+def test_what_stays_in_l2_is_of_the_whole_sum() -> None:
+    """Operands of 16384 by 4096 and 4096 by 4096: too many bytes for L2, and those of one b are not."""
+    fields, sizes = {"tile": "128x256x64", "cluster": "1x1"}, {"m": 16384, "n": 4096}
+    dense = compiler.decide("D[m,n] = A[m,k] @ B[n,k]", "sm_90a", {**sizes, "k": 4096}, fields, tuned=False)[0]
+    assert compiler.decide(SUMS, "sm_90a", {**sizes, "b": 4, "k": 1024}, fields, tuned=False)[0].order == dense.order
+    one = compiler.decide(SUMS, "sm_90a", {**sizes, "b": 1, "k": 1024}, fields, tuned=False)[0]
+    assert one.order != dense.order
+
+
 @pytest.mark.parametrize(
     ("known", "missing"),
     [({"k": 512}, "b is not known"), ({"b": 2}, "k is not known"), ({}, "b and k are not known")],

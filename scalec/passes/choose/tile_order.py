@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import decide
@@ -41,7 +43,8 @@ class TileOrder:
 
 def _order(problem: Problem, schedule: Schedule) -> str:
     """The first where all tiles run at once, a size is not known, or both read as much."""
-    if at_once(problem, schedule) or None in (problem.m.largest, problem.n.largest, problem.k.largest):
+    sizes = [d.largest for d in (problem.m, problem.n, problem.k, *problem.summed)]
+    if at_once(problem, schedule) or None in sizes:
         return ORDERS[0]
     return min(ORDERS, key=lambda order: _read(problem, schedule, order))
 
@@ -60,7 +63,7 @@ def _band(problem: Problem, schedule: Schedule, order: str) -> int:
 
 def _read(problem: Problem, schedule: Schedule, order: str) -> float:
     """Bytes of both operands that cross from device memory."""
-    k = problem.k.tiles(1, ASSUMED)
+    k = prod(d.tiles(1, ASSUMED) for d in (problem.k, *problem.summed))
     of = {"m": problem.m.tiles(1, ASSUMED) * problem.lhs.element.bits * k / 8}
     of["n"] = problem.n.tiles(1, ASSUMED) * problem.rhs.element.bits * k / 8
     walked, banded = of["m" if order == "n" else "n"], of[order]

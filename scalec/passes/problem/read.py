@@ -56,11 +56,11 @@ class Reader(EpilogueReader):
         rhs = self.operand(*right, n, k, family, 8)
         if family is None:
             raise self.no_instruction(lhs, rhs)
-        self.check_scales(lhs, rhs, family)
+        self.check_scales(lhs, rhs, k, family)
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
-        epilogue, accumulators, inputs, result = self.epilogue(contract, m, n, outer)
-        made = Problem(self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
+        results = self.results(contract, m, n, outer)
+        made = Problem(self.target, family, m, n, k, lhs, rhs, contract, results)
         if summed and made.half_bytes:
             raise UnsupportedError(
                 f"rows of {k.name} = {k.size} end in half a byte, and sums run over {summed[0].name} too",
@@ -114,9 +114,9 @@ class Reader(EpilogueReader):
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
             asked |= set(self.results_of(where)[-2:]) if tiled(value.owner) else set()
             value = value.owner.opview.values
-        last = list(self.block.operations)[-1].operation.operands[0].owner
-        if not isinstance(last, ir.Block) and last.name == "scale.quantize" and tiled(last):
-            asked |= set(self.result_order(contract)[-2:])
+        for written in self.written():
+            if written.quantize is not None and tiled(written.quantize.operation):
+                asked |= set(self.result_order(contract)[-2:])
         return asked
 
     def contraction(self) -> Any:
@@ -219,7 +219,6 @@ class Reader(EpilogueReader):
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed else ATOM
-        contiguous = rows.name if transposed else "k"
         coords = tuple(Coord(x) for x in order)
         if len(coords) > MOST_INDICES:
             raise UnsupportedError(
@@ -228,7 +227,7 @@ class Reader(EpilogueReader):
                 fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
                 place=place_of(value),
             )
-        return Operand(index, name, element, rows.name, contiguous, scales, bits, align, atom, coords)
+        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords)
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:
@@ -375,7 +374,7 @@ class Reader(EpilogueReader):
             place=place_of(self.arguments[(alone or rhs).argument_index]),
         )
 
-    def check_scales(self, lhs: Operand, rhs: Operand, family: MmaShape) -> None:
+    def check_scales(self, lhs: Operand, rhs: Operand, k: Dim, family: MmaShape) -> None:
         """Refuses scales that the operands' instruction cannot go with."""
         widest = self.target.swizzles[0] * 8 // PROMOTION_BLOCK  # a promoted block of a row is one row of the swizzle
         for operand in (lhs, rhs):
@@ -383,9 +382,9 @@ class Reader(EpilogueReader):
                 known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
                 *some, last = (str(bits) for bits in sorted(known) if bits <= widest)
                 raise UnsupportedError(
-                    f"{operand.name} is {operand.element.name} with scales that vary along k",
+                    f"{operand.name} is {operand.element.name} with scales that vary along {k.name}",
                     expected=(f"{'-, '.join(some)}- or " if some else "") + f"{last}-bit operands, or scales constant "
-                    "along k",
+                    f"along {k.name}",
                     fix=f"fold {operand.scales[0].name} into {operand.name} before the call",
                     place=place_of(self.arguments[operand.scales[0].argument_index]),
                 )
@@ -409,7 +408,7 @@ class Reader(EpilogueReader):
                 got=f"{name}: {row.name}, rows of {inner.size} elements",
                 expected=f"{inner.name} a multiple of {step}",
                 fix=f"pad {inner.name} to {-(-inner.size // step) * step} with zeros"
-                + (", in both operands" if operand.contiguous == "k" else ""),
+                + ("" if operand.mn_major else ", in both operands"),
                 place=place_of(self.arguments[operand.argument_index]),
             )
 
