@@ -35,6 +35,7 @@ SCHEDULES = [
     ("split=2, parts=memory", "sm_100a", 384),
     (f"{BULK}, staged=1", "sm_120a", 384),
     (f"{BULK}, warpgroups=2", "sm_100a", 384),
+    ("epilogue=direct, tile=128x80x128, cluster=1x1, cta_group=1", "sm_100a", 384),
 ]
 
 
