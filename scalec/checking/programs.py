@@ -58,6 +58,8 @@ PROGRAMS: dict[str, str] = {
     "columns of two dimensions": "C[m,b,n] = gelu(A[m,k] @ B[b,n,k] + bias[b,n])",
     "around gaps": "C[m,n/64*96 + n%64] = A[m,k]@B[n,k] scale(1x128,128x128)",
     "columns first": "C[n,m] = A[m,k]@B[n,k] scale(1x128,1x128)",
+    "several results": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n] + x[n]; D[m,n]:mxfp8 = relu(T[m,n])",
+    "several results of FP8": "T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:f32 += T; D[m,n]:e4m3 = gelu(T)",
     "invariant": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with invariant",
 }
 """Programs by name, each with the schedule that the compiler chooses."""

@@ -49,6 +49,17 @@ class FragmentOp(Tile.Operation, name="fragment"):
         return True
 
 
+class CopySumsOp(Tile.Operation, name="copy_sums"):
+    """result = what an accumulator holds: it may then be changed, and the accumulator is as it was."""
+
+    result: ext.Result[FragmentType]
+    accumulator: ext.Operand[FragmentType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return op.result.type == op.accumulator.type or fail(op, f"makes {op.result.type} of {op.accumulator.type}")
+
+
 class ClearOp(Tile.Operation, name="clear"):
     """Sets an accumulator to zero."""
 
@@ -375,7 +386,8 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     Element (row, column) goes to target[row * row_stride + column * column_stride].
 
     `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
-    every) columns further on. Columns of a pair then are not on both sides of a gap.
+    every) columns further on. Then `together` columns of the accumulator, from the first one on, never are on both
+    sides of a gap, nor are those of a pair.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -394,8 +406,15 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
             return fail(op, f"stores into {op.target.type}, expected a memref")
         if not flag(op, "pair") or not gaps(op):
             return False
-        around, pair, bits = gaps_of(op), int_of(op.pair), bits_of(op.target.type.element_type)
-        if around is not None and (bits < 8 or (pair and any(x % 2 for x in around))):
+        if (around := gaps_of(op)) is None:
+            return True
+        bits, columns = bits_of(op.target.type.element_type), shape_of(op.accumulator.type)[1]
+        together = int_of(op.operation.attributes["together"]) if "together" in op.operation.attributes else 0
+        if together < 1 or any(x % together for x in (*around[1:], columns)):
+            return fail(
+                op, f"gaps {list(around)} in {columns} columns, {together} of which are together: not a divisor"
+            )
+        if bits < 8 or (int_of(op.pair) and (together % 2 or around[0] % 2)):
             return fail(op, f"gaps {list(around)} between pairs of columns of {bits} bits, expected even ones")
         return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scalec.formats import WHOLE
 from scalec.passes.problem.types import Coord, Dim, EpilogueInput, Operand, Problem
 
@@ -19,7 +21,11 @@ def describe(problem: Problem) -> str:
 
         bf16[m,o0=8,n] = bf16[m,o0,k] . bf16[o0,n,k]: truncf
         bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf
+
+    Of several results it says each, joined by " & ".
     """
+    if len(problem.results) > 1:
+        return " & ".join(map(describe, problem.each))
     roles = _roles(problem)
     inputs = [_input(x, roles) for x in problem.inputs if x.name != problem.result.name]
     result, scale = problem.result, problem.result.scale
@@ -31,11 +37,12 @@ def describe(problem: Problem) -> str:
 
 
 def describe_kin(problem: Problem) -> str:
-    """The contraction alone, rounded to bf16: what a program multiplies that writes as many bytes or fewer, "" for one
-    that writes more, or adds to what is there."""
-    if problem.result.inout or problem.result.element.bits > 16:
+    """The contraction alone, rounded to bf16, without gaps: what a program multiplies that writes as many bytes or
+    fewer, "" for one that writes more, or several results, or adds to what is there."""
+    if len(problem.results) > 1 or problem.result.inout or problem.result.element.bits > 16:
         return ""
-    return f"{_result(problem, 'bf16')} = {_product(problem)}: truncf"
+    plain = replace(problem, results=(replace(problem.result, gaps=None),))
+    return f"{_result(plain, 'bf16')} = {_product(problem)}: truncf"
 
 
 def _roles(problem: Problem) -> dict[str, str]:
@@ -85,7 +92,7 @@ def _input(x: EpilogueInput, roles: dict[str, str]) -> str:
 
 def _body(problem: Problem) -> list[str]:
     """The names of the ops that the epilogue computes, in order."""
-    if problem.epilogue is None:
+    if problem.result.epilogue is None:
         return []
-    ops = [op.operation.name for op in problem.epilogue.body.blocks[0].operations]
+    ops = [op.operation.name for op in problem.result.epilogue.body.blocks[0].operations]
     return [name.partition(".")[2] for name in ops if name not in ("scale.yield", "arith.constant")]

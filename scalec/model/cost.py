@@ -191,7 +191,7 @@ class Load:
         their range, or are assumed large."""
         every = problem.sizes(sizes)
         m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
-        moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, problem.result))
+        moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, *problem.results))
         walks, sums = (math.prod(every[d.name] for d in dims) for dims in (problem.outer, problem.summed))
         return Load((m, n, k), moved, walks, sums)
 

@@ -94,7 +94,7 @@ class Prediction:
         l2_bytes = (
             problem.lhs.element.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
             + problem.rhs.element.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0])
-            + problem.result.element.bytes(elements(problem.result.coords, sizes))
+            + sum(r.element.bytes(elements(r.coords, sizes)) for r in problem.results)
         )
         if alone > 1:  # sums of the parts, stored and loaded once each
             l2_bytes += 2 * 4 * tiles * prod(schedule.tile[:2])
@@ -172,15 +172,17 @@ def _promotion(problem: Problem) -> int:
 
 
 def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
-    """Bytes of all tensors: operands, scales, what the epilogue reads, and the result (twice where it is added to)."""
-    result, sides = problem.result, (problem.lhs, problem.rhs)
+    """Bytes of all tensors: operands, scales, what the epilogue reads, and the results (twice those that are added
+    to)."""
+    results, sides = problem.results, (problem.lhs, problem.rhs)
     read = [(x.element, x.coords) for x in sides]
     read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales]
-    read += [(x.element, x.coords) for x in problem.inputs if x.name != result.name]
-    if result.scale is not None and result.scale.outer is not None:
-        read.append((result.scale.outer.element, result.scale.outer.coords))
-    written = result.element.bytes(elements(result.coords, sizes))
-    return sum(x.bytes(elements(coords, sizes)) for x, coords in read) + written * (2 if result.inout else 1)
+    read += list(
+        {(x.name, x.coords): (x.element, x.coords) for r in results for x in r.inputs if x.name != r.name}.values()
+    )
+    read += [(s.outer.element, s.outer.coords) for r in results if (s := r.scale) is not None and s.outer is not None]
+    written = sum(r.element.bytes(elements(r.coords, sizes)) * (2 if r.inout else 1) for r in results)
+    return sum(x.bytes(elements(coords, sizes)) for x, coords in read) + written
 
 
 def _ceil(size: int, extent: int) -> int:

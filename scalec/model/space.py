@@ -151,7 +151,7 @@ def _ways(problem: Problem, given: Request) -> tuple[int, ...]:
         return (given.swap,)
     if keeps_sides(given):
         return (0,)
-    together = problem.result.block > problem.family.adjacent_rows
+    together = any(r.block > problem.family.adjacent_rows for r in problem.results)
     few = problem.m.largest is not None and problem.m.largest <= (SWAP_TOGETHER if together else SWAP)
     return (0, 1) if few and not no_swap(problem) else (0,)
 
@@ -172,7 +172,7 @@ def _together(problem: Problem, given: Request, plan: Schedule) -> bool:
         return False
     bm, bn, bk = plan.tile
     stage = bm * problem.lhs.shared_bytes(bk) + bn * problem.rhs.shared_bytes(bk)
-    staged = 0 if problem.swapped else bm * problem.result.element.bytes(bn)
+    staged = 0 if problem.swapped else bm * sum(r.element.bytes(bn) for r in problem.results)
     sides = ((problem.lhs, bm), (problem.rhs, bn))
     windows = sum(2 * 4 * WINDOW * rows for x, rows in sides if any(scale.rows == 1 for scale in x.promoted))
     sums = 4 * prod(part_rooms(problem, plan))

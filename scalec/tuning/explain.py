@@ -330,8 +330,9 @@ def _scale_copier(problem: Problem, chosen: Schedule) -> str:
 
 
 def _epilogue(problem: Problem, chosen: Schedule) -> str:
+    leaves = "leaves" if len(problem.results) == 1 else "leave"
     if chosen.epilogue == "bulk":
-        told = f"{problem.result.name} leaves through shared memory by tensor copies"
+        told = f"{problem.names} {leaves} through shared memory by tensor copies"
         if chosen.adds == "loaded":
             told += ", and what is there comes by them while a tile is multiplied"
         if chosen.permute_n:
@@ -339,11 +340,12 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
             told += f"; {problem.rhs.name}'s rows come permuted, for threads to have {columns} adjacent columns"
         return told
     if chosen.epilogue == "turned":
-        return f"{problem.result.name} is turned in shared memory: threads store rows of it"
+        is_, it = ("is", "it") if len(problem.results) == 1 else ("are", "them")
+        return f"{problem.names} {is_} turned in shared memory: threads store rows of {it}"
     if problem.swapped:
         reason = no_turned_epilogue(problem) or not_worth_turning(problem, chosen)
-        return f"{problem.result.name} leaves from registers{f': {reason}' if reason else ''}"
-    return f"{problem.result.name} leaves from registers: a staged tile would cost stages, or has no tensor copy"
+        return f"{problem.names} {leaves} from registers{f': {reason}' if reason else ''}"
+    return f"{problem.names} {leaves} from registers: a staged tile would cost stages, or has no tensor copy"
 
 
 def _scheduler(problem: Problem, chosen: Schedule) -> str:

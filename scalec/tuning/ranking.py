@@ -86,7 +86,8 @@ def ranked(source: str, target: str, dims: Mapping[str, int]) -> list[Ranked]:
         else:
             found = _by_rates(module, row, _candidates(problem, given), dims)
         best = sorted(found, key=lambda r: r.seconds)
-        adds = given.adds is None and added_input(problem) is not None
+        alone = len(problem.results) == 1
+        adds = given.adds is None and alone and added_input(problem.result) is not None
         adds = adds and (costs is None or prod(dims[d.name] for d in (problem.k, *problem.summed)) <= ADDED_K)
         varied = ([one, *_variants(module, row, given, one, adds)] for one in best[:VARIED])
         return [*chain.from_iterable(varied), *best[VARIED:]]

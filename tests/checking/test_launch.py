@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scalec import reference
-from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec
+from scalec.abi import Argument, Extent, KernelSpec, Launch, TensorSpec, Term
 from scalec.checking import compare, launch
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
@@ -102,6 +102,21 @@ def test_rows_of_results_that_end_in_half_a_byte_are_compared_without_its_other_
     expected["C"] = exact.astype(np.float64)
     (checked,) = compare.compare(found, expected)
     assert checked.diff == checked.max_error == 0
+
+
+def test_what_has_changed_in_gaps_is_counted():
+    extent = Extent(size=-1, terms=(Term("n", 3, divisor=2),))  # n/2*3 + n%2
+    points = np.zeros((2, 8), bool)
+    points[:, [0, 1, 3, 4, 6, 7]] = True
+    data = np.full((2, 8), 0xFFFF, np.uint16)
+    data[points] = 1
+    for inner, changed in ((extent, 2), (Extent("n"), 0)):
+        spec = TensorSpec("D", "bf16", (Extent("m"), inner))
+        made = launch.placed(FakeDevice(), spec, data)
+        assert launch.touched(spec, made, points) == 0
+        other = data.copy()
+        other[0, 2] = other[1, 5] = other[1, 7] = 5
+        assert launch.touched(spec, launch.placed(FakeDevice(), spec, other), points) == changed
 
 
 @pytest.mark.parametrize(("sign", "times"), [("=", 1), ("+=", 2)])

@@ -82,6 +82,7 @@ class Case:
         inputs: the elementwise tensors of `value`, by name.
         adds: whether `+=` it is.
         temporary: whether the sums have a name and a statement of their own.
+        further: results beside the first, and what is written to each.
         schedule: fields as text.
         known: dimensions whose sizes are given to the compiler.
         ranges: dimensions of which a range of sizes is given.
@@ -114,6 +115,7 @@ class Case:
     gaps: tuple[int, ...] = ()
     sms: int = 4
     seed: int = 0
+    further: tuple[tuple[Operand, Tree], ...] = ()
 
     def text(self) -> str:
         """The program."""
@@ -124,16 +126,18 @@ class Case:
         ]
         scaled = f" scale({', '.join(clauses)})" if any(o.levels for o in self.operands) else ""
         sums = " @ ".join(o.text() for o in self.operands) + scaled
+        named = self.temporary or bool(self.further)
+        head = f"T[{','.join(self.result.index)}] = {sums}; " if named else ""
         *others, last = self.result.index
         if self.gaps:
             size, every, phase = self.gaps
             last = f"{last} + ({last}+{phase})/{every}*{size}"
-        result = replace(self.result, index=(*others, last)).text() + "".join(
-            f" scale({level.text()})" for level in self.result.levels
-        )
-        value = self.value_text(self.value, "T" if self.temporary else sums)
-        head = f"T[{','.join(self.result.index)}] = {sums}; " if self.temporary else ""
-        return f"{head}{result} {'+=' if self.adds else '='} {value}"
+        statements = []
+        for i, (x, tree) in enumerate(((replace(self.result, index=(*others, last)), self.value), *self.further)):
+            result = x.text() + "".join(f" scale({level.text()})" for level in x.levels)
+            adds = "+=" if self.adds and not i else "="
+            statements.append(f"{result} {adds} {self.value_text(tree, 'T' if named else sums)}")
+        return head + "; ".join(statements)
 
     def columns(self, sizes: dict[str, int]) -> list[int]:
         """Where the points of the result's last index go."""
@@ -164,8 +168,14 @@ class Case:
 
     def used(self) -> dict[str, Operand]:
         """The inputs that the value reads."""
-        names = {t[1] for t in self.leaves() if t[0] == "in"}
+        trees = (self.value, *(tree for _, tree in self.further))
+        names = {t[1] for tree in trees for t in self.leaves(tree) if t[0] == "in"}
         return {n: o for n, o in self.inputs.items() if n in names}
+
+    def each(self) -> list[Case]:
+        """The case of each result alone."""
+        others = [self.but(result=x, value=tree, adds=False, gaps=(), further=()) for x, tree in self.further]
+        return [self.but(further=()), *others]
 
     def but(self, **changes: Any) -> Case:
         return replace(self, **changes)
@@ -205,6 +215,7 @@ class Case:
                 "twists": tuple((str(name), int(n)) for name, n in data["twists"]),
                 "pads": tuple(data["pads"]),
                 "views": tuple(data.get("views", ())),
+                "further": tuple((_operand(x), _tree(tree)) for x, tree in data.get("further", ())),
                 "gaps": tuple(data.get("gaps", ())),
             }
         )

@@ -153,6 +153,9 @@ def draw(seed: int) -> Case:
     if own.random() < GAPS and not (adds or result.levels or result.type in FORMATS or result.bits < 8):
         every = pick(own, EVERY)
         case = case.but(gaps=(pick(own, GAP), every, own.choice((0, every // 2, own.randrange(2 * every)))))
+    own = Random(f"several {seed}")  # likewise
+    if own.random() < SEVERAL:
+        case = _several(own, case)
     wanted = TWIST_OF["exact" if exact else "rounded"]
     count = random.choice((0, 1, 1, 2))
     case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
@@ -460,6 +463,22 @@ def _read_at(random: Random, x: Operand, name: str) -> Operand:
     """An elementwise input that mostly has the index too."""
     text = pick(random, {name: 4, f"{name}/2": 1, "0": 1, "": 2})
     return Operand(x.name, _put(random, x.index, text), x.type) if text else x
+
+
+SEVERAL = 0.15
+"""How many of the cases have further results of the same sums."""
+
+
+def _several(random: Random, case: Case) -> Case:
+    """The case with a result more, or two, each made and stored in its own way."""
+    index, inputs, further = case.result.index, dict(case.inputs), []
+    for name in ("D", "E")[: random.choice((1, 1, 2))]:
+        x, adds = _result(random, case.target)
+        levels = tuple(Level((*("1",) * (len(index) - 2), *y.block), y.type, y.layout) for y in x.levels)
+        tree = _value(random, inputs, case.exact)
+        further.append((Operand(name, index, "" if adds else x.type, levels), tree))
+    case = case.but(inputs=inputs, further=tuple(further))
+    return case.but(inputs=case.used())
 
 
 # ------------------------------------------------------------------------------------------------------------- schedule

@@ -27,7 +27,7 @@ or has a function that the GPU approximates (docs/language.md), which the emulat
 
 def check_seed(seed: int) -> Outcome:
     """The outcome of a seed; "elsewhere" if it draws another target than that of this machine's GPU."""
-    case = draw(seed)
+    case = draw(seed).each()[0]
     gpu = driver.detect()
     if gpu is None or case.target != gpu.target:
         return Outcome("elsewhere", case=case)

@@ -56,7 +56,10 @@ def simpler(case: Case) -> Iterator[Case]:
     for launch in case.launches:
         if len(case.launches) > 1:
             yield case.but(launches=(launch,))
-    if case.value != SUMS:
+    if case.further:
+        yield from case.each()
+        yield from (case.but(further=case.further[:i] + case.further[i + 1 :]) for i in range(len(case.further)))
+    if case.value != SUMS and not case.further:
         yield case.but(value=SUMS, temporary=False, inputs={})
         for value in _below(case.value):
             if value != case.value:

@@ -97,7 +97,7 @@ class Launched:
         made: the kernel.
         values: the tensors by name, as `data.make` makes them.
         sizes: of this launch.
-        bounded: what the results may be.
+        bounded: what the first result may be.
         compare: raises Failed where results (by name, as stored) are not what they may be.
         emulate: runs the launch in the emulator with a way in which tensor cores sum ("exact", "hopper").
         kept: what a device keeps for the kernel's other launches.
@@ -216,14 +216,14 @@ def _check(
             values = data.make(case, module, launch)
             expected = reference.run(module, values, dims=sizes, exact=True)
         with found.timed("bounds"):
-            bounded = bounds.evaluate(case, sizes, values)
+            bounded = [bounds.evaluate(one, sizes, values) for one in case.each()]
         results = [_run(kernel, device, case, values, sizes, found, again) for again in range(1 if launch else runs)]
-        compare = partial(_compare, case, made.spec, sizes, values, bounded, expected, found)
+        compare = partial(_compare_all, case, made.spec, sizes, values, bounded, expected, found)
         with found.timed("compare"):
             compare(results[0])
         if beside is not None:
             emulate = partial(_run, kernel, device, case, values, sizes, found, 0)
-            beside(Launched(case, made, values, sizes, bounded, compare, emulate, kept, found, device.stats))
+            beside(Launched(case, made, values, sizes, bounded[0], compare, emulate, kept, found, device.stats))
         for again in results[1:]:
             if any(again[name].tobytes() != results[0][name].tobytes() for name in again):
                 raise Failed("unequal", f"{sizes}: two runs differ")
@@ -334,6 +334,21 @@ def placed(
 # -------------------------------------------------------------------------------------------------------------- results
 
 
+def _compare_all(
+    case: Case,
+    spec: KernelSpec,
+    sizes: dict[str, int],
+    values: dict[str, Any],
+    bounded: list[bounds.Bounded],
+    expected: reference.Results,
+    found: Outcome,
+    got: dict[str, np.ndarray],
+) -> None:
+    """Each result as if it were alone."""
+    for one, own in zip(case.each(), bounded, strict=True):
+        _compare(one, spec, sizes, values, own, expected, found, got)
+
+
 def _compare(
     case: Case,
     spec: KernelSpec,
@@ -344,7 +359,7 @@ def _compare(
     found: Outcome,
     got: dict[str, np.ndarray],
 ) -> None:
-    """Each result beside what it may be, and that beside the reference."""
+    """The result beside what it may be, and that beside the reference."""
     element = case.result.element
     shape = tuple(sizes[i] for i in case.result.index)
     name = case.result.name

@@ -64,6 +64,56 @@ OUTER = {
     ),
 }
 
+# several results of one contraction; program, n, k
+SEVERAL = {
+    "bf16": ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + x[n]; D[m,n]:mxfp8 = relu(T)", 1536, 1024),
+    "1x128, 128x128": ("T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:nvfp4 = gelu(T); D[m,n] = T", 2112, 1536),
+    "three": (
+        "T[m,n] = alpha * (A[m,k] @ B[n,k]); C[m,n]:f32 += T; D[m,n]:f16 = T * R[m,n]; E[m,n]:mxfp4 = T - x[n]",
+        1000,
+        512,
+    ),
+    "ragged": ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + x[n]; D[m,n]:e4m3 = relu(T)", 1031, 264),
+}
+
+# results whose last index is computed: program, largest diff, sizes, and another size of the dimension with gaps, of
+# which copies can store the result
+GAPS = {
+    "in a head": (
+        "D[m, n + (n+128)/256*64] = A[m,k] @ B[n,k] scale(1x128,128x128)",
+        3e-6,
+        {"m": 70, "n": 300, "k": 200},
+        {"n": 384},
+    ),
+    "behind a head": (
+        "D[m, n/128*192 + n%128] = A[m,k] @ B[n,k] scale(1x128,128x128)",
+        3e-6,
+        {"m": 70, "n": 301, "k": 256},
+        {"n": 384},
+    ),
+    "in front of a head": (
+        "D[m, n/128*192 + n%128 + 64]:f32 = A[m,k] @ B[n,k] + x[n]",
+        1e-7,
+        {"m": 130, "n": 200, "k": 72},
+        {"n": 384},
+    ),
+    "odd ones": ("D[m, n + (n+1)/3]:f32 = relu(A[m,k] @ B[n,k])", 1e-7, {"m": 33, "n": 100, "k": 64}, {"n": 384}),
+    "narrow ones": ("D[m, n/8*12 + n%8]:f16 = A[m,k] @ B[n,k]", 1e-6, {"m": 70, "n": 140, "k": 64}, {"n": 384}),
+    "of batches": (
+        "D[b, m, n/64*80 + n%64] = A[b,m,k] @ B[b,n,k] * r[b,m/4]",
+        5e-6,
+        {"b": 2, "m": 70, "n": 140, "k": 64},
+        {"n": 384},
+    ),
+    "along M": ("D[n, m/32*48 + m%32] = A[m,k] @ B[n,k]", 3e-6, {"m": 150, "n": 70, "k": 64}, {"m": 384}),
+    "in each head": (
+        "D[s, h, d + d/64*64] = X[s,k] @ W[h,d,k]",
+        3e-6,
+        {"s": 70, "h": 2, "d": 100, "k": 64},
+        {"d": 128},
+    ),
+}
+
 # schedules of every family, for FP8 by blocks and for bf16
 FP8_SCHEDULES = [
     "cluster=1x1",

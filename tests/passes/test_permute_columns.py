@@ -38,7 +38,7 @@ def test_rows_of_b_in_a_batch(problem_in) -> None:
 
 def test_blocks_of_the_result_that_are_narrower(problem) -> None:
     scale = replace(problem.result.scale, block=24)
-    other = replace(problem, result=replace(problem.result, scale=scale))
+    other = replace(problem, results=(replace(problem.result, scale=scale),))
     assert no_permuted_columns(other, PLANNED, 16) == "blocks of 24 are no multiple of 16 columns, and no half of them"
 
 
@@ -46,7 +46,7 @@ def test_blocks_of_the_result_that_are_narrower(problem) -> None:
 def test_blocks_that_two_lanes_have_or_all(problem, within, block) -> None:
     element = replace(problem.result.element, bits=128 // within)
     result = replace(problem.result, element=element, scale=replace(problem.result.scale, block=block))
-    assert no_permuted_columns(replace(problem, result=result), PLANNED, within) == ""
+    assert no_permuted_columns(replace(problem, results=(result,)), PLANNED, within) == ""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_blocks_of_b_that_end_within_what_is_permuted(problem, within, columns, 
     rhs = replace(problem.rhs, scales=(replace(problem.rhs.scales[0], rows=rows),))
     result = replace(problem.result, scale=None, element=replace(problem.result.element, bits=128 // within))
     told = no_permuted_columns(
-        replace(problem, rhs=rhs, result=result), PLANNED.with_fields(tile=(128, columns, 128)), within
+        replace(problem, rhs=rhs, results=(result,)), PLANNED.with_fields(tile=(128, columns, 128)), within
     )
     assert told.startswith("" if able else f"B_scale changes within {within} columns")
     assert (told == "") == able

@@ -25,7 +25,7 @@ def test_facts(problem_of: Callable[[str], Problem]) -> None:
     assert (lhs.name, lhs.argument_index, lhs.element.name, lhs.rows, lhs.contiguous) == ("A", 0, "e4m3", "m", "k")
     assert [(s.name, s.argument_index, s.rows, s.k, s.layout) for s in lhs.scales] == [("A_scale", 2, 1, 128, "row")]
     assert [(s.name, s.argument_index, s.rows, s.k) for s in rhs.scales] == [("B_scale", 3, 128, 128)]
-    assert problem.accumulators == (0,)
+    assert problem.result.accumulators == (0,)
     assert [(i.name, i.argument_index, i.kind, i.coords, i.view) for i in problem.inputs] == [
         ("bias", 4, "col", (Coord("n"),), 1)
     ]
@@ -203,14 +203,6 @@ REFUSED = {
           return %A : tensor<64x64xf32>
         }""",
         "0 contractions",
-    ),
-    "two results": (
-        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B, C)
-        .replace(
-            "-> tensor<?x512xf32>\n      attributes", "-> (tensor<?x512xf32>, tensor<?x512xf32>)\n      attributes"
-        )
-        .replace(f"return %c : {C}", f"return %c, %c : {C}, {C}"),
-        "the program has 2 results",
     ),
     "a reduction": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B, C)

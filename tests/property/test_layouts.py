@@ -115,6 +115,7 @@ def stored(
     register = Value(get=lambda: 0)
     fragment = SimpleNamespace(waves=[[register] * (columns // 2)] * waves, columns=columns)
     op = Value(accumulator=Value(lowered=fragment), staging=staging, target=target, adds=i64(0), **zeros("m0", "n0"))
+    op.operation = SimpleNamespace(attributes={})
     thread = Thread.of(geometry, warp, lane)
     store(thread, op)
     made = thread.b.ops

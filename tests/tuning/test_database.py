@@ -137,6 +137,7 @@ def test_what_it_is_not_for_does_not_get_it(own) -> None:
         ("C[m,n] = relu(A[m,k]@B[n,k] scale(1x128,128x128))", True),
         ("C[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)", True),
         ("C[m,n]:f16 = gelu(A[m,k]@B[n,k] scale(1x128,128x128) + b[n])", True),
+        ("C[m,n + n/128*64] = A[m,k]@B[n,k] scale(1x128,128x128)", True),
         ("C[m,n] += A[m,k]@B[n,k] scale(1x128,128x128)", False),  # reads C too
         ("C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,128x128)", False),  # writes twice as much
     ],
@@ -150,6 +151,14 @@ def test_what_else_is_made_of_the_sums_gets_the_contraction_s(own, source: str, 
         key = compiler.program_key(source, "sm_90a", {"m": 16, "n": N, "k": K})
         database.write(own, [entry({**TILE, "stages": "5"}, program=key)])
         assert chosen(source, m=16)["stages"] == "5"  # its own comes first
+
+
+def test_what_cannot_be_swapped_takes_nothing_that_is(own) -> None:
+    swapped = {"tile": "64x16x128", "cluster": "1x1", "swap": "1"}
+    database.write(own, [entry(swapped)])
+    made = compiler.compile_source(FP8.replace("C[m,n]", "C[m,n + n/128*64]"), "sm_90a", {"m": 16, "n": N, "k": K})
+    assert "swap=0" in made.spec.schedule
+    assert made.spec.dropped == ()  # nothing that a user must be told
 
 
 def _why(source: str) -> str:

@@ -256,8 +256,9 @@ def store_direct(s: State, op: ir.OpView) -> None:
     pair, bits = bool(tile.int_of(op.pair)), rounding.bits_of(element)
     strides = s.get(op.row_stride), s.get(op.column_stride)
     gaps = tile.gaps_of(op)
-    adjacent = strides[1] == 1 and gaps is None if isinstance(strides[1], int) else False
-    split = gaps is not None and any(x % 2 for x in gaps[1:])  # two columns of a thread, the first an even one
+    adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
+    together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
+    adjacent = adjacent and together % 8 == 0
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
@@ -268,11 +269,12 @@ def store_direct(s: State, op: ir.OpView) -> None:
         first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             rows = [b.add(place.row, 8 * half) for half in (0, 1)]
-            if adjacent:
-                first = first or [address(row, place.column) for row in rows]
+            within = 8 * g % together
+            if adjacent and not within:
+                first = [address(row, place.column) for row in rows]
             for half in (0, 1):
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-                at, offset = (first[half], g * bits) if adjacent else (address(rows[half], place.column), 0)
+                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], place.column), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if bits < 8 and not pair:
                     _store_rows(s, op, element, rows[half], place, values)
@@ -284,7 +286,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
                 else:
                     for i in (0, 1):
                         step = b.add(at, b.mul(strides[1], i * bits // 8))
-                        if i and split:
+                        if i and together % 2:  # two columns of a thread, the first an even one
                             step = address(rows[half], b.add(place.column, 1))
                         _store_one(s, step, offset, element, values[i], inside[i])
 

@@ -61,6 +61,16 @@ def fragment(s: State, op: ir.OpView) -> None:
     s.values[op.result] = Fragment(waves, columns)
 
 
+@COMMON.lowers("tile.copy_sums")
+def copy_sums(s: State, op: ir.OpView) -> None:
+    given = s.get(op.accumulator)
+    waves = [[s.b.variable(s.b.f32) for _ in wave] for wave in given.waves]
+    for mine, theirs in zip(waves, given.waves, strict=True):
+        for v, x in zip(mine, theirs, strict=True):
+            v.set(x.get())
+    s.values[op.result] = Fragment(waves, given.columns)
+
+
 @COMMON.lowers("tile.clear")
 def clear(s: State, op: ir.OpView) -> None:
     for wave in s.get(op.accumulator).waves:

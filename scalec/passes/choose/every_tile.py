@@ -37,7 +37,7 @@ def column_step(problem: Problem) -> int:
 def has_whole_blocks(problem: Problem) -> bool:
     """Whether some tile has whole blocks of the result's scales, along its columns, or its rows where the result is
     computed by columns."""
-    return max(column_step(problem), problem.result.block if problem.swapped else 1) <= MAX_BOX
+    return max(column_step(problem), problem.block if problem.swapped else 1) <= MAX_BOX
 
 
 def cannot_meet(problem: Problem, given: Request) -> str:

@@ -15,6 +15,7 @@ from scalec.measured.key import describe, describe_kin
 from scalec.passes.base import decide
 from scalec.passes.choose.fix_order import ORDER, fixed
 from scalec.passes.choose.tiling import deepest, promotion
+from scalec.passes.plan.tiles import no_swap
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import Target
 
@@ -73,7 +74,9 @@ def recalled(problem: Problem, given: Request) -> Entry | None:
     if entry.program != describe(problem):
         entry = replace(entry, facts={**entry.facts, "of": "the contraction with a bf16 result"})
     try:
-        return entry if keeps_order(problem, given, schedules.from_mapping(entry.schedule)) else None
+        schedule = schedules.from_mapping(entry.schedule)
+        able = keeps_order(problem, given, schedule) and not (schedule.swap and no_swap(problem))
+        return entry if able else None
     except ScheduleError:  # of another scalec, whose fields this one does not have
         return None
 

@@ -6,15 +6,15 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request
 from scalec.passes.base import decide
 from scalec.passes.plan.draft import draft
-from scalec.passes.plan.resources import copied_columns, staged_row, stages_that_fit
+from scalec.passes.plan.resources import copied_columns, staged_widths, stages_that_fit
 from scalec.passes.plan.swizzle import (
     STAGES_BESIDE_STAGING,
     no_bulk_epilogue,
     no_turned_epilogue,
     not_worth_turning,
     operand_swizzle,
+    staged_swizzle,
     staging,
-    widest,
     worth_loading,
     worth_staging,
 )
@@ -63,6 +63,6 @@ class ChooseSwizzle:
             panels=plan.panels if epilogue == "bulk" else 0,
             swizzle_a=operand_swizzle(problem, problem.lhs, rows, depth),
             swizzle_b=operand_swizzle(problem, problem.rhs, copied_columns(plain), depth),
-            swizzle_c=widest(problem.target.swizzles, staged_row(problem, plain)) if epilogue == "bulk" else 0,
+            swizzle_c=staged_swizzle(problem.target, staged_widths(problem, plain)) if epilogue == "bulk" else 0,
             epilogue=epilogue,
         )

@@ -18,7 +18,7 @@ from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
-from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Problem
+from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Problem, Result
 from scalec.targets import MAX_BOX, WAVES, Target
 
 TILE_K_BYTES = 128
@@ -316,7 +316,7 @@ def _swaps(problem: Problem, given: Request) -> bool:
     Not where a field was decided that would change its meaning, nor where results are to leave by bulk copies of rows,
     nor where blocks of the result's scales ask for more rows of each warp than narrow tiles have.
     """
-    if problem.family.warps == 1 and problem.result.block > problem.family.m:
+    if problem.family.warps == 1 and problem.block > problem.family.m:
         return False
     if keeps_sides(given):
         return False
@@ -344,9 +344,9 @@ def _fitting(
 
 def _blocks_too_wide(problem: Problem) -> UnsupportedError:
     """That no tile has whole blocks of the result's scales, and whole copies of B."""
-    result, rhs, n = problem.result, problem.rhs, problem.n.name
-    alone = every_tile.column_step(replace(problem, result=replace(result, scale=None)))
-    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if _has_tile(problem, b)]
+    result, rhs, n = max(problem.results, key=lambda r: r.block), problem.rhs, problem.n.name
+    alone = every_tile.column_step(replace(problem, results=(replace(result, scale=None),)))
+    able = [b for b in range(RESULT_BLOCK, MAX_BOX + 1, RESULT_BLOCK) if _has_tile(problem, result, b)]
     copied = f" and whole copies of {rhs.name}, which bring {alone} at a time" if rhs.mn_major else ""
     return UnsupportedError(
         f"{result.name} is quantised in blocks of {result.block}: no tile of up to {MAX_BOX} of {n} has whole ones"
@@ -358,24 +358,27 @@ def _blocks_too_wide(problem: Problem) -> UnsupportedError:
     )
 
 
-def _has_tile(problem: Problem, block: int) -> bool:
-    """Whether the program has a tile at all with a scale for each `block` columns of its result."""
-    assert problem.result.scale is not None
-    scale = replace(problem.result.scale, block=block)
-    tried = replace(problem, result=replace(problem.result, scale=scale))
+def _has_tile(problem: Problem, result: Result, block: int) -> bool:
+    """Whether the program has a tile at all with a scale for each `block` columns of a result."""
+    assert result.scale is not None
+    own = replace(result, scale=replace(result.scale, block=block))
+    tried = replace(problem, results=tuple(own if r is result else r for r in problem.results))
     ways = [(tried, Request())]
     return every_tile.roomiest(ways, deepest(tried), promotion(tried), 0, lambda *_: None) is not None
 
 
 def _none_fits(problem: Problem, given: Request, refused: Refused, retried: bool) -> ScalecError:
     got, what = str(refused), f"no tile fits {problem.target.name}"
+    scaled = [r.name for r in problem.results if r.scale is not None]
     if not given.decided() and not retried:
         return UnsupportedError(
             what,
             got=got,
             expected="a tile for which none of these holds",
-            fix=f"say 1x32 or 1x128, or give {problem.result.name} f32, bf16 or f16 and quantise it after the call"
-            if problem.result.scale is not None
+            fix="one program for each result"
+            if len(problem.results) > 1
+            else f"say 1x32 or 1x128, or give {scaled[0]} f32, bf16 or f16 and quantise it after the call"
+            if scaled
             else f"give {problem.m.name}, {problem.n.name} and {problem.k.name} in dims",
             place=problem.place,
         )

@@ -1,8 +1,9 @@
-"""The elementwise body: what it computes of scalars alone, once, before the tiles; the rest, for each element."""
+"""The elementwise bodies: what they compute of scalars alone, once, before the tiles; the rest, for each element."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
@@ -11,6 +12,7 @@ from scalec.ir.mlir import arith, ir
 from scalec.passes.emit.frame import Work
 from scalec.passes.emit.results import Results
 from scalec.passes.plan.resources import crowded
+from scalec.passes.problem.types import Problem, Result
 
 LARGEST_INVERSE = 2.0**118
 """Of a given scale of the whole result: times the largest reciprocal of a ue4m3 scale, 2^9, it is finite."""
@@ -19,8 +21,9 @@ Step = tuple[ir.OpView, list[ir.Value]]
 """An op of the body, and its operands."""
 
 
-class Body(Results):
-    """Splits the body by what it depends on.
+@dataclass
+class Split:
+    """A result's body, split by what it depends on.
 
     Attributes:
         inverse: the operand that gives the reciprocal of the scale of the whole result, if there is one.
@@ -29,44 +32,52 @@ class Body(Results):
         left: what is computed for each element.
     """
 
-    inverse: ir.Value | None
-    held: dict[ir.Value, ir.Value]
-    left: list[Step]
+    inverse: ir.Value | None = None
+    held: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    left: list[Step] = field(default_factory=list)
 
-    def hold(self, w: Work | None = None) -> None:
-        """Before a consumer's loop over tiles: scalars are read, and what the body computes of them alone is computed,
-        once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale. Where what
-        is read depends on the tile, for that of `w`."""
-        self.held, self.left, self.inverse = {}, [], None
-        if self.by_tile and w is None:
-            return
-        self.inverse = self.inverse_of_whole(w)
-        if self.problem.epilogue is None or self.is_conversion():
-            return
-        source = self.problem.epilogue.body.blocks[0]
+
+class Body(Results):
+    """Splits the bodies, `split` of each result."""
+
+    split: list[Split]
+
+    def hold(self) -> None:
+        """Before a consumer's loop over tiles: scalars are read, and what the bodies compute of them alone is computed,
+        once. Behind the last product each tile would wait for the load, and the quotient of NVFP4's scale. What depends
+        on the tile is left to it."""
+        self.split = [Split() if self.by_tile(r) else self.split_body(r) for r in self.problem.results]
+
+    def split_body(self, result: Result, w: Work | None = None) -> Split:
+        """A body, of which scalars are read, where that matters for the tile of `w`."""
+        inverse = self.inverse_of_whole(result, w)
+        if result.epilogue is None or self.is_conversion(result):
+            return Split(inverse)
+        made, source = Split(inverse), result.epilogue.body.blocks[0]
         scalars = {}
-        for x in self.read:
+        for x in self.read(result):
             argument = source.arguments[x.view]
             if x.kind == "scalar":
                 scalars[argument] = self.computed({argument: self.input(x, w)}, [], argument)
             else:
-                self.held[argument] = self.input(x, w)
-        elements = {source.arguments[i] for i in self.problem.accumulators} | self.held.keys()
+                made.held[argument] = self.input(x, w)
+        elements = {source.arguments[i] for i in result.accumulators} | made.held.keys()
         steps: dict[ir.Value, Step] = {}
-        for op, operands in self.steps():
+        for op, operands in self.steps(result):
             if op.operation.name != "scale.yield" and not any(v in elements for v in operands):
                 steps[op.result] = op, operands
                 continue
             for v in operands:
-                if v not in elements and v not in self.held and not is_constant(v):
-                    self.held[v] = self.of_scalars(v, steps, scalars)
-            self.left.append((op, operands))
+                if v not in elements and v not in made.held and not is_constant(v):
+                    made.held[v] = self.of_scalars(v, steps, scalars)
+            made.left.append((op, operands))
             elements |= set(op.results)
+        return made
 
-    def inverse_of_whole(self, w: Work | None) -> ir.Value | None:
+    def inverse_of_whole(self, result: Result, w: Work | None) -> ir.Value | None:
         """`tile.hold` of the reciprocal of the scale of the whole result, if there is one: within the bound that keeps
         its product with that of a ue4m3 scale finite."""
-        scale, f32 = self.problem.result.scale, ir.F32Type.get()
+        scale, f32 = result.scale, ir.F32Type.get()
         if scale is None or scale.outer is None:
             return None
         made = self.e.op("tile.hold", [self.e.type("operand")], [self.input(scale.outer, w)], segments=(1,), regions=1)
@@ -108,22 +119,22 @@ class Body(Results):
             e.op("tile.yield", operands=[values[value]])
         return made.result
 
-    def elementwise(self, accumulator: ir.Value, place: list[ir.Value]) -> None:
-        """What is left for each element."""
-        p = self.problem
-        if p.epilogue is None or self.is_conversion():
+    def elementwise(self, of: Problem, split: Split, accumulator: ir.Value, place: list[ir.Value]) -> None:
+        """What is left for each element of a result."""
+        result = of.result
+        if result.epilogue is None or self.is_conversion(result):
             return
-        inputs = list(self.held.values())
+        inputs = list(split.held.values())
         segments, operands = (1, 1, 1, 1, 1, len(inputs)), [accumulator, *place, *inputs]
         arguments = (ir.F32Type.get(),) * (1 + len(inputs))
-        source = p.epilogue.body.blocks[0]
-        stored = [p.result.element, *([ELEMENT_TYPES[p.result.scale.type]] if p.result.scale else [])]
+        source = result.epilogue.body.blocks[0]
+        stored = [result.element, *([ELEMENT_TYPES[result.scale.type]] if result.scale else [])]
         narrow = {"approximate": ir.UnitAttr.get()} if all(x.bits <= 16 for x in stored) else {}
-        pieces = {"piecewise": ir.UnitAttr.get()} if crowded(p, self.schedule) else {}
+        pieces = {"piecewise": ir.UnitAttr.get()} if crowded(of, self.schedule) else {}
         with self.e.region("tile.epilogue", operands, arguments, segments=segments, **narrow, **pieces) as block:
-            values = dict(zip(self.held, list(block.arguments)[1:], strict=True))
-            values |= {source.arguments[i]: block.arguments[0] for i in p.accumulators}
-            for op, operands in self.left:
+            values = dict(zip(split.held, list(block.arguments)[1:], strict=True))
+            values |= {source.arguments[i]: block.arguments[0] for i in result.accumulators}
+            for op, operands in split.left:
                 for v in operands:
                     if v not in values:
                         values[v] = copied(v.owner.opview, [])  # a constant
@@ -132,23 +143,23 @@ class Body(Results):
                 else:
                     values[op.result] = copied(op, [values[v] for v in operands])
 
-    def is_conversion(self) -> bool:
+    def is_conversion(self, result: Result) -> bool:
         """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""
-        ops = list(self.problem.epilogue.body.blocks[0].operations)
-        if self.added is not None:
+        ops = list(result.epilogue.body.blocks[0].operations)
+        if self.added(result) is not None:
             return len(ops) == 2
         return len(ops) == 1 or (len(ops) == 2 and ops[0].operation.name == "arith.truncf")
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self, result: Result) -> Iterator[Step]:
         """The ops of the map's body, in f32 throughout: inputs come widened, the store rounds, and adds what is there
         where that is its part."""
-        source = self.problem.epilogue.body.blocks[0]
+        source, added = result.epilogue.body.blocks[0], self.added(result)
         last = source.operations[len(source.operations) - 1]
         same: dict[ir.Value, ir.Value] = {}
         for op in source.operations:
             name, operands = op.operation.name, [same.get(v, v) for v in op.operands]
-            if self.added is not None and name == "arith.addf" and op.result == last.operands[0]:
-                same[op.result] = next(v for v in operands if v != source.arguments[self.added.view])
+            if added is not None and name == "arith.addf" and op.result == last.operands[0]:
+                same[op.result] = next(v for v in operands if v != source.arguments[added.view])
             elif name == "arith.extf" or (name == "arith.truncf" and op.result == last.operands[0]):
                 same[op.result] = operands[0]
             elif name == "arith.truncf":

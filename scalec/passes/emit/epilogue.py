@@ -1,4 +1,4 @@
-"""From accumulators to the result: the elementwise body and its inputs, and the store."""
+"""From accumulators to the results: of each the elementwise body and its inputs, and the store."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.body import Body
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Handles, Work
-from scalec.passes.plan.resources import exchanges, part_owners
-from scalec.passes.problem.types import ResultScale
+from scalec.passes.plan.resources import exchanges, numbered, part_owners
+from scalec.passes.problem.types import Problem, ResultScale
 
 WORD_BLOCKS = 4
 """Blocks of a row whose scales are a word of the layouts "blocked" and "packed" (scalec.formats.Granularity)."""
 
 
 class Epilogue(Body):
-    """Writes the result."""
+    """Writes the results."""
 
     def finish(self, h: Handles, w: Work, accumulator: ir.Value) -> None:
         """The epilogue; where K is split, of the sums of all parts: by the CTA whose part is the last to arrive, or by
@@ -50,67 +50,81 @@ class Epilogue(Body):
         return parts, counters
 
     def epilogue(self, h: Handles, accumulator: ir.Value, w: Work) -> None:
-        """The elementwise body, then the store: of the columns from those of `w` on."""
-        e, p, s = self.e, self.problem, self.schedule
+        """Each result, of the columns from those of `w` on: all but the last of a copy of the sums."""
+        last = len(self.problem.results) - 1
+        for number in range(last + 1):
+            sums = accumulator
+            if number < last:
+                sums = self.e.op("tile.copy_sums", [accumulator.type], [accumulator]).result
+            self.write(h, number, sums, w)
+
+    def write(self, h: Handles, number: int, accumulator: ir.Value, w: Work) -> None:
+        """The elementwise body of one result, then its store: the accumulator has the sums no more."""
+        e, s, of = self.e, self.schedule, self.problem.each[number]
+        result = of.result
         place = [w.m0, w.n0, h.m, h.n]
-        if self.by_tile:
-            self.hold(w)
-        self.elementwise(accumulator, place)
-        result = p.result
-        element = ir.Type.parse(result.element.mlir)
+        if self.by_tile(result):
+            self.split[number] = self.split_body(result, w)
+        self.elementwise(of, self.split[number], accumulator, place)
+        bits = result.element.bits
         if result.scale is not None:
-            self.quantize(accumulator, result.scale, element, place, w)
+            self.quantize(number, of, accumulator, result.scale, place, w)
+        staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
         elif s.epilogue == "bulk":
-            around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": p.n.size} if result.gaps else {}
-            operands = [accumulator, h.tiles["C"], self.result_map(w), w.m0, w.n0]
-            e.op("tile.store", operands=operands, adds=int(self.added is not None), **around)
+            around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": of.n.size} if result.gaps else {}
+            operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
+            e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
         elif s.epilogue == "turned":
-            target, stride = self.result_memory(VECTOR, w)
-            e.op("tile.store_turned", operands=[accumulator, h.tiles["C"], target, stride, *place])
+            target, stride = self.result_memory(of, VECTOR, w)
+            e.op("tile.store_turned", operands=[accumulator, staging, target, stride, *place])
         else:
-            pair = 0 if p.swapped else max(self.even_columns(), int(self.result_bits < 8))  # whole bytes
-            around = {"gaps": result.gaps.numbers} if result.gaps else {}
-            if result.gaps and (result.gaps.apart(2) or result.gaps.size % 2):
-                pair = 0
-            size = max(1, self.result_bits // 8)
-            target, stride = self.result_memory(size * (1 + pair) if self.result_bits >= 8 else 1, w)
-            strides = [e.i64(1), stride] if p.swapped else [stride, e.i64(1)]
+            pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
+            around = {}
+            if (gaps := result.gaps) is not None:
+                # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
+                together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
+                around = {"gaps": gaps.numbers, "together": together}
+                pair = 0 if together % 2 or gaps.size % 2 else pair
+            size = max(1, bits // 8)
+            target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
+            strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
             e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair, **around)
 
-    def result_memory(self, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
+    def result_memory(self, of: Problem, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie
         apart."""
-        e, result = self.e, self.problem.result
+        e, result = self.e, of.result
         name = result.name
-        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[0].type)
+        memory = e.memory(self.function.body.blocks[0].operations[-1].operands[result.index].type)
         target = e.parameter(self.body, memory, Source("pointer", name, align=align))
-        return self.at(target, name, result.coords, w), self.stride(name, self.row_axis)
+        return self.at(target, name, result.coords, w), self.stride(name, self.row_axis(of))
 
-    @property
-    def row_axis(self) -> int:
+    @staticmethod
+    def row_axis(of: Problem) -> int:
         """The result's axis that its rows are counted along."""
-        p = self.problem
-        rows = p.result.dims[int(p.swapped)]
-        return next(axis for axis, at in enumerate(p.result.coords) if at.dim == rows)
+        rows = of.result.dims[int(of.swapped)]
+        return next(axis for axis, at in enumerate(of.result.coords) if at.dim == rows)
 
     def quantize(
-        self, accumulator: ir.Value, scale: ResultScale, element: ir.Type, place: list[ir.Value], w: Work
+        self, number: int, of: Problem, accumulator: ir.Value, scale: ResultScale, place: list[ir.Value], w: Work
     ) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""
-        e, by_rows = self.e, self.problem.swapped
+        e, by_rows, result = self.e, of.swapped, of.result
         n = self.problem.m if by_rows else self.problem.n
         memory = e.memory(self.function.body.blocks[0].operations[-1].operands[scale.index].type)
         words = scale.layout in ("packed", "blocked")
         padding = 0 if not words else WORD_BLOCKS - 1 if n.size is None else -n.tiles(scale.block, 0) % WORD_BLOCKS
         together = 1 if by_rows else self.scales_together(scale, accumulator.type)
         target = e.parameter(self.body, memory, Source("pointer", scale.name, align=together))
-        target = self.at(target, scale.name, self.problem.result.coords, w)
-        last = len(self.problem.result.coords) - 1
-        outer = {"row": self.row_axis, "col": last, "packed": last}.get(scale.layout)  # tiles of "blocked" have no gaps
+        target = self.at(target, scale.name, result.coords, w)
+        last = len(result.coords) - 1
+        outer = {"row": self.row_axis(of), "col": last, "packed": last}.get(
+            scale.layout
+        )  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
-        inverse = [] if self.inverse is None else [self.inverse]
+        inverse = [x for x in [self.split[number].inverse] if x is not None]
         operands = [accumulator, target, stride, *place, *inverse]
         e.op(
             "tile.quantize",
@@ -118,13 +132,13 @@ class Epilogue(Body):
             segments=(1,) * (3 + len(place)) + (len(inverse),),
             block=scale.block,
             by_rows=int(by_rows),
-            element=ir.TypeAttr.get(element),
+            element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),
             scale=scale.type,
             layout=scale.layout,
             ragged=int(n.size is None or n.size % scale.block != 0),
             padding=padding,
             together=together,
-            exchange=self.plan["amax"].offset if exchanges(self.problem, self.schedule) else -1,
+            exchange=self.plan[numbered("amax", number)].offset if exchanges(of, self.schedule) else -1,
         )
 
     def scales_together(self, scale: ResultScale, accumulator: ir.Type) -> int:

@@ -19,6 +19,7 @@ from scalec.passes.plan.resources import (
     WINDOW,
     SharedPlan,
     copied_columns,
+    numbered,
     part_rooms,
     producer_warpgroups,
     result_boxes,
@@ -175,7 +176,6 @@ class Frame:
         self.units, self.turns = units(problem, s), turns(s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
         self.consumers = 4 * s.warpgroups
-        self.result_bits = problem.result.element.bits
 
     @property
     def ctas(self) -> int:
@@ -258,13 +258,11 @@ class Frame:
                 axes = (k, rows) if copy == "window" else (rows, k)
                 source = self.map_of(scale, shape[::-1], axes, swizzle=swizzle)
                 h.maps[name] = e.parameter(self.body, e.descriptor(shape[::-1], f32, swizzle), source)
-        if s.epilogue == "turned":
-            element = ir.Type.parse(self.problem.result.element.mlir)
-            h.tiles["C"] = self.shared("C", turned_tile(self.problem, s), element, 0, self.turns)
-        if s.epilogue == "bulk":
-            element = ir.Type.parse(self.problem.result.element.mlir)
-            shape = (staged_rows(self.problem, s), staged_columns(self.problem, s))
-            h.tiles["C"] = self.shared("C", shape, element, s.swizzle_c, self.turns)
+        for number, of in enumerate(self.problem.each if s.epilogue in ("turned", "bulk") else ()):
+            name, element = numbered("C", number), ir.Type.parse(of.result.element.mlir)
+            turned = s.epilogue == "turned"
+            shape = turned_tile(of, s) if turned else (staged_rows(of, s), staged_columns(of, s))
+            h.tiles[name] = self.shared(name, shape, element, 0 if turned else s.swizzle_c, self.turns)
         if s.adds == "loaded":
             h.result_ring = e.op(
                 "tile.ring",

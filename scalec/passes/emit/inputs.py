@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame, Work
 from scalec.passes.plan.results import added_input
-from scalec.passes.problem.types import EpilogueInput
+from scalec.passes.problem.types import EpilogueInput, Result
 
 
 class Inputs(Frame):
@@ -18,32 +16,31 @@ class Inputs(Frame):
         """1 where two adjacent columns are always both inside or both outside."""
         return int(self.problem.n.size is not None and self.problem.n.size % 2 == 0)
 
-    @cached_property
-    def added(self) -> EpilogueInput | None:
+    def added(self, result: Result) -> EpilogueInput | None:
         """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
         memory."""
-        return added_input(self.problem) if self.schedule.epilogue == "bulk" else None
+        return added_input(result) if self.schedule.epilogue == "bulk" else None
 
-    @property
-    def read(self) -> list[EpilogueInput]:
-        """The inputs that threads read."""
-        return [x for x in self.problem.inputs if x is not self.added]
+    def read(self, result: Result) -> list[EpilogueInput]:
+        """The inputs of a result that threads read."""
+        added = self.added(result)
+        return [x for x in result.inputs if x is not added]
 
     @property
     def ahead(self) -> list[EpilogueInput]:
         """Those of which a tile reads some elements many times, behind the main loop: one for each row or column."""
-        return [x for x in self.read if x.kind in ("row", "col")]
+        found = {(x.name, x.coords): x for r in self.problem.results for x in self.read(r) if x.kind in ("row", "col")}
+        return list(found.values())
 
-    @property
-    def by_tile(self) -> bool:
-        """Whether what the body reads depends on where a tile is along the dimensions of `outer`."""
-        scale = self.problem.result.scale
+    def by_tile(self, result: Result) -> bool:
+        """Whether what a result's body reads depends on where a tile is along the dimensions of `outer`."""
+        scale = result.scale
         outer = [scale.outer] if scale is not None and scale.outer is not None else []
-        return any(self.problem.outside(x.coords) for x in (*self.read, *outer))
+        return any(self.problem.outside(x.coords) for x in (*self.read(result), *outer))
 
     def input(self, x: EpilogueInput, w: Work | None) -> ir.Value:
         """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`)."""
-        e, dims = self.e, self.problem.result.dims
+        e, dims = self.e, (self.problem.m.name, self.problem.n.name)
         axes: list[tuple[tuple[int, int, int], ir.Value]] = []
         rank = len(x.coords)
         if isinstance(x.value.type, ir.RankedTensorType):

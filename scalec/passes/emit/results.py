@@ -10,6 +10,10 @@ from scalec.passes.emit.frame import Handles, Work
 from scalec.passes.emit.inputs import Inputs
 from scalec.passes.plan.resources import box_columns, box_rows, result_boxes
 from scalec.passes.plan.results import RESULT_WARP
+from scalec.passes.problem.types import Problem
+
+F32 = 32
+"""Bits of an element of a result that is loaded."""
 
 
 class Results(Inputs):
@@ -24,11 +28,11 @@ class Results(Inputs):
         """Whether tiles of the result are loaded."""
         return self.schedule.adds == "loaded"
 
-    def result_map(self, w: Work | None = None) -> ir.Value:
+    def result_map(self, of: Problem, w: Work | None = None) -> ir.Value:
         """The result as bulk copies write it, and read it; where the tile of `w` is along the dimensions of `outer`."""
-        s, result = self.schedule, self.problem.result
-        columns, rows = box_columns(self.problem, s), box_rows(self.problem, s)
-        stored = (result.element.bytes(columns) if self.result_bits < 8 else columns, rows)
+        s, result = self.schedule, of.result
+        columns, rows = box_columns(of, s), box_rows(of, s)
+        stored = (result.element.bytes(columns) if result.element.bits < 8 else columns, rows)
         order, box = [at.dim for at in result.coords], self.boxed(result.coords, stored)
         axes = self.axes(result.coords, order.index(result.dims[1]), order.index(result.dims[0]))
         source = Source("tensor_map", result.name, box=box, swizzle=s.swizzle_c, align=16, axes=axes)
@@ -46,7 +50,7 @@ class Results(Inputs):
     def add_to_loaded(self, h: Handles, accumulator: ir.Value) -> None:
         """Consumers: each box of the tile's sums is added to what is there, in its place."""
         e, boxes = self.e, result_boxes(self.problem, self.schedule)[0]
-        target = self.result_map()
+        target = self.result_map(self.problem)
         for index in range(boxes):
             e.op("tile.wait", operands=[h.result_ring, h.result_cursor])
             operands = [accumulator, h.tiles["C"], target, h.result_ring, h.result_cursor]
@@ -59,14 +63,14 @@ class Results(Inputs):
             return
         e, (boxes, slots) = self.e, result_boxes(self.problem, self.schedule)
         wide = box_columns(self.problem, self.schedule)
-        size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide * self.result_bits // 8
+        size = self.units[0] * self.units[1] * box_rows(self.problem, self.schedule) * wide * F32 // 8
         with e.region("tile.warp", index=RESULT_WARP, count=1, elected=1):
             loaded, added = self.result_cursor(), self.result_cursor()
             for _ in range(slots):  # a round ahead: what is handed back is the box that is there
                 e.op("tile.advance", operands=[added])
             with self.over_tiles(h) as w:
                 place: dict[str, Any] = {"tile": self.schedule.tile[:2]}
-                target = self.result_map(w)
+                target = self.result_map(self.problem, w)
 
                 def load(index: int, pending: int) -> None:
                     e.op("tile.await_stores", pending=pending)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
@@ -245,10 +246,10 @@ class TensorConsumer(Producer, Consumer):
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
                 else:
-                    own = self.has_rows(h, w) if len(parts) > 1 else None
-                    for column, taken in self.taking(h, slot, parts):
+                    own, results = self.has_rows(h, w) if len(parts) > 1 else None, len(self.problem.results)
+                    for number, (column, taken) in enumerate(self.taking(h, slot, parts, results)):
                         with nullcontext() if own is None else e.region("tile.when", [own]):
-                            self.epilogue(h, taken, self.from_column(w, column))
+                            self.write(h, number % results, taken, self.from_column(w, column))
         self.drain()
         if self.stays and h.pair_rank is not None:  # the other CTA's warps give accumulators back to the leader
             with self.leading(h):
@@ -275,10 +276,10 @@ class TensorConsumer(Producer, Consumer):
         result = ir.IntegerType.get_signless(1)
         last = e.op("tile.last_part", [result], [counters, w.number], split=split).result
         with e.region("tile.when", [last]):
-            for piece in range(pieces):
+            for piece, number in product(range(pieces), range(len(self.problem.results))):
                 operands = [parts[0], memory, w.number]
                 e.op("tile.add_parts", operands=operands, split=split, piece=piece, pieces=pieces)
-                self.epilogue(h, parts[0], self.from_column(w, piece * columns * self.units[1]))
+                self.write(h, number, parts[0], self.from_column(w, piece * columns * self.units[1]))
 
     def parts(self) -> list[ir.Value]:
         """Registers for some columns of a warp's sums, and where they find room for the next ones on their way."""
@@ -296,9 +297,11 @@ class TensorConsumer(Producer, Consumer):
         """Of these, as many as it takes at once."""
         return taken_columns(self.problem, self.own_columns, self.schedule.promote)
 
-    def taking(self, h: Handles, slot: ir.Value, parts: list[ir.Value]) -> Iterator[tuple[int, ir.Value]]:
-        """The accumulator at `slot`, which is full, part by part: (its first column, its registers). What is emitted
-        for one part stands under the loads of the next.
+    def taking(
+        self, h: Handles, slot: ir.Value, parts: list[ir.Value], times: int = 1
+    ) -> Iterator[tuple[int, ir.Value]]:
+        """The accumulator at `slot`, which is full, part by part, each so many times: (its first column, its
+        registers). What is emitted for one part stands under the loads of the next.
 
         Warpgroups take parts side by side, each where the first one's part begins and so many columns behind; sums that
         threads hold for a whole tile are of adjacent columns.
@@ -306,7 +309,7 @@ class TensorConsumer(Producer, Consumer):
         e = self.e
         columns, own, across = self.part_columns, self.own_columns, self.units[1]
         apart, step = (own, columns) if self.schedule.promote else (columns, columns * across)
-        starts = range(0, step * (own // columns), step)
+        starts = [column for column in range(0, step * (own // columns), step) for _ in range(times)]
 
         def take(part: ir.Value, column: int) -> None:
             e.op("tile.take", operands=[part, h.sums, slot], column=column, apart=apart)
@@ -315,14 +318,14 @@ class TensorConsumer(Producer, Consumer):
         for i, column in enumerate(starts):
             part, following = parts[i % len(parts)], parts[(i + 1) % len(parts)]
             e.op("tile.taken", operands=[part])
-            ahead, more = part is not following, column + step in starts
+            ahead, more = part is not following, i + 1 < len(starts)
             if more and ahead:
-                take(following, column + step)
+                take(following, starts[i + 1])
             elif not more:
                 e.op("tile.vacate", operands=[h.vacated, slot])
             yield column, part
             if more and not ahead:
-                take(following, column + step)
+                take(following, starts[i + 1])
         e.op("tile.advance", operands=[slot])
 
     def promoting(self, h: Handles, slot: ir.Value) -> None:

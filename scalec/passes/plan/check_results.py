@@ -5,16 +5,17 @@ from __future__ import annotations
 from scalec.errors import ScheduleError
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import no_permuted_columns
-from scalec.passes.plan.resources import staged_row, units
+from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
-from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, widest
-from scalec.passes.plan.tiles import cuts_result, no_swap
+from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, staged_swizzle
+from scalec.passes.plan.tiles import cuts_blocks, no_swap
 from scalec.passes.problem.types import Problem
 
 
 def result_blocks(problem: Problem, schedule: Schedule) -> None:
-    reason, scale = cuts_result(problem, schedule), problem.result.scale
-    if reason and scale is not None:
+    for scale in (r.scale for r in problem.results if r.scale is not None):
+        if not (reason := cuts_blocks(problem, scale, schedule)):
+            continue
         axis = 0 if problem.swapped else 1  # which blocks run along
         alone = problem.family.warps == 1 or not problem.swapped
         step, extent = scale.block * (schedule.warps[axis] if alone else 1), schedule.tile[axis]
@@ -40,7 +41,7 @@ def staged_epilogue(problem: Problem, schedule: Schedule) -> None:
                 reason = no_bulk_epilogue(problem, schedule)
                 path = f"epilogue={schedule.epilogue}"
                 raise ScheduleError(
-                    f"{name} = {getattr(schedule, name)}, and no copy stores {problem.result.name} ({path})",
+                    f"{name} = {getattr(schedule, name)}, and no copy stores {problem.names} ({path})",
                     got=reason,
                     expected="0",
                     fix=f"leave {name} out" if reason else f"epilogue=bulk, or leave {name} out",
@@ -57,9 +58,11 @@ def staged_epilogue(problem: Problem, schedule: Schedule) -> None:
             f"staged = {schedule.staged} does not divide the {waves} waves of a {who}",
             expected="0 for all of them, or a divisor",
         )
-    row = staged_row(problem, schedule)
-    able = widest(problem.target.swizzles, row)
-    if row % schedule.swizzle_c if schedule.swizzle_c else able:
+    rows = staged_widths(problem, schedule)
+    able, row = staged_swizzle(problem.target, rows), rows[0]
+    if schedule.swizzle_c:
+        row = next((row for row in rows if row % schedule.swizzle_c), 0)
+    if row if schedule.swizzle_c else able:
         raise ScheduleError(
             f"swizzle_c = {schedule.swizzle_c} does not divide a row of the staged tile, {row} bytes",
             fix=f"swizzle_c={able}",
@@ -75,8 +78,8 @@ def adds(problem: Problem, schedule: Schedule) -> None:
     if schedule.epilogue != "bulk" and not no_loaded_result(problem, schedule.with_fields(epilogue="bulk")):
         unable, unknown = no_bulk_epilogue(problem, schedule), problem.n.size is None
         if unable:
-            reason = f"{unable}, so no copy stores {problem.result.name} (epilogue={schedule.epilogue})"
-        expected = f"epilogue=bulk: copies load rows of {problem.result.name} as they store them"
+            reason = f"{unable}, so no copy stores {problem.names} (epilogue={schedule.epilogue})"
+        expected = f"epilogue=bulk: copies load rows of {problem.names} as they store them"
         turned, known = ["swap=0"] * problem.swapped, [f"give {problem.n.name} in dims"] * unknown
         fixes = [*(turned or known if unable else ["epilogue=bulk"]), *fixes]
     raise ScheduleError("adds=loaded is not possible", got=reason, expected=expected, fix=", or ".join(fixes))
@@ -85,7 +88,7 @@ def adds(problem: Problem, schedule: Schedule) -> None:
 def room_for_panels(problem: Problem, schedule: Schedule) -> None:
     if not schedule.panels:
         return
-    row, what = staged_row(problem, schedule), f"panels = {schedule.panels}"
+    row, what = min(staged_widths(problem, schedule)), f"panels = {schedule.panels}"
     if problem.family.sums_in == "tensor":
         raise ScheduleError(f"{what}, and results come out of tensor memory by parts anyway", expected="0")
     if schedule.staged != 1:

@@ -342,9 +342,10 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
         )
     need = Registers.of(problem, schedule)
     if need.total > schedule.registers[1]:
+        copied = ", or copies for all results but one" if len(problem.results) > 1 else ""
         raise ScheduleError(
             f"a consumer thread needs about {need.total} registers: {need.accumulators} accumulators, {need.partials} "
-            f"partial sums, {need.total - need.accumulators - need.partials} for the rest",
+            f"partial sums{copied}, {need.total - need.accumulators - need.partials} for the rest",
             got=f"registers={schedule.registers[0]}x{schedule.registers[1]}",
             fix="a smaller tile, "
             + ("a smaller mma_n, " if schedule.mma_n else "")

@@ -54,9 +54,12 @@ def factor_registers(problem: Problem, schedule: Schedule) -> int:
 def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> str:
     """Why the columns of an accumulator cannot be permuted within so many, or why nothing is gained, "" where they
     can."""
-    family, b, n, result = problem.family, problem.rhs, problem.n, problem.result
+    family, b, n = problem.family, problem.rhs, problem.n
     if family.kernel != "shared":
         return f"{problem.target.name} does not multiply from shared memory into registers"
+    if len(problem.results) > 1:
+        return f"{problem.names} are staged from the same sums, each by elements of its own"
+    result = problem.result
     if PERMUTED.get(result.element.bits) != within:
         rows = " and ".join(f"{columns // LANES} of {bits} bits" for bits, columns in PERMUTED.items())
         return f"{result.name} has {result.element.bits}-bit elements, and a register holds {rows}"

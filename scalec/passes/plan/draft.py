@@ -34,7 +34,9 @@ def draft(problem: Problem, given: Request) -> Schedule:
     tile = given.tile
     if tile is None:
         raise given.undecided("tile")
-    warpgroups = given_warpgroups(given) or warpgroups_for(problem.family, tile, given.promote or 0)
+    warpgroups = given_warpgroups(given) or warpgroups_for(
+        problem.family, tile, given.promote or 0, len(problem.results)
+    )
     sharing = 1 if given.consumers == "pingpong" else warpgroups
     values: dict[str, Any] = {
         **PLAINEST,

@@ -15,7 +15,7 @@ from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slot
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
-from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem, Scale
+from scalec.passes.problem.types import PROMOTION_BLOCK, EpilogueInput, Operand, Problem, Scale
 from scalec.targets import WARPGROUP, WAVES, shared_out
 
 TILE_ALIGN = 1024
@@ -144,14 +144,19 @@ class SharedPlan:
             Buffer("A", bm * lhs.shared_bytes(bk), stages, TILE_ALIGN),
             Buffer("B", copied_columns(schedule) * rhs.shared_bytes(bk), stages, TILE_ALIGN),
         ]
-        if schedule.epilogue == "bulk":
-            row = problem.result.element.bytes(staged_columns(problem, schedule))
-            wanted.append(Buffer("C", staged_rows(problem, schedule) * row, turns(schedule), TILE_ALIGN))
-        if schedule.epilogue == "turned":
-            rows, columns = turned_tile(problem, schedule)
-            wanted.append(Buffer("C", rows * problem.result.element.bytes(columns), turns(schedule), VECTOR))
+        for number, of in enumerate(problem.each):
+            if schedule.epilogue == "bulk":
+                row = of.result.element.bytes(staged_columns(of, schedule))
+                size, align = staged_rows(of, schedule) * row, TILE_ALIGN
+                wanted.append(Buffer(numbered("C", number), size, turns(schedule), align))
+            if schedule.epilogue == "turned":
+                rows, columns = turned_tile(of, schedule)
+                size = rows * of.result.element.bytes(columns)
+                wanted.append(Buffer(numbered("C", number), size, turns(schedule), VECTOR))
         if schedule.adds == "loaded":
-            wanted.append(Buffer("C_barriers", BARRIER_BYTES, result_boxes(problem, schedule)[1], BARRIER_BYTES))
+            wanted.append(
+                Buffer("C_barriers", BARRIER_BYTES, result_boxes(problem.each[0], schedule)[1], BARRIER_BYTES)
+            )
         for name, operand, rows in (("A_scale", lhs, bm), ("B_scale", rhs, bn)):
             plan = WordPlan.of(problem, operand, schedule)
             if plan is not None:
@@ -163,9 +168,10 @@ class SharedPlan:
                     wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
                 elif scale.rows == 1:
                     wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
-        if exchanges(problem, schedule):
-            each = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
-            wanted.append(Buffer("amax", 4 * each, 1, SCALE_ALIGN))
+        for number, of in enumerate(problem.each):
+            if exchanges(of, schedule):
+                size = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
+                wanted.append(Buffer(numbered("amax", number), 4 * size, 1, SCALE_ALIGN))
         if schedule.parts == "cluster":
             rooms, sums = part_rooms(problem, schedule)
             wanted.append(Buffer("parts", 4 * sums, rooms, TILE_ALIGN))
@@ -190,8 +196,13 @@ class SharedPlan:
         return SharedPlan(tuple(placed), offset)
 
 
+def numbered(name: str, number: int) -> str:
+    """A buffer's name: of the first result the name alone."""
+    return f"{name}{number + 1 if number else ''}"
+
+
 def exchanges(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a block of the result's scales is wider than a warp's columns, or where it is of rows higher than its
+    """Whether a block of a lone result's scales is wider than a warp's columns, or where it is of rows higher than its
     rows, so that warps find its scale together."""
     if problem.swapped:
         return problem.result.block > problem.family.adjacent_rows
@@ -201,7 +212,8 @@ def exchanges(problem: Problem, schedule: Schedule) -> bool:
 def part_owners(problem: Problem, schedule: Schedule) -> int:
     """CTAs of a cluster of parts that finish a tile: two, each every other unit's share of it, where there are several
     units, which do not find scales of the result together."""
-    return 1 if prod(units(problem, schedule)) == 1 or exchanges(problem, schedule) else 2
+    together = any(exchanges(of, schedule) for of in problem.each)
+    return 1 if prod(units(problem, schedule)) == 1 or together else 2
 
 
 def part_rooms(problem: Problem, schedule: Schedule) -> tuple[int, int]:
@@ -248,6 +260,11 @@ def staged_row(problem: Problem, schedule: Schedule) -> int:
     return problem.result.element.bytes(converted_columns(problem, schedule) // units(problem, schedule)[1])
 
 
+def staged_widths(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
+    """Likewise of each result."""
+    return tuple(staged_row(of, schedule) for of in problem.each)
+
+
 def box_columns(problem: Problem, schedule: Schedule) -> int:
     """Columns of a box of the result that one bulk copy writes: as wide as the swizzle; a whole row where nothing is
     swizzled."""
@@ -287,7 +304,7 @@ class Registers:
 
     Attributes:
         accumulators: FP32 sums of its part of the tile.
-        partials: FP32 sums of the wave that is being promoted; 0 without promotion.
+        partials: FP32 sums of the wave that is being promoted, or that a result is computed in; 0 without either.
         slices: operands, where the tensor core takes them from registers.
         beside: what a thread needs beside these.
     """
@@ -307,20 +324,21 @@ class Registers:
         """For the tile of a schedule, shared by its warps.
 
         A warpgroup promotes wave by wave, `mma_n` columns at a time or all of them; a warp all its sums, and it holds
-        two slices of A and of B.
+        two slices of A and of B. Of several results all but the last take a copy of the sums, which are then promoted;
+        out of tensor memory each takes its own.
         """
         family, tile, warps, promote = problem.family, schedule.tile, schedule.warps, schedule.promote
-        sums = tile[0] * tile[1] // (32 * warps[0] * warps[1])
+        sums, several = tile[0] * tile[1] // (32 * warps[0] * warps[1]), len(problem.results) > 1
         if family.sums_in == "tensor":
             own = tile[1] // warps[1]
             taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
-            return Registers(own, taken) if promote else Registers(taken, 0)
+            return Registers(own, max(taken, own * several)) if promote else Registers(taken, 0)
         if family.operands_in == "shared":
             beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
             promoted = (schedule.mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
-            return Registers(sums, promoted, beside=beside)
+            return Registers(sums, max(promoted, sums * several), beside=beside)
         rows, columns = tile[0] // warps[0], tile[1] // warps[1]
-        return Registers(sums, sums if promote else 0, 2 * (rows // 4 + columns // 4))
+        return Registers(sums, sums if promote or several else 0, 2 * (rows // 4 + columns // 4))
 
 
 SPLIT_REGISTERS = 16
@@ -352,7 +370,7 @@ def most_accumulators(problem: Problem) -> int:
     Blocks of scales along a tile's rows: each column has a scale and addresses of its own. On sm_90a all 3 kernels
     tried with 128 accumulators spilled, and none of 4 with 64 (ptxas 13.0, 2026-11-21).
     """
-    if problem.swapped and problem.result.scale is not None:
+    if problem.swapped and any(r.scale is not None for r in problem.results):
         return 64
     return {0: ACCUMULATORS, 1: 64, 2: 64}.get(reads_of_own(problem), 32)
 
@@ -381,17 +399,20 @@ and 128x64, which leaves 96, did not (sm_120a, ptxas 13.0, 2026-11-21)."""
 def staging_registers(problem: Problem, epilogue: str | None, promote: int) -> int:
     """Registers of a thread that staging takes, where it is not decided that results leave directly."""
     staged = epilogue != "direct" and not problem.swapped
-    return STAGED_NARROW if promote and staged and problem.family.warps == 1 and problem.result.element.bits == 8 else 0
+    narrow = problem.family.warps == 1 and any(r.element.bits == 8 for r in problem.results)
+    return STAGED_NARROW if promote and staged and narrow else 0
 
 
 def reads_of_own(problem: Problem) -> int:
-    """Tensors that the epilogue reads at a row and a column of its own, where N is not known; 0 where it is."""
+    """Tensors that an epilogue reads at a row and a column of its own, where N is not known; 0 where it is."""
     if problem.n.size is not None:
         return 0
     m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
-    return sum(
-        x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.coords if i.dim == m) for x in problem.inputs
-    )
+
+    def own(x: EpilogueInput) -> bool:
+        return x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.coords if i.dim == m)
+
+    return max(sum(map(own, r.inputs)) for r in problem.results)
 
 
 def turns(schedule: Schedule) -> int:

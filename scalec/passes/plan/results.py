@@ -5,19 +5,19 @@ from __future__ import annotations
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.resources import producer_warpgroups, scale_warps, threaded, turns
 from scalec.passes.plan.warps import WARPS
-from scalec.passes.problem.types import EpilogueInput, Problem
+from scalec.passes.problem.types import EpilogueInput, Problem, Result
 
 RESULT_WARP = WARPS - 1
 """The producer warpgroup's warp that loads and stores results: others issue copies, products, and copies of scales."""
 
 
-def added_input(problem: Problem) -> EpilogueInput | None:
+def added_input(result: Result) -> EpilogueInput | None:
     """The result itself, where the last thing that the body does is to add it, in f32: bulk copies can do so."""
-    if not problem.result.inout or problem.result.element.name != "f32":
+    if not result.inout or result.element.name != "f32":
         return None
-    body = problem.epilogue.body.blocks[0]
+    body = result.epilogue.body.blocks[0]
     last = body.operations[len(body.operations) - 1].operands[0]
-    mine = next((x for x in problem.inputs if x.name == problem.result.name), None)
+    mine = next((x for x in result.inputs if x.name == result.name), None)
     if mine is None or last.owner.name != "arith.addf" or len(list(last.uses)) != 1:
         return None
     read = body.arguments[mine.view]
@@ -26,8 +26,10 @@ def added_input(problem: Problem) -> EpilogueInput | None:
 
 def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
     """Why the result that is there cannot be loaded beside the products, "" where it can."""
+    if len(problem.results) > 1:
+        return f"{problem.names} are results of one contraction, and one warp loads and stores the tiles of one"
     result = problem.result.name
-    if added_input(problem) is None:
+    if added_input(problem.result) is None:
         return f"the last step of the program does not add f32 sums to {result}"
     if schedule.epilogue != "bulk":
         return f"no copy stores {result} (epilogue={schedule.epilogue})"

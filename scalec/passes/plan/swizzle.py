@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
-from scalec.passes.plan.resources import staged_row, stages_that_fit, turns, units
+from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.problem.types import Dim, Operand, Problem
 from scalec.sizes import MOST
@@ -33,10 +33,14 @@ def worth_staging(problem: Problem, given: Request, plan: Schedule) -> bool:
     are added to what is there in 0.82 to 0.97 of the time that loads and stores take with a tile of the same extents.
     On the other targets nobody has measured it.
     """
-    bits = problem.result.element.bits
-    if not widest(problem.target.swizzles, staged_row(problem, plan)):
-        return bits < STAGED_BITS and not given.swizzle_c
-    return bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
+
+    def worth(of: Problem) -> bool:
+        bits = of.result.element.bits
+        if not widest(problem.target.swizzles, staged_row(of, plan)):
+            return bits < STAGED_BITS and not given.swizzle_c
+        return bits <= STAGED_BITS or bool(plan.panels and problem.family.warps > 1)
+
+    return all(map(worth, problem.each))
 
 
 TURNED_COLUMNS = range(16, 65)
@@ -53,7 +57,7 @@ which did not with stores of registers (ptxas 13.0, 2026-11-23)."""
 
 def not_worth_turning(problem: Problem, schedule: Schedule) -> str:
     """Why a transposed result, which could be turned, leaves from registers; "" where it is turned."""
-    (rows, columns, _), bits = schedule.tile, problem.result.element.bits
+    (rows, columns, _), bits = schedule.tile, max(r.element.bits for r in problem.results)
     if bits > STAGED_BITS or columns not in TURNED_COLUMNS:
         return f"{columns} columns of {bits} bits are not known to gain by being turned"
     sums = rows * columns // (LANES * problem.family.warps * prod(units(problem, schedule)))
@@ -90,11 +94,11 @@ def staging(problem: Problem, given: Request, plan: Schedule) -> Schedule:
     panels as leave three stages.
     """
     panels, staged, loaded = given.panels, given.staged, plan.adds == "loaded"
-    row = staged_row(problem, plan)
-    most = row // (given.swizzle_c or widest(problem.target.swizzles, row) or row)
+    rows = staged_widths(problem, plan)
+    most = min(rows) // (given.swizzle_c or staged_swizzle(problem.target, rows) or min(rows))
     if loaded and panels is None and staged is None:
         return _ahead(problem, plan, most)
-    wide = problem.result.element.bits > STAGED_BITS
+    wide = any(r.element.bits > STAGED_BITS for r in problem.results)
     if panels is None:
         by_panels = wide and staged is None and problem.family.sums_in == "registers" and not loaded
         panels = PANELS if by_panels and most > PANELS else 0
@@ -123,6 +127,11 @@ def widest(swizzles: tuple[int, ...], row: int) -> int:
     return next(s for s in swizzles if s == 0 or row % s == 0)
 
 
+def staged_swizzle(target: Target, rows: tuple[int, ...]) -> int:
+    """The widest swizzle that divides the staged rows of all results, of so many bytes."""
+    return widest(target.swizzles, gcd(*rows))
+
+
 def operand_swizzle(problem: Problem, operand: Operand, rows: int, depth: int) -> int:
     """The widest swizzle of an operand's tile, of `rows` rows of the operand by `depth` of K."""
     return widest(operand.swizzles(problem.target), operand.shared_bytes(rows if operand.mn_major else depth))
@@ -139,24 +148,33 @@ def no_panels(target: Target, operand: Operand, rows: int) -> str:
 
 
 def _ragged_rows(problem: Problem, inner: Dim, align: int) -> str:
-    """Why rows of the result, which run along `inner`, may be no multiple of `align` bytes, "" where they are."""
-    result = problem.result
-    if inner.size is None:
-        return f"{inner.name} is not known at compile time: a row of {result.name} may be misaligned"
-    row = result.element.bytes(inner.size)
-    if row % align:
-        return f"a row of {result.name} is {row} bytes ({inner.name} = {inner.size}), not a multiple of {align}"
+    """Why rows of results, which run along `inner`, may be no multiple of `align` bytes, "" where they are."""
+    for result in problem.results:
+        if inner.size is None:
+            return f"{inner.name} is not known at compile time: a row of {result.name} may be misaligned"
+        row = result.element.bytes(inner.size)
+        if row % align:
+            return f"a row of {result.name} is {row} bytes ({inner.name} = {inner.size}), not a multiple of {align}"
     return ""
 
 
 def _cut_boxes(problem: Problem, schedule: Schedule) -> str:
-    """Why copies of a box of the result would write into its gaps, "" where they do not."""
+    """Why copies of a box of a result would write into its gaps, "" where they do not."""
+    rows = staged_widths(problem, schedule)
+    found = (
+        _cut_box(of, schedule, row, staged_swizzle(problem.target, rows))
+        for of, row in zip(problem.each, rows, strict=True)
+    )
+    return next(filter(None, found), "")
+
+
+def _cut_box(problem: Problem, schedule: Schedule, row: int, able: int) -> str:
+    """Likewise of one result, of rows of so many bytes, for which a swizzle is `able`."""
     result, n, gaps = problem.result, problem.n, problem.result.gaps
     if gaps is None or n.size is None:  # of an N that is not known rows may be misaligned
         return ""
-    row = staged_row(problem, schedule)
     decided = schedule.swizzle_c if schedule.swizzle_c and row % schedule.swizzle_c == 0 else 0
-    width = (decided or widest(problem.target.swizzles, row) or row) * 8 // result.element.bits
+    width = (decided or able or row) * 8 // result.element.bits
     if gaps.apart(width) or n.size % width:
         return (
             f"a copy stores {width} columns, and {result.name} has gaps of {gaps.size} every {gaps.every} of "
@@ -173,7 +191,7 @@ def _cut_boxes(problem: Problem, schedule: Schedule) -> str:
 def no_turned_epilogue(problem: Problem) -> str:
     """Why results cannot be turned in shared memory, "" where they can."""
     if not problem.swapped:
-        return f"swap=0 computes rows of {problem.result.name}"
+        return f"swap=0 computes rows of {problem.names}"
     if problem.family.kernel != "shared":  # nobody has measured it
         return f"{problem.target.name} does not multiply from shared memory into registers"
     return _ragged_rows(problem, problem.m, VECTOR)
@@ -181,18 +199,19 @@ def no_turned_epilogue(problem: Problem) -> str:
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
-    result, n, target = problem.result, problem.n, problem.target
+    result, n, target = problem.results[0], problem.n, problem.target
     if problem.swapped:
-        return f"swap=1 computes {result.name} by columns, and a bulk copy stores rows"
+        return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:
         return f"{result.name} has {len(result.coords)} indices, and copies take {MOST_INDICES}"
     if reason := _ragged_rows(problem, n, target.tma_align) or _cut_boxes(problem, schedule):
         return reason
-    row = staged_row(problem, schedule)
-    if widest(target.swizzles, row):
+    rows = staged_widths(problem, schedule)
+    if staged_swizzle(target, rows):
         return ""
+    row = next(row for row in rows if not widest(target.swizzles, row))
     if problem.family.kernel != "shared":  # nobody has measured it; on sm_120a 4-bit results spilled (ptxas 13.0)
         return f"a row of the staged tile is {row} bytes: no swizzle divides it"
-    if row % target.tma_align:
-        return f"a row of the staged tile is {row} bytes, not a multiple of {target.tma_align}"
+    if uneven := next((row for row in rows if row % target.tma_align), 0):
+        return f"a row of the staged tile is {uneven} bytes, not a multiple of {target.tma_align}"
     return ""

@@ -32,13 +32,16 @@ def taken_columns(problem: Problem, columns: int, promote: int) -> int:
     blocks of the result's scales, and where bulk copies may write them, as many as fill a row of the widest swizzle. A
     copy then writes whole lines of memory, and what stands around each part is shared by more columns: 28.5
     instructions of a warp for 32 columns of bf16, 37 with parts of 32 (ptxas 13.0, 2026-11-21). Not where something is
-    read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid."""
+    read for each element, which takes registers of its own: `silu(...) * R[m,n]` spilled so, ibid. All results of the
+    same sums take as many."""
     least = TAKEN_COLUMNS
-    if not promote:
-        row = problem.target.swizzles[0] * 8 // problem.result.element.bits
+    results = () if promote else (*problem.results, *problem.beside)
+    narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for r in results for x in r.inputs)
+    for result in results:
+        row = problem.target.swizzles[0] * 8 // result.element.bits
         narrowest = row * min(s for s in problem.target.swizzles if s) // problem.target.swizzles[0]
-        narrow = problem.n.size is None or problem.swapped or any(x.kind == "both" for x in problem.inputs)
-        least = max(least, problem.block_columns, min(narrowest if narrow else row, MOST_TAKEN))
+        block = 1 if problem.swapped else result.block
+        least = max(least, block, min(narrowest if narrow else row, MOST_TAKEN))
     return math.gcd(columns, 1 << (least - 1).bit_length())
 
 

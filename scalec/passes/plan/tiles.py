@@ -12,7 +12,7 @@ from scalec.passes.plan.resources import (
     free_registers,
     most_accumulators,
     register_file,
-    staged_row,
+    staged_widths,
     stages_that_fit,
     staging_registers,
     threads,
@@ -22,7 +22,7 @@ from scalec.passes.plan.resources import (
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, staging
 from scalec.passes.plan.tensor_columns import sums_slots
 from scalec.passes.plan.warps import shared_out
-from scalec.passes.problem.types import Problem
+from scalec.passes.problem.types import Problem, ResultScale
 from scalec.targets import WARPGROUP, WAVES
 
 PAIR = (2, 1)
@@ -49,16 +49,24 @@ def keeps_sides(given: Request) -> bool:
 
 def no_swap(problem: Problem) -> str:
     """Why a program cannot be computed transposed, "" where it can."""
-    step, result = problem.family.m, problem.result
-    if result.gaps is not None:
-        return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
-    if (scale := result.scale) is not None:
+    step = problem.family.m
+    for result in problem.results:
+        if result.gaps is not None:
+            return f"{result.name} has gaps along {result.coords[-1].dim}, around which rows of a tile are not stored"
+    for scale in (r.scale for r in problem.results if r.scale is not None):
         together = problem.family.kernel == "shared"  # all consumer warps reach the epilogue, and may meet there
         if scale.block % LANES_ROWS or (scale.block > problem.family.adjacent_rows and not together):
             return (
                 f"{scale.name} has one scale for each {scale.block} columns, which are rows of the transposed tile: a "
                 f"warp has {problem.family.adjacent_rows} adjacent ones, in waves of {LANES_ROWS}"
             )
+    higher = sorted({r.block for r in problem.results if r.block > problem.family.adjacent_rows})
+    if len(higher) > 1:
+        names = " and ".join(r.scale.name for r in problem.results if r.scale is not None and r.block in higher)
+        return (
+            f"{names} have one scale for each {' and '.join(map(str, higher))} columns, which are rows of the "
+            "transposed tile: more than a warp has, and warps meet by as many as share blocks of one height"
+        )
     for scale in problem.rhs.promoted:
         if scale.rows not in (1, WHOLE) and scale.rows % step:
             return f"{scale.name} has one scale for each {scale.rows} of {problem.rhs.rows}, not a multiple of {step}"
@@ -91,10 +99,14 @@ def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
 
 
 def cuts_result(problem: Problem, schedule: Schedule) -> str:
-    """Why a tile's columns do not hold whole blocks of the result's scales, "" where they do, and each unit's too."""
-    scale, tile, (along_m, along_n) = problem.result.scale, schedule.tile, units(problem, schedule)
-    if scale is None:
-        return ""
+    """Why a tile's columns do not hold whole blocks of a result's scales, "" where they do, and each unit's too."""
+    scales = (r.scale for r in problem.results if r.scale is not None)
+    return next((reason for scale in scales if (reason := cuts_blocks(problem, scale, schedule))), "")
+
+
+def cuts_blocks(problem: Problem, scale: ResultScale, schedule: Schedule) -> str:
+    """Likewise of the blocks of one result's scales."""
+    tile, (along_m, along_n) = schedule.tile, units(problem, schedule)
     if problem.swapped:
         own = tile[0] // along_m
         if problem.family.warps == 1 and own % scale.block:
@@ -142,8 +154,8 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     reason = reason or cuts_result(problem, plan)
     if reason:
         return plan, reason
-    row = staged_row(problem, plan)
-    if given.swizzle_c and row % given.swizzle_c and not no_bulk_epilogue(problem, plan):
+    uneven = (row for row in staged_widths(problem, plan) if given.swizzle_c and row % given.swizzle_c)
+    if (row := next(uneven, 0)) and not no_bulk_epilogue(problem, plan):
         return plan, f"rows of {row} bytes of results, which a swizzle of {given.swizzle_c} does not divide"
     reason = no_panels(problem.target, problem.lhs, plan.tile[0]) if problem.lhs.mn_major else ""
     reason = reason or no_halves(problem, plan.tile, plan.cta_group)

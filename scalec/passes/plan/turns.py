@@ -15,8 +15,9 @@ def no_pingpong(problem: Problem, schedule: Schedule) -> str:
         return f"each warp multiplies by itself on {target}, and those of all warpgroups share a tile"
     if schedule.warpgroups < 2:
         return "one consumer warpgroup, which has nobody to take turns with"
-    if problem.swapped and problem.result.block > problem.family.adjacent_rows:
-        return f"swap=1, and warps of all warpgroups find the scales of {problem.result.block} rows of a tile together"
+    highest = max(r.block for r in problem.results)
+    if problem.swapped and highest > problem.family.adjacent_rows:
+        return f"swap=1, and warps of all warpgroups find the scales of {highest} rows of a tile together"
     if schedule.split > 1:
         return f"split = {schedule.split}, and the parts of a tile are added up by all consumer warpgroups together"
     return ""

@@ -66,12 +66,15 @@ LEAST_COLUMNS = 16
 """Of a warp that takes sums out of tensor memory: those of one stmatrix."""
 
 
-def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int = 0) -> int:
+def warpgroups_for(family: MmaShape, tile: tuple[int, ...], promote: int = 0, results: int = 1) -> int:
     """Of warpgroups that multiply together the most, up to three, that share a tile's rows in whole waves: 256 rows are
     two waves for each of two. Of warps that multiply alone, two warpgroups. Of those that take sums out of tensor
-    memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns."""
+    memory one, or two where K blocks are added up and a thread of one has no registers for a tile's columns, or
+    with several results for twice as many."""
     if family.sums_in == "tensor":
-        halves = promote and tile[1] > PROMOTED_COLUMNS and not shared_out(family, tile, 2, (WARPS, 2))
+        halves = (
+            promote and tile[1] > PROMOTED_COLUMNS // min(results, 2) and not shared_out(family, tile, 2, (WARPS, 2))
+        )
         return 2 if halves else 1
     if family.warps == 1:
         two = [(along, 2 * WARPS // along) for along in (1, 2, 4, 8)]
@@ -89,7 +92,7 @@ def warps_for(problem: Problem, tile: tuple[int, ...], warpgroups: int) -> tuple
         return warps, 1
     ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
     fitting = [w for w in ways if not shared_out(problem.family, tile, warpgroups, w)]
-    block = problem.result.block
+    block = problem.block
     if problem.swapped:
         whole = [w for w in fitting if tile[0] // w[0] % block == 0]
     else:
@@ -133,5 +136,5 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     if problem.family.sums_in != "tensor":
         return registers
     tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if schedule.scale_copier else (TENSOR, TENSOR_WIDE)
-    wide = schedule.promote > 0 or problem.result.block > PART
+    wide = schedule.promote > 0 or problem.block > PART
     return tables[wide].get(warpgroups, registers)

@@ -1,8 +1,8 @@
-"""From a fused program to its epilogue and its result. What no kernel writes is refused here, once, with its place."""
+"""From a fused program to its results and their epilogues. What no kernel writes is refused here, with its place."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
@@ -34,6 +34,25 @@ def element_of(value: Any, name: str) -> ElementType:
         fix=f"convert {name} to one of these",
         place=place_of(value),
     )
+
+
+@dataclass(frozen=True)
+class Written:
+    """A result of the function.
+
+    Attributes:
+        name: what the user calls it.
+        index, count: position among the function's results, and how many of these it is: its scales follow it.
+        value: what is returned; `final`: what it is rounded from.
+        quantize: the op that does so block by block, None where none does.
+    """
+
+    name: str
+    index: int
+    count: int
+    value: Any
+    final: Any
+    quantize: Any
 
 
 class EpilogueReader:
@@ -72,25 +91,50 @@ class EpilogueReader:
     def name(facts: dict[str, Any], otherwise: str) -> str:
         return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
 
+    def written(self) -> list[Written]:
+        """The results, in order."""
+        returned, found = list(list(self.block.operations)[-1].operation.operands), []
+        while (index := sum(x.count for x in found)) < len(returned):
+            value = returned[index]
+            last = None if isinstance(value.owner, ir.Block) else value.owner.opview
+            facts = self.facts("res_attrs", index)
+            otherwise = ir.StringAttr(self.function.attributes["sym_name"]).value if not index else f"result {index}"
+            quantize = last if last is not None and last.operation.name == "scale.quantize" else None
+            count = 1
+            if quantize is not None and returned[index : index + 2] == list(quantize.operation.results):
+                count = 2
+            final = value if quantize is None else quantize.input
+            found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize))
+        return found
+
     def result_order(self, contract: Any) -> list[str]:
-        """The indices of the result in memory, outermost first; of one that is computed around gaps the dimension.
+        """The indices of the results in memory, outermost first; of those computed around gaps the dimension.
 
         Raises:
-            UnsupportedError: another one is computed.
+            UnsupportedError: another one is computed, or the results have theirs in several orders.
         """
-        order, _ = self.result_indices(contract)
-        return order
+        written = self.written()
+        if not written:
+            raise UnsupportedError("the program has no result", expected="one or more", place=place_of(contract))
+        orders = [self.indices_of(x, contract)[0] for x in written]
+        for x, order in zip(written, orders, strict=True):
+            if order != orders[0]:
+                first, other = f"{written[0].name}[{', '.join(orders[0])}]", f"{x.name}[{', '.join(order)}]"
+                raise UnsupportedError(
+                    f"{first} and {other} are results of one contraction, with different indices",
+                    expected=f"{x.name}[{', '.join(orders[0])}]: the same indices in the same order",
+                    fix=f"write {x.name}[{', '.join(orders[0])}] and transpose it after the call, or give {x.name} a "
+                    "program of its own",
+                    place=place_of(x.value),
+                )
+        return orders[0]
 
-    def result_indices(self, contract: Any) -> tuple[list[str], Gaps | None]:
-        """Likewise, with the gaps along the last one."""
-        returned = list(list(self.block.operations)[-1].operation.operands)
-        final = returned[0] if returned else contract.result
-        if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.quantize":
-            final = final.owner.opview.input
-        where = maps_of(contract.maps)[2]
+    def indices_of(self, result: Written, contract: Any) -> tuple[list[str], Gaps | None]:
+        """The indices of one result, and the gaps along the last one."""
+        final, where = result.final, maps_of(contract.maps)[2]
         if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
             where = map_of(final.owner.opview.map)
-        order, name = self.results_of(where), self.name(self.facts("res_attrs", 0), "the result")
+        order, name = self.results_of(where), result.name
         *others, last = where.results
         if all(isinstance(e, ir.AffineDimExpr) for e in where.results):
             return order, None
@@ -107,48 +151,35 @@ class EpilogueReader:
             place=place_of(final),
         )
 
-    def epilogue(
-        self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]
-    ) -> tuple[Any, tuple[int, ...], tuple[EpilogueInput, ...], Result]:
-        returned = list(list(self.block.operations)[-1].operation.operands)
-        last = None if not returned or isinstance(returned[0].owner, ir.Block) else returned[0].owner.opview
-        quantised = last is not None and last.operation.name == "scale.quantize"
-        if len(returned) != 1 and not (last is not None and quantised and returned == list(last.operation.results)):
-            raise UnsupportedError(
-                f"the program has {len(returned)} results",
-                expected="one, or one with its scales",
-                fix="one program for each result",
-                place=place_of(returned[-1]) if returned else None,
-            )
-        facts = self.facts("res_attrs", 0)
-        name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
-        final = returned[0]
-        order, gaps = self.result_indices(contract)
-        coords = tuple(Coord(x) for x in order)
-        result = Result(name, element_of(final, name), (m.name, n.name), "scale.inout" in facts, coords=coords)
-        place = place_of(final)
+    def results(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
+        """The results, in order; the f32 sums themselves, or what a map computes of them."""
+        coords = tuple(Coord(x) for x in self.result_order(contract))
+        return tuple(self.result(x, contract, m, n, outer, coords) for x in self.written())
+
+    def result(
+        self, written: Written, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...], coords: tuple[Coord, ...]
+    ) -> Result:
+        name, final, place = written.name, written.final, place_of(written.value)
+        inout = "scale.inout" in self.facts("res_attrs", written.index)
+        element = element_of(written.value, name)
+        result = Result(name, element, (m.name, n.name), inout, coords=coords, index=written.index)
+        _, gaps = self.indices_of(written, contract)
         if gaps is not None:
             result = replace(result, gaps=gaps)
-            self.check_gaps(result, quantised, place)
-        if result.element.name not in ROUNDED:
+            self.check_gaps(result, written.quantize is not None, place)
+        if element.name not in ROUNDED:
             raise UnsupportedError(
-                f"{name} is {result.element.name}, which results have no kernel for on {self.target.name} yet",
+                f"{name} is {element.name}, which results have no kernel for on {self.target.name} yet",
                 expected=" or ".join(ROUNDED),
                 fix=f"give {name} one of these types and convert it after the call",
                 place=place,
             )
-        if last is not None and quantised:
-            result = replace(result, scale=self.result_scale(last, name, m, n, coords))
-            final = last.input
+        if written.quantize is not None:
+            result = replace(result, scale=self.result_scale(written, m, n, coords))
         if final == contract.result:
-            return None, (), (), result
+            return result
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
-            raise UnsupportedError(
-                f"{name} is not computed from the contraction",
-                expected="an elementwise expression of it",
-                fix="compute it outside the program",
-                place=place,
-            )
+            raise self.not_of_contraction(name, place)
         op = final.owner.opview
         if len(op.domains) or len(op.symbols):
             raise UnsupportedError(
@@ -164,7 +195,18 @@ class EpilogueReader:
                 accumulators.append(position)
             else:
                 inputs.append(self.input(read, position, name, m, n, outer))
-        return op, tuple(accumulators), tuple(inputs), result
+        if not accumulators:
+            raise self.not_of_contraction(name, place)
+        return replace(result, epilogue=op, accumulators=tuple(accumulators), inputs=tuple(inputs))
+
+    @staticmethod
+    def not_of_contraction(name: str, place: Any) -> UnsupportedError:
+        return UnsupportedError(
+            f"{name} is not computed from the contraction",
+            expected="an elementwise expression of it",
+            fix="compute it outside the program",
+            place=place,
+        )
 
     def check_gaps(self, result: Result, quantised: bool, place: Any) -> None:
         """Refuses a result that is not written around gaps."""
@@ -183,8 +225,9 @@ class EpilogueReader:
                     place=place,
                 )
 
-    def result_scale(self, op: Any, name: str, m: Dim, n: Dim, coords: tuple[Coord, ...]) -> ResultScale:
+    def result_scale(self, written: Written, m: Dim, n: Dim, coords: tuple[Coord, ...]) -> ResultScale:
         """The scales of a quantised result."""
+        op, name, index = written.quantize, written.name, written.index + 1
         granularity, place = GranularityAttr(op.granularity), place_of(op)
         *rows, block = block_of(granularity)
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
@@ -205,9 +248,9 @@ class EpilogueReader:
                 fix=f"leave out @{layout}, or write {name} with {m.name} second to last",
                 place=place,
             )
-        facts = self.facts("res_attrs", 1)
+        facts = self.facts("res_attrs", index)
         outer = next((self.outer_scale(x) for x in op.outer), None)
-        return ResultScale(self.name(facts, f"{name}_scale"), 1, block, kind, layout, outer, place)
+        return ResultScale(self.name(facts, f"{name}_scale"), index, block, kind, layout, outer, place)
 
     def outer_scale(self, value: Any) -> EpilogueInput:
         """The scale of the whole result: no view of the map."""

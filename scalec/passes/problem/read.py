@@ -59,8 +59,8 @@ class Reader(EpilogueReader):
         self.check_scales(lhs, rhs, k, family)
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
-        epilogue, accumulators, inputs, result = self.epilogue(contract, m, n, outer)
-        made = Problem(self.target, family, m, n, k, lhs, rhs, contract, epilogue, accumulators, inputs, result)
+        results = self.results(contract, m, n, outer)
+        made = Problem(self.target, family, m, n, k, lhs, rhs, contract, results)
         if summed and made.half_bytes:
             raise UnsupportedError(
                 f"rows of {k.name} = {k.size} end in half a byte, and sums run over {summed[0].name} too",
@@ -114,9 +114,9 @@ class Reader(EpilogueReader):
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
             asked |= set(self.results_of(where)[-2:]) if tiled(value.owner) else set()
             value = value.owner.opview.values
-        last = list(self.block.operations)[-1].operation.operands[0].owner
-        if not isinstance(last, ir.Block) and last.name == "scale.quantize" and tiled(last):
-            asked |= set(self.result_order(contract)[-2:])
+        for written in self.written():
+            if written.quantize is not None and tiled(written.quantize.operation):
+                asked |= set(self.result_order(contract)[-2:])
         return asked
 
     def contraction(self) -> Any:

@@ -232,7 +232,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Result:
-    """The tensor that the kernel writes.
+    """A tensor that the kernel writes: `epilogue` of the sums and of `inputs`.
 
     Attributes:
         name: what the user calls it.
@@ -242,6 +242,10 @@ class Result:
         scale: what it is quantised by, None where it is only rounded.
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
         gaps: what is left out along the last axis, None where nothing is.
+        index: position among the function's results.
+        epilogue: the op `scale.map` that computes it, None where the f32 sums are the result.
+        accumulators: positions of the sums among the epilogue's views.
+        inputs: what the epilogue reads beside them.
     """
 
     name: str
@@ -251,6 +255,10 @@ class Result:
     scale: ResultScale | None = None
     coords: tuple[Coord, ...] = ()
     gaps: Gaps | None = None
+    index: int = 0
+    epilogue: Any = None
+    accumulators: tuple[int, ...] = ()
+    inputs: tuple[EpilogueInput, ...] = ()
 
     @property
     def block(self) -> int:
@@ -265,15 +273,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Problem:
-    """result[o, m, n] = epilogue(sum over k of lhs[o, m, k] * rhs[o, n, k], inputs).
+    """result[o, m, n] = epilogue(sum over k of lhs[o, m, k] * rhs[o, n, k], inputs), for each of `results`.
 
     `m`, `n` and `k` are the dimensions that a tile runs along. It has one index of each of `outer`: batches, and more
     dimensions of M and N, in the result's order. It sums over all points of `summed`, more dimensions of K, the K
     of each padded to whole K blocks. Each tensor has those of them that its `coords` name.
 
-    `family` are the instructions that multiply `lhs` and `rhs`; `contraction` and `epilogue` are the ops
-    `scale.contract` and `scale.map` (None where the f32 sums are the result); `accumulators` are the positions of the
-    accumulator among the epilogue's views. `swapped`: rows of the result in memory are columns here (`transposed`).
+    `family` are the instructions that multiply `lhs` and `rhs`; `contraction` is the op `scale.contract`. The results
+    have the same indices, in the same order. `swapped`: rows of the results in memory are columns here (`transposed`).
+    `beside`: of a problem of one result (`each`) the other results of the same sums.
     """
 
     target: Target
@@ -284,13 +292,35 @@ class Problem:
     lhs: Operand
     rhs: Operand
     contraction: Any
-    epilogue: Any
-    accumulators: tuple[int, ...]
-    inputs: tuple[EpilogueInput, ...]
-    result: Result
+    results: tuple[Result, ...]
+    beside: tuple[Result, ...] = ()
     swapped: bool = False
     outer: tuple[Dim, ...] = ()
     summed: tuple[Dim, ...] = ()
+
+    @property
+    def each(self) -> tuple[Problem, ...]:
+        """The problem of each result alone."""
+        if len(self.results) == 1:
+            return (self,)
+        others = [tuple(x for x in self.results if x is not r) for r in self.results]
+        return tuple(replace(self, results=(r,), beside=x) for r, x in zip(self.results, others, strict=True))
+
+    @property
+    def result(self) -> Result:
+        """The result of a problem that has one: of `each`."""
+        (alone,) = self.results
+        return alone
+
+    @property
+    def inputs(self) -> tuple[EpilogueInput, ...]:
+        """What the epilogues read beside the sums."""
+        return tuple(x for r in self.results for x in r.inputs)
+
+    @property
+    def names(self) -> str:
+        """What the user calls the results."""
+        return " and ".join(r.name for r in self.results)
 
     @property
     def depth(self) -> int | None:
@@ -326,7 +356,7 @@ class Problem:
     @property
     def place(self) -> Place | None:
         """Where the program says what the result is; None where no text says it."""
-        own = self.result.scale.place if self.result.scale is not None else None
+        own = next((r.scale.place for r in self.results if r.scale is not None), None)
         return own or place_of(self.contraction)
 
     @property
@@ -343,9 +373,14 @@ class Problem:
         return packed and self.k.size is not None and self.k.size * self.lhs.element.bits % 8 != 0
 
     @property
+    def block(self) -> int:
+        """Elements of a row of which each result has whole blocks; 1 where none has scales."""
+        return math.lcm(*(r.block for r in self.results))
+
+    @property
     def block_columns(self) -> int:
-        """Columns of a tile that share a scale of the result; 1 where its rows do, or it has none."""
-        return 1 if self.swapped else self.result.block
+        """Columns of a tile of which each result has whole blocks; 1 where rows share scales, or there are none."""
+        return 1 if self.swapped else self.block
 
     @property
     def has_scales(self) -> bool:
@@ -355,8 +390,11 @@ class Problem:
     def transposed(self) -> Problem:
         """The same product seen as result[n, m]: M and N, and the operands, change places."""
         kinds = {"row": "col", "col": "row"}
-        inputs = tuple(replace(x, kind=kinds.get(x.kind, x.kind)) for x in self.inputs)
-        result = replace(self.result, dims=self.result.dims[::-1])
-        return replace(
-            self, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs, inputs=inputs, result=result, swapped=not self.swapped
-        )
+
+        def turned(r: Result) -> Result:
+            inputs = tuple(replace(x, kind=kinds.get(x.kind, x.kind)) for x in r.inputs)
+            return replace(r, dims=r.dims[::-1], inputs=inputs)
+
+        results, beside = tuple(map(turned, self.results)), tuple(map(turned, self.beside))
+        made = replace(self, results=results, beside=beside, swapped=not self.swapped)
+        return replace(made, m=self.n, n=self.m, lhs=self.rhs, rhs=self.lhs)
