@@ -219,8 +219,8 @@ func.func @p(%m: i32, %n: i32) {
 
 // -----
 
-// tiles: group
-// EXPECT: group is 0, expected at least 1
+// tiles: band
+// EXPECT: band is 0, expected at least 1
 func.func @p(%m: i32, %n: i32) {
   "tile.tiles"(%m, %n) ({
   ^bb0(%m0: i32, %n0: i32):

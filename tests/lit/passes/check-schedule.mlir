@@ -6,7 +6,7 @@
 
 // The IR leaves as it came.
 // CHECK-LABEL: func.func @good
-// CHECK-SAME: scale.schedule = #scale.schedule<{adds = "memory", cluster = array<i64: 1, 2>, consumers = "cooperative", cta_group = 1 : i64, dependent = 0 : i64, early_wait = 1 : i64
+// CHECK-SAME: scale.schedule = #scale.schedule<{adds = "memory", band = 7 : i64, cluster = array<i64: 1, 2>, consumers = "cooperative", cta_group = 1 : i64, dependent = 0 : i64, early_wait = 1 : i64
 // CHECK: "scale.contract"
 func.func @good(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s: tensor<4096x16xf32>, %t: tensor<56x16xf32>)
   -> (tensor<4096x7168xbf16> {scale.name = "C"})

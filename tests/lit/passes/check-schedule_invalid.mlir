@@ -59,7 +59,7 @@ func.func @p(%A: tensor<4096x2048xf8E4M3FN>, %B: tensor<7168x2048xf8E4M3FN>, %s:
 
 // -----
 
-// EXPECT: schedule field group is not decided
+// EXPECT: schedule field band is not decided
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>

@@ -55,7 +55,7 @@
 // WINDOW-NEXT: "tile.copy"({{.*}}) {multicast = 0 : i64} : (!tile.descriptor<array<i64: 128, 128>
 // WINDOW: "tile.next_block"
 // the CTA stays until all three stages are empty: then nobody arrives at its barriers any more
-// WINDOW: }) {cluster = {{.*}}
+// WINDOW: }) {band = {{.*}}
 // WINDOW-NEXT: "tile.acquire"
 // WINDOW-NEXT: "tile.advance"
 // WINDOW-NEXT: "tile.acquire"
@@ -353,7 +353,7 @@
 // TURNED: %[[ROOM:.*]] = "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 32, 72>, bf16, 0 : i64, 1 : i64>
 // TURNED: %[[TSUM:.*]] = "tile.fragment"
 // TURNED: "tile.store_turned"(%[[TSUM]], %[[ROOM]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, memref<40x512xbf16>, i64, i32, i32, i32, i32) -> ()
-// TURNED-NEXT: }) {cluster
+// TURNED-NEXT: }) {{{.*}}cluster
 // TURNED-NEXT: }) {label = "consumer"
 // TURNED-NOT: tile.drain
 
@@ -506,7 +506,7 @@
 // LOADED: "tile.add_loaded"{{.*}} {index = 1 : i64}
 // LOADED: "tile.add_loaded"{{.*}} {index = 2 : i64}
 // LOADED-NEXT: "tile.advance"(%[[AT]])
-// LOADED-NEXT: }) {cluster
+// LOADED-NEXT: }) {{{.*}}cluster
 // LOADED-NEXT: }) {label = "consumer"
 // LOADED: "tile.warp"
 // LOADED: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
