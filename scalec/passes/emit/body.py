@@ -9,8 +9,8 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
-from scalec.passes.emit.frame import Work
 from scalec.passes.emit.results import Results
+from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.resources import crowded
 from scalec.passes.problem.types import Problem, Result
 

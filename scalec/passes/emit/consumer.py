@@ -9,7 +9,8 @@ from typing import Any
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.epilogue import Epilogue
-from scalec.passes.emit.frame import Handles, Side, Work
+from scalec.passes.emit.frame import Handles, Side
+from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
 from scalec.passes.plan.loop import without_loop

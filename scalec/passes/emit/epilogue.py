@@ -12,7 +12,8 @@ from scalec.ir.tile import VECTOR
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.body import Body
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Handles, Work
+from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale
 

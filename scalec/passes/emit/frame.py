@@ -11,8 +11,9 @@ from typing import Any
 from scalec.abi import PADDED, TILE_WORDS, TILES, permuted_rows
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS, DescriptorType
+from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit.emitter import Emitter, Source
+from scalec.passes.emit.tensors import Tensors, Work
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.resources import (
     RESPONSES,
@@ -34,7 +35,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Coord, Dim, Operand, Problem, Scale
+from scalec.passes.problem.types import Dim, Operand, Problem
 from scalec.targets import ATOM
 
 
@@ -119,36 +120,8 @@ class Handles:
     parts_cursor: ir.Value | None = None
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a CTA works on at a time: a tile, or a part of its K.
-
-    Attributes:
-        m0, n0: the tile's first row and column.
-        k: K elements to walk.
-        k0: the first of them; None where that is 0.
-        part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
-        outer: the tile's index along each dimension of the problem's `outer`, by name.
-    """
-
-    m0: ir.Value
-    n0: ir.Value
-    k: ir.Value
-    k0: ir.Value | None = None
-    part: ir.Value | None = None
-    number: ir.Value | None = None
-    outer: dict[str, ir.Value] = field(default_factory=dict)
-
-    @property
-    def row0(self) -> dict[str, ir.Value]:
-        """First row of A and of B, by side."""
-        return {"A": self.m0, "B": self.n0}
-
-
-class Frame:
+class Frame(Tensors):
     """One kernel being built."""
-
-    body: ir.Block
 
     def __init__(self, problem: Problem, schedule: Schedule, plan: SharedPlan, function: ir.OpView) -> None:
         self.problem, self.schedule, self.plan, self.function = problem, schedule, plan, function
@@ -514,58 +487,3 @@ class Frame:
         e.op("tile.open_window", operands=[window])
         if w.k0 is not None:
             e.op("tile.skip_blocks", operands=[window, e.arith("arith.divui", w.k0, e.i32(self.schedule.tile[2]))])
-
-    def strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
-        """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
-        one, (rows, k) = self.e.i64(1), scale.axes
-        return (self.stride(scale.name, rows), one) if scale.layout == "row" else (one, self.stride(scale.name, k))
-
-    def map_of(self, scale: Scale, box: tuple[int, ...], inner: tuple[int, ...], **more: Any) -> Source:
-        """The tensor map of a scale, of a box and the axes that it runs along, innermost first."""
-        coords = scale.coords
-        box, axes = self.boxed(coords, box), self.axes(coords, *inner)
-        return Source("tensor_map", scale.name, box=box, align=16, axes=axes, **more)
-
-    def axes(self, coords: tuple[Coord, ...], *inner: int) -> tuple[int, ...]:
-        """The axes of a tensor map: those that a tile runs along, then those of `outer`; none where these are all as
-        they lie in memory."""
-        return (*inner, *self.problem.outside(coords)) if len(coords) > 2 else ()
-
-    def boxed(self, coords: tuple[Coord, ...], box: tuple[int, ...]) -> tuple[int, ...]:
-        """The box of a tensor map: that of a tile, with an extent of 1 along each axis of `outer`."""
-        return (*box, *(1 for _ in self.problem.outside(coords)))
-
-    def at(self, value: ir.Value, name: str, coords: tuple[Coord, ...], w: Work) -> ir.Value:
-        """A tensor, its map or its memory, where the tile is along the dimensions of `outer`."""
-        e, axes = self.e, self.problem.outside(coords)
-        if not axes:
-            return value
-        indices = [w.outer[coords[axis].dim] for axis in axes]
-        for i, axis in enumerate(axes):
-            by, modulus = coords[axis].divisor, coords[axis].modulus
-            if by > 1:
-                indices[i] = e.arith("arith.divui", indices[i], e.i32(by))
-            if modulus:
-                above = e.arith("arith.muli", e.arith("arith.divui", indices[i], e.i32(modulus)), e.i32(modulus))
-                indices[i] = e.arith("arith.subi", indices[i], above)
-        strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
-        segments = (1, len(indices), len(strides))
-        return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
-
-    def stride(self, name: str, axis: int) -> ir.Value:
-        """Of a tensor, a parameter."""
-        return self.e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", name, axis=axis))
-
-    def pointer(self, name: str, argument_index: int, align: int = 0) -> ir.Value:
-        """A tensor argument as memory that threads read or write."""
-        memory = self.e.memory(self.argument(argument_index).type)
-        return self.e.parameter(self.body, memory, Source("pointer", name, align=align))
-
-    def argument(self, index: int) -> ir.Value:
-        """Of the function."""
-        return self.function.body.blocks[0].arguments[index]
-
-    def returned(self, index: int) -> ir.Value:
-        """One of the function's results."""
-        operations = self.function.body.blocks[0].operations
-        return operations[len(operations) - 1].operands[index]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Frame, Work
+from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.tensors import Work
 from scalec.passes.problem.types import EpilogueInput, Result
 
 

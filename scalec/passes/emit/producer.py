@@ -8,8 +8,9 @@ from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
-from scalec.passes.emit.frame import Handles, Side, Work
+from scalec.passes.emit.frame import Handles, Side
 from scalec.passes.emit.results import Results
+from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.consumer import Consumer, Positions
-from scalec.passes.emit.frame import Handles, Work
+from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.tensors import Work
 
 
 @dataclass

@@ -6,8 +6,9 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Handles, Work
+from scalec.passes.emit.frame import Handles
 from scalec.passes.emit.inputs import Inputs
+from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.resources import box_columns, box_rows, result_boxes
 from scalec.passes.plan.results import RESULT_WARP
 from scalec.passes.problem.types import Problem

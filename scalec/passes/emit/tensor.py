@@ -13,8 +13,9 @@ from itertools import product
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.emit.consumer import Consumer, Positions
-from scalec.passes.emit.frame import Handles, Work
+from scalec.passes.emit.frame import Handles
 from scalec.passes.emit.producer import Producer
+from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.tensor_columns import (
     bare_sides,
     columns_beside,

@@ -1,0 +1,101 @@
+"""What a CTA works on at a time, and the program's tensors there: maps and memory at outer indices, strides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalec.ir.mlir import ir
+from scalec.ir.tile import DescriptorType
+from scalec.passes.emit.emitter import Emitter, Source
+from scalec.passes.problem.types import Coord, Problem, Scale
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a CTA works on at a time: a tile, or a part of its K.
+
+    Attributes:
+        m0, n0: the tile's first row and column.
+        k: K elements to walk.
+        k0: the first of them; None where that is 0.
+        part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
+        outer: the tile's index along each dimension of the problem's `outer`, by name.
+    """
+
+    m0: ir.Value
+    n0: ir.Value
+    k: ir.Value
+    k0: ir.Value | None = None
+    part: ir.Value | None = None
+    number: ir.Value | None = None
+    outer: dict[str, ir.Value] = field(default_factory=dict)
+
+    @property
+    def row0(self) -> dict[str, ir.Value]:
+        """First row of A and of B, by side."""
+        return {"A": self.m0, "B": self.n0}
+
+
+class Tensors:
+    """The tensors of a kernel that is being built."""
+
+    body: ir.Block
+    e: Emitter
+    function: ir.OpView
+    problem: Problem
+
+    def strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
+        """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
+        one, (rows, k) = self.e.i64(1), scale.axes
+        return (self.stride(scale.name, rows), one) if scale.layout == "row" else (one, self.stride(scale.name, k))
+
+    def map_of(self, scale: Scale, box: tuple[int, ...], inner: tuple[int, ...], **more: Any) -> Source:
+        """The tensor map of a scale, of a box and the axes that it runs along, innermost first."""
+        coords = scale.coords
+        box, axes = self.boxed(coords, box), self.axes(coords, *inner)
+        return Source("tensor_map", scale.name, box=box, align=16, axes=axes, **more)
+
+    def axes(self, coords: tuple[Coord, ...], *inner: int) -> tuple[int, ...]:
+        """The axes of a tensor map: those that a tile runs along, then those of `outer`; none where these are all as
+        they lie in memory."""
+        return (*inner, *self.problem.outside(coords)) if len(coords) > 2 else ()
+
+    def boxed(self, coords: tuple[Coord, ...], box: tuple[int, ...]) -> tuple[int, ...]:
+        """The box of a tensor map: that of a tile, with an extent of 1 along each axis of `outer`."""
+        return (*box, *(1 for _ in self.problem.outside(coords)))
+
+    def at(self, value: ir.Value, name: str, coords: tuple[Coord, ...], w: Work) -> ir.Value:
+        """A tensor, its map or its memory, where the tile is along the dimensions of `outer`."""
+        e, axes = self.e, self.problem.outside(coords)
+        if not axes:
+            return value
+        indices = [w.outer[coords[axis].dim] for axis in axes]
+        for i, axis in enumerate(axes):
+            by, modulus = coords[axis].divisor, coords[axis].modulus
+            if by > 1:
+                indices[i] = e.arith("arith.divui", indices[i], e.i32(by))
+            if modulus:
+                above = e.arith("arith.muli", e.arith("arith.divui", indices[i], e.i32(modulus)), e.i32(modulus))
+                indices[i] = e.arith("arith.subi", indices[i], above)
+        strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
+        segments = (1, len(indices), len(strides))
+        return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
+
+    def stride(self, name: str, axis: int) -> ir.Value:
+        """Of a tensor, a parameter."""
+        return self.e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", name, axis=axis))
+
+    def pointer(self, name: str, argument_index: int, align: int = 0) -> ir.Value:
+        """A tensor argument as memory that threads read or write."""
+        memory = self.e.memory(self.argument(argument_index).type)
+        return self.e.parameter(self.body, memory, Source("pointer", name, align=align))
+
+    def argument(self, index: int) -> ir.Value:
+        """Of the function."""
+        return self.function.body.blocks[0].arguments[index]
+
+    def returned(self, index: int) -> ir.Value:
+        """One of the function's results."""
+        operations = self.function.body.blocks[0].operations
+        return operations[len(operations) - 1].operands[index]
