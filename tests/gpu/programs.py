@@ -136,7 +136,7 @@ FP8_SCHEDULES = [
     "swizzle_c=32",
     "order=m",
     "order=m, band=1",
-    "group=3, cluster=2x1",
+    "band=3, cluster=2x1",
     "warpgroups=1",
     "warpgroups=3, tile=192x64x128",
     "tile=64x8x128",
