@@ -9,12 +9,17 @@ Values of two parameters that come once each do not come together: pairs are wha
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import pytest
+
+SEEDS = range(int(os.environ.get("SCALEC_TEST_SEEDS", "3")))
+"""Of tests that draw sizes, data and order from a seed: CI has three, for the sake of its time; set 8 or more after a
+change of what they test."""
 
 
 def fields(schedule: object) -> list[str]:

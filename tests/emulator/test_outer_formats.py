@@ -14,11 +14,10 @@ import pytest
 from tests.fuzz.case import SUMS, Case, Operand, Tree
 from tests.fuzz.draw import multiple, steps_of
 from tests.fuzz.running import check
-from tests.tiers import fields
+from tests.tiers import SEEDS, fields
 
 HOPPER, DATACENTER, CONSUMER = "sm_90a", "sm_100a", "sm_120a"
 ALL, BLACKWELL = (HOPPER, DATACENTER, CONSUMER), (DATACENTER, CONSUMER)
-SEEDS = range(8)
 
 ARRANGED: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "batch outermost": (("b", "m", "n"), ("b", "m", "k"), ("b", "n", "k")),
@@ -196,5 +195,5 @@ def test_elementwise(name: str, target: str, seed: int) -> None:
 @pytest.mark.parametrize(("target", "text", "schedule"), SCHEDULES)
 def test_schedules(target: str, text: str, schedule: str, seed: int) -> None:
     drawn = dict(field.split("=") for field in schedule.split(", "))
-    case = put(Case.of(target, text), list(ARRANGED)[seed % len(ARRANGED)])
+    case = put(Case.of(target, text), arrangement(schedule, seed))
     need_right(sized(case.but(schedule=drawn), seed, blocks=3))

@@ -20,6 +20,7 @@ from scalec.reference.quantize import quantize
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.quantised import codes, same
+from tests.tiers import SEEDS
 
 TARGETS = ["sm_90a", "sm_100a", "sm_120a"]
 EVERY = tuple(TARGETS)
@@ -94,7 +95,7 @@ USUAL = {"three, read at each element", "two quantised, of FP8", "of nvfp4", "sw
 
 
 @pytest.mark.once(touches=lambda case, seed: {case[1]} | ({case[0]} & USUAL))
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", [(name, target) for name, (_, targets) in CASES.items() for target in targets])
 def test_results(case: tuple[str, str], seed: int) -> None:
     name, target = case
@@ -119,7 +120,7 @@ BATCHED = {
 
 
 @pytest.mark.once("target", "name")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", BATCHED)
 @pytest.mark.parametrize("target", TARGETS)
 def test_batches(target: str, name: str, seed: int) -> None:
