@@ -400,6 +400,8 @@ class Problem:
     @property
     def depth(self) -> int | None:
         """Products of a sum; None where it is not known."""
+        if self.range_of_k is not None:
+            return None
         sizes = [d.size for d in (self.k, *self.summed)]
         return None if None in sizes else math.prod(x for x in sizes if x is not None)
 
@@ -414,8 +416,8 @@ class Problem:
         return m, n, self.k, *self.outer, *self.summed
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
-        """A size of each of `dims`, and the extent of each lookup, by name: its own, else the one given, else the largest
-        of its range, or where any may come as large as is assumed. Of one that groups share out a share."""
+        """A size of each of `dims`, and the extent of each lookup, by name: its own, else the one given, else the
+        largest of its range, or where any may come as large as is assumed. Of one that groups share out a share."""
 
         def size(d: Dim) -> int:
             own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
