@@ -47,7 +47,7 @@ class Reader(EpilogueReader):
             left, right = right, left
             roles = roles | {"m": roles["n"], "n": roles["m"]}
         m, n, k = self.of_tile(contract, roles, order, left, right)
-        groups = [name for name in roles["group"] if name not in order]
+        groups = [name for name in roles.get("group", ()) if name not in order]
         outer = tuple(self.dim(name, contract) for name in (*groups, *order) if name not in (m.name, n.name))
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family = family_of(contract, self.target)
