@@ -68,7 +68,8 @@ class Reader(EpilogueReader):
                 fix=f"pad {k.name} with zeros in both operands",
                 place=place_of(contract),
             )
-        domains = self.domains(contract, (m.name, n.name, k.name), outer)
+        domains = self.domains(contract, (m.name, n.name), outer)  # nothing masks what lies outside a range of K yet
+
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         return self.shared(made)
 
