@@ -194,14 +194,16 @@ def no_turned_epilogue(problem: Problem) -> str:
         return f"swap=0 computes rows of {problem.names}"
     if problem.family.kernel != "shared":  # nobody has measured it
         return f"{problem.target.name} does not multiply from shared memory into registers"
+    if problem.ragged is not None and problem.ragged.dim == problem.m.name:
+        return f"{problem.ragged.dim} has a range, which may begin anywhere in a row of {problem.names}"
     return _ragged_rows(problem, problem.m, VECTOR)
 
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.results[0], problem.n, problem.target
-    if problem.ragged is not None:
-        return f"{problem.ragged.dim} has a range, and a copy would store what lies behind its end"
+    if problem.ragged is not None and any(r.added is not None for r in problem.results):
+        return f"{problem.ragged.dim} has a range, and copies would add to what lies behind its end"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:

@@ -71,7 +71,21 @@ class Reader(EpilogueReader):
         domains = self.domains(contract, (m.name, n.name), outer)  # nothing masks what lies outside a range of K yet
 
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
+        self.check_cut(made)
         return self.shared(made)
+
+    @staticmethod
+    def check_cut(problem: Problem) -> None:
+        """Refuses results of which a range may begin or end within a block of scales, or a byte."""
+        ragged = problem.ragged
+        for result in problem.results if ragged is not None and ragged.dim == problem.n.name else ():
+            if result.group > 1:
+                raise UnsupportedError(
+                    f"{problem.n.name} has a range, and {result.name} has blocks of {result.group} along it",
+                    expected=f"a result of whole bytes without scales, or one with {problem.n.name} not last",
+                    fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
+                    place=problem.written,
+                )
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
