@@ -14,6 +14,7 @@ from scalec.passes.emit.body import Body
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale
 
@@ -72,8 +73,8 @@ class Epilogue(Body):
         staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
-        elif s.epilogue == "bulk" and (ragged := self.problem.ragged) is not None:
-            first, end, extent = (w.m0, w.m_end, s.tile[0]) if ragged.dim == of.m.name else (w.n0, w.n_end, s.tile[1])
+        elif s.epilogue == "bulk" and (cut := cut_along(self.problem, s)):
+            first, end, extent = (w.m0, w.m_end, s.tile[0]) if cut == of.m.name else (w.n0, w.n_end, s.tile[1])
             last = e.arith("arith.addi", first, e.i32(extent - 1))
             with e.region("tile.when", [e.compare("lt", last, end)]):
                 self.store_bulk(of, accumulator, staging, w)

@@ -22,6 +22,9 @@ NO_KERNEL = {
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
 
 
+WHOLE_TILE = 128
+"""Rows of which tiles have as many, or divisors or multiples."""
+
 Side = tuple[Any, ir.AffineMap, str]
 """An operand of the contraction, its map, and where it stands: "left" or "right"."""
 
@@ -77,11 +80,19 @@ class Reader(EpilogueReader):
     @staticmethod
     def check_cut(problem: Problem) -> None:
         """Refuses results of which a range may begin or end within a block of scales, or a byte."""
-        ragged = problem.ragged
-        for result in problem.results if ragged is not None and ragged.dim == problem.n.name else ():
-            if result.group > 1:
+        ragged, (along, block) = problem.ragged, problem.blocks
+        if ragged is not None and along:
+            raise UnsupportedError(
+                f"{ragged.dim} has a range, and {problem.lookups[0].name} changes within",
+                expected=f"a range, or an index for each {block} of {along}",
+                fix="give each group its index: B[e[g],n,k]",
+                place=problem.written,
+            )
+        cut = ragged.dim if ragged is not None else along
+        for result in problem.results if cut == problem.n.name else ():
+            if block % result.group if along else result.group > 1:
                 raise UnsupportedError(
-                    f"{problem.n.name} has a range, and {result.name} has blocks of {result.group} along it",
+                    f"{cut} has a range, or blocks of {block}, and {result.name} has blocks of {result.group} along it",
                     expected=f"a result of whole bytes without scales, or one with {problem.n.name} not last",
                     fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
                     place=problem.written,
@@ -89,10 +100,14 @@ class Reader(EpilogueReader):
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
-        """With the share that a group has of a dimension that groups share out."""
-        domain = problem.shared_out
+        """With the share that a group has of a dimension that groups share out, or a block of lookups that is less than
+        tiles may have."""
+        domain, (along, block) = problem.shared_out, problem.blocks
         if domain is None:
-            return problem
+            own = [
+                replace(d, share=block) if d.name == along and block % WHOLE_TILE else d for d in (problem.m, problem.n)
+            ]
+            return replace(problem, m=own[0], n=own[1])
 
         def dim(d: Dim) -> Dim:
             groups = next((x.size for x in problem.outer if x.name == domain.group), None)
