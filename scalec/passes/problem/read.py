@@ -22,9 +22,6 @@ NO_KERNEL = {
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
 
 
-WHOLE_TILE = 128
-"""Rows of which tiles have as many, or divisors or multiples."""
-
 Side = tuple[Any, ir.AffineMap, str]
 """An operand of the contraction, its map, and where it stands: "left" or "right"."""
 
@@ -100,13 +97,10 @@ class Reader(EpilogueReader):
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
-        """With the share that a group has of a dimension that groups share out, or a block of lookups that is less than
-        tiles may have."""
+        """With the share that a group has of a dimension that groups share out, or that is a block of lookups."""
         domain, (along, block) = problem.shared_out, problem.blocks
         if domain is None:
-            own = [
-                replace(d, share=block) if d.name == along and block % WHOLE_TILE else d for d in (problem.m, problem.n)
-            ]
+            own = [replace(d, share=block) if d.name == along else d for d in (problem.m, problem.n)]
             return replace(problem, m=own[0], n=own[1])
 
         def dim(d: Dim) -> Dim:
