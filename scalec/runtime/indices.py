@@ -140,7 +140,7 @@ class _Reached:
         low, high = (
             _value(x, points, self.held) if isinstance(x, Entry) else np.asarray(x) for x in (domain.low, domain.high)
         )
-        return (points[domain.dim] >= low) & (points[domain.dim] < high)
+        return np.asarray((points[domain.dim] >= low) & (points[domain.dim] < high))
 
     def check(self, lookup: Lookup, t: TensorSpec) -> None:
         """Refuses an index beyond its extent, or one that is there twice where it must not be."""

@@ -41,8 +41,9 @@ def test_rows_that_nobody_writes(dtype, layout, inner, columns) -> None:
     made = Guarded.result(device, spec, SIZES, 0xFF, None)
     raw = np.frombuffer(device.memory[made._buffer.pointer], np.uint8)  # the buffer begins where it is aligned
     start = made._buffer.pointer - raw.ctypes.data + GUARD
-    steps = np.indices(stored.shape)
-    at = sum(i * step for i, step in zip(steps, made.strides, strict=True)) * item + start
+    at = np.full(stored.shape, start)
+    for axis, step in enumerate(made.strides):
+        at += np.indices(stored.shape)[axis] * step * item
     assert made.changed(SIZES, points) == 0
     raw[at[stored]] = 7
     assert made.changed(SIZES, points) == 0
