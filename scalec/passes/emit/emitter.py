@@ -132,6 +132,10 @@ class Emitter:
         """`!tile.response_slots`."""
         return tile.ResponsesType.get(attribute(stages))
 
+    def items(self, words: int, slots: int) -> ir.Type:
+        """`!tile.item_slots`."""
+        return tile.ItemsType.get(attribute(words), attribute(slots))
+
     def multiplicand(self, side: str, rows: int, depth: int, element: ir.Type) -> ir.Type:
         """`!tile.slice`."""
         return tile.MultiplicandType.get(attribute((rows, depth)), element, attribute(side))

@@ -12,7 +12,7 @@ from scalec.ir.tile import VECTOR
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.body import Body
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale
@@ -63,7 +63,7 @@ class Epilogue(Body):
         """The elementwise body of one result, then its store: the accumulator has the sums no more."""
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result = of.result
-        place = [w.m0, w.n0, h.m, h.n]
+        place = [w.m0, w.n0, w.m_end, w.n_end]
         if self.by_tile(result):
             self.split[number] = self.split_body(result, w)
         self.elementwise(of, self.split[number], accumulator, place)

@@ -8,7 +8,8 @@ from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
-from scalec.passes.emit.frame import Handles, Side
+from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.parts import part_blocks
@@ -20,7 +21,7 @@ from scalec.passes.problem.types import Scale
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
 
-class Producer(Results):
+class Producer(Results, Dealer):
     """Fills the stages."""
 
     def producer(self, h: Handles) -> None:
@@ -41,6 +42,7 @@ class Producer(Results):
             self.scales(h)
         self.prefetch(h)
         self.results(h)
+        self.deal(h)
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
@@ -48,12 +50,12 @@ class Producer(Results):
         is still in device memory."""
         sides, inputs = [side for side in self.sides if self.block_scale(side) and not self.problem.summed], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
-        if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic":
+        if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler != "static":
             return
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
             for x in inputs:
-                operands = [self.input(x, w), w.m0, w.n0, h.m, h.n]
+                operands = [self.input(x, w), w.m0, w.n0, w.m_end, w.n_end]
                 e.op("tile.prefetch_input", operands=operands, tile=self.schedule.tile[:2])
             for side in sides:
                 scale = self.block_scale(side)
@@ -63,9 +65,9 @@ class Producer(Results):
                     row_block = scale.rows
                     within = math.gcd(side.rows, row_block)  # tiles begin at multiples of it
                     count = -(-(side.rows + row_block - within) // row_block)
-                source, rows = self.pointer(scale.name, scale.argument_index), h.m if side.label == "A" else h.n
-                source = self.at(source, scale.name, scale.coords, w)
-                operands = [source, *self.strides(scale), w.row0[side.label], rows, self.at_k(w), w.k]
+                source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
+                label = side.label
+                operands = [source, *self.strides(scale), w.row0[label], w.row_end[label], self.at_k(w), w.k]
                 extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
                 e.op("tile.prefetch", operands=operands, **extents)
 
@@ -198,7 +200,7 @@ class Producer(Results):
         scale = self.row_scale(side)
         source = self.at(self.pointer(scale.name, scale.argument_index, align=4), scale.name, scale.coords, w)
         strides = self.strides(scale)
-        operands = [room, source, *strides, w.row0[side.label], h.m if side.label == "A" else h.n, k0, h.k]
+        operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
         self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
 
     def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:
@@ -208,7 +210,7 @@ class Producer(Results):
         strides = self.byte_strides(scale)
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, w.row0[side.label], h.m if side.label == "A" else h.n, k0, h.k],
+            operands=[room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k],
             bytes=plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,

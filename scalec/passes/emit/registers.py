@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.consumer import Consumer, Positions
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 
 

@@ -200,6 +200,8 @@ def no_turned_epilogue(problem: Problem) -> str:
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.results[0], problem.n, problem.target
+    if problem.ragged is not None:
+        return f"{problem.ragged.dim} has a range, and a copy would store what lies behind its end"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:

@@ -11,6 +11,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
 from scalec.passes.problem.gaps import dimension_of, gaps_of
+from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.types import ROUNDED, STORED, Coord, Dim, EpilogueInput, Gaps, Result, ResultScale
 from scalec.targets import Target
 
@@ -55,19 +56,12 @@ class Written:
     quantize: Any
 
 
-class EpilogueReader:
+class EpilogueReader(Lookups):
     """The walk over one function, what follows its contraction; each method refuses what it cannot represent."""
 
     def __init__(self, function: Any, target: Target) -> None:
+        super().__init__(function)
         self.target = target
-        self.function = function
-        self.block = function.body.blocks[0]
-        self.dims = [ir.StringAttr(a).value for a in function.attributes["scale.dims"]]
-        self.arguments = list(self.block.arguments)
-
-    def results_of(self, where: ir.AffineMap) -> list[str]:
-        """The results of a map as the language writes them: names, where they are bare dimensions."""
-        return [written(e, self.dims) for e in where.results]
 
     def argument(self, value: Any, what: str) -> tuple[int, str, str]:
         """(position, name, layout) of a value that must be an argument of the function."""
@@ -82,14 +76,6 @@ class EpilogueReader:
             fix="compute it in a program of its own and pass its result",
             place=place_of(value),
         )
-
-    def facts(self, attribute: str, position: int) -> dict[str, Any]:
-        attributes = self.function.attributes
-        return {e.name: e.attr for e in attributes[attribute][position]} if attribute in attributes else {}
-
-    @staticmethod
-    def name(facts: dict[str, Any], otherwise: str) -> str:
-        return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
 
     def written(self) -> list[Written]:
         """The results, in order."""
@@ -181,17 +167,13 @@ class EpilogueReader:
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
             raise self.not_of_contraction(name, place)
         op = final.owner.opview
-        if len(op.domains) or len(op.symbols):
-            raise UnsupportedError(
-                f"{name} is written through a ragged range or an index read from memory",
-                expected="all points, each at its own indices",
-                fix="call the program on views of the tensors",
-                place=place,
-            )
+        self.check_range(name, op, contract, (m.name, n.name))
         accumulators, inputs = [], []
         for position, view in enumerate(op.views):
             read = view.owner.opview
-            if read.source == contract.result and map_of(read.map) == maps_of(contract.maps)[2]:
+            if read.source == contract.result and list(map_of(read.map).results) == list(
+                maps_of(contract.maps)[2].results
+            ):
                 accumulators.append(position)
             else:
                 inputs.append(self.input(read, position, name, m, n, outer))
@@ -200,6 +182,27 @@ class EpilogueReader:
         body = op.body.blocks[0]
         made = replace(result, accumulators=tuple(accumulators), inputs=tuple(inputs))
         return replace(made, body=tuple(x.operation.name for x in body.operations), adds=adds_last(made, body))
+
+    @staticmethod
+    def check_range(name: str, op: Any, contract: Any, tiled: tuple[str, ...]) -> None:
+        """Refuses a result of other points than those that the contraction has sums for."""
+        own, summed = (
+            [d for d in x.domains if ir.StringAttr(d.owner.opview.dim).value in tiled] for x in (op, contract)
+        )
+        if "otherwise" in op.operation.attributes:
+            raise UnsupportedError(
+                f"{name} is filled outside its range (else)",
+                expected="a range without else: what is outside keeps its bytes",
+                fix=f"fill {name} before the call",
+                place=place_of(op),
+            )
+        if len(op.symbols) or set(map(ir.Value, own)) != set(map(ir.Value, summed)):
+            raise UnsupportedError(
+                f"{name} is written through another range than it is summed over, or at an index read from memory",
+                expected="one range for all of the program",
+                fix=f"say the same range for {name} and for what it is computed from",
+                place=place_of(op),
+            )
 
     @staticmethod
     def not_of_contraction(name: str, place: Any) -> UnsupportedError:
@@ -261,13 +264,6 @@ class EpilogueReader:
         return EpilogueInput(index, name, element_of(value, name), "scalar", at, layout, -1)
 
     def input(self, read: Any, position: int, result: str, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> EpilogueInput:
-        if read.operation.name != "scale.read" or len(read.symbols):
-            raise UnsupportedError(
-                f"{result} reads through an index read from memory",
-                expected="inputs at indices of the result",
-                fix="gather it before the call",
-                place=place_of(read),
-            )
         index, name, layout = self.argument(read.source, f"an input of {result}'s elementwise expression")
         where = map_of(read.map)
         reads = {self.dims[d] for d in dims_in(where)}
@@ -293,19 +289,21 @@ class EpilogueReader:
             name,
             row,
             kind[m.name in reads, n.name in reads],
-            tuple(self.index(e, name, read) for e in where.results),
+            tuple(self.read_at(e, name, read, axis) for axis, e in enumerate(where.results)),
             layout,
             position,
         )
 
-    def index(self, e: Any, name: str, read: Any) -> Coord:
+    def read_at(self, e: Any, name: str, read: Any, axis: int) -> Coord:
         """Where an axis of an input is read.
 
         Raises:
             UnsupportedError: at what no Coord says.
         """
-        found = Coord() if isinstance(e, ir.AffineConstantExpr) and e.value == 0 else self.coord(e)
-        if found is None:
+        if isinstance(e, ir.AffineSymbolExpr):
+            return self.noted(list(read.symbols)[e.position], read.source, axis)
+        found = self.coord(e)
+        if found is None or found.offset:
             raise UnsupportedError(
                 f"{name} is read at {written(e, self.dims)}",
                 expected="a dimension, divided by a number and the remainder by another, or 0",
@@ -313,20 +311,6 @@ class EpilogueReader:
                 place=place_of(read),
             )
         return found
-
-    def coord(self, e: Any) -> Coord | None:
-        """The Coord of an expression of one dimension; None where it is none."""
-        if isinstance(e, ir.AffineDimExpr):
-            return Coord(self.dims[e.position])
-        division = isinstance(e, ir.AffineFloorDivExpr)
-        if not (division or isinstance(e, ir.AffineModExpr)) or not isinstance(e.rhs, ir.AffineConstantExpr):
-            return None
-        inner, by = self.coord(e.lhs), e.rhs.value
-        if inner is None or (inner.modulus and inner.modulus % by and (division or by % inner.modulus)):
-            return None
-        if division:
-            return replace(inner, divisor=inner.divisor * by, modulus=inner.modulus // by)
-        return replace(inner, modulus=min(inner.modulus or by, by))
 
 
 def adds_last(result: Result, body: ir.Block) -> bool:

@@ -18,8 +18,6 @@ from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShap
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
     "scale.scatter": ("a scattered result", "write the result densely and scatter it after the call"),
-    "scale.index": ("an index read from memory", "gather what it reads before the call"),
-    "scale.domain": ("a ragged range", "call the program once for each range, on views of the tensors"),
 }
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
 
@@ -40,6 +38,7 @@ class Reader(EpilogueReader):
 
     def problem(self) -> Problem:
         contract = self.contraction()
+        self.symbols = list(contract.symbols)
         order = self.result_order(contract)
         roles = self.roles(contract)
         lhs_map, rhs_map, _ = maps_of(contract.maps)
@@ -48,7 +47,8 @@ class Reader(EpilogueReader):
             left, right = right, left
             roles = roles | {"m": roles["n"], "n": roles["m"]}
         m, n, k = self.of_tile(contract, roles, order, left, right)
-        outer = tuple(self.dim(name, contract) for name in order if name not in (m.name, n.name))
+        groups = [name for name in roles.get("group", ()) if name not in order]
+        outer = tuple(self.dim(name, contract) for name in (*groups, *order) if name not in (m.name, n.name))
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family = family_of(contract, self.target)
         # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
@@ -68,7 +68,24 @@ class Reader(EpilogueReader):
                 fix=f"pad {k.name} with zeros in both operands",
                 place=place_of(contract),
             )
-        return replace(made, outer=outer, summed=summed)
+        domains = self.domains(contract, (m.name, n.name), outer)  # nothing masks what lies outside a range of K yet
+
+        made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
+        return self.shared(made)
+
+    @staticmethod
+    def shared(problem: Problem) -> Problem:
+        """With the share that a group has of a dimension that groups share out."""
+        domain = problem.shared_out
+        if domain is None:
+            return problem
+
+        def dim(d: Dim) -> Dim:
+            groups = next((x.size for x in problem.outer if x.name == domain.group), None)
+            size = d.largest if d.name == domain.dim else None
+            return d if size is None or not groups else replace(d, share=max(1, -(-size // groups)))
+
+        return replace(problem, m=dim(problem.m), n=dim(problem.n), k=dim(problem.k))
 
     def of_tile(
         self, contract: Any, roles: dict[str, list[str]], order: list[str], left: Side, right: Side
@@ -80,7 +97,7 @@ class Reader(EpilogueReader):
             sizes = {name: self.dim(name, contract).tiles(1, ASSUMED) for name in names}
             return max(reversed(names), key=lambda name: sizes[name])
 
-        inner = [self.results_of(where)[-1] for _, where, _ in (left, right)]
+        inner = [self.results_of(where, self.symbols)[-1] for _, where, _ in (left, right)]
         for (value, _, side), name in zip((left, right), inner, strict=True):
             if name in roles["batch"] or (name in roles["n"] and name != order[-1]):
                 _, operand, _ = self.argument(below(value), f"the {side} operand")
@@ -112,7 +129,7 @@ class Reader(EpilogueReader):
 
         asked = set()
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
-            asked |= set(self.results_of(where)[-2:]) if tiled(value.owner) else set()
+            asked |= set(self.results_of(where, self.symbols)[-2:]) if tiled(value.owner) else set()
             value = value.owner.opview.values
         for written in self.written():
             if written.quantize is not None and tiled(written.quantize.operation):
@@ -120,7 +137,8 @@ class Reader(EpilogueReader):
         return asked
 
     def contraction(self) -> Any:
-        known = ("scale.contract", "scale.dequantize", "scale.map", "scale.read", "scale.quantize", "func.return")
+        known = ("contract", "dequantize", "map", "read", "quantize", "index", "domain")
+        known = (*(f"scale.{name}" for name in known), "func.return")
         others = [op for op in self.block.operations if op.operation.name not in known]
         if others:  # a scatter is told before the index that it reads
             op = next((o for o in others if o.operation.name == "scale.scatter"), others[0])
@@ -178,9 +196,9 @@ class Reader(EpilogueReader):
             levels.insert(0, value.owner.opview)
             value = value.owner.opview.values
         index, name, _ = self.argument(value, f"the {side} operand")
-        order = self.results_of(where)
+        order = self.results_of(where, self.symbols)
         element = element_of(value, name)
-        if not all(isinstance(e, ir.AffineDimExpr) for e in where.results):
+        if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in where.results):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has a computed index",
                 expected="indices that are dimensions",
@@ -193,6 +211,13 @@ class Reader(EpilogueReader):
                 f"{name}[{', '.join(order)}] is contiguous along {order[-1]}, and the other operand along {k.name}",
                 expected=f"one of {rows.name} and {k.name} last",
                 fix=f"store {name} with {k.name} last",
+                place=place_of(value),
+            )
+        if rows.name not in order:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] gathers rows, which has no kernel on {self.target.name} yet",
+                expected=f"{rows.name} among the indices of {name}",
+                fix=f"gather {name} before the call",
                 place=place_of(value),
             )
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
@@ -219,7 +244,12 @@ class Reader(EpilogueReader):
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed else ATOM
-        coords = tuple(Coord(x) for x in order)
+        coords = tuple(
+            self.noted(self.symbols[e.position], self.arguments[index], axis)
+            if isinstance(e, ir.AffineSymbolExpr)
+            else Coord(x)
+            for axis, (e, x) in enumerate(zip(where.results, order, strict=True))
+        )
         if len(coords) > MOST_INDICES:
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has {len(order)} indices, and copies take {MOST_INDICES}",

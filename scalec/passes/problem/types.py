@@ -33,38 +33,87 @@ ROUNDED = (*STORED, "e4m3", "e5m2", "e2m1")
 
 @dataclass(frozen=True)
 class Dim:
-    """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`; `most`
-    is the upper end of the range that its sizes lie in, None where any may come: for what is only a choice."""
+    """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`.
+
+    For what is only a choice: `most` is the upper end of the range that its sizes lie in, None where any may come;
+    `share` what a group has of it where groups share it out evenly, None where they do not share it."""
 
     name: str
     size: int | None
     position: int
     most: int | None = None
+    share: int | None = None
 
     @property
     def largest(self) -> int | None:
-        """The largest size that may come, None where any may."""
-        return self.most if self.size is None else self.size
+        """The largest size that may come, None where any may; of a shared one, the share."""
+        return self.share or (self.most if self.size is None else self.size)
 
     def tiles(self, extent: int, assumed: int) -> int:
-        """Tiles of `extent` that cover the dimension; where its size is unknown, that cover the largest one, or
-        `assumed` elements. 0 where that is 0: for what must know the size."""
+        """Tiles of `extent` that cover the dimension, or a share of it; where its size is unknown, that cover the
+        largest one, or `assumed` elements. With 0 for that, the dimension itself: for what must know the size."""
         size = self.size if self.size is not None else assumed and (self.most or assumed)
-        return -(-size // extent)
+        return -(-((assumed and self.share) or size) // extent)
 
 
 @dataclass(frozen=True)
 class Coord:
-    """Where an axis of a tensor is read or written: at `dim floordiv divisor`, of which `mod modulus` where that is not
-    0; or at 0 where `dim` is empty."""
+    """Where an axis of a tensor is read or written: at `(dim + offset) floordiv divisor`, of which `mod modulus` where
+    that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name."""
 
     dim: str = ""
     divisor: int = 1
     modulus: int = 0
+    offset: int = 0
 
     def extent(self, size: int) -> int:
         """How many indices there are, of so many of `dim`."""
         return min(-(-size // self.divisor), self.modulus or size)
+
+
+@dataclass(frozen=True)
+class Index:
+    """An element of an i32 tensor that the kernel reads: of the argument `argument_index`, which the user calls
+    `tensor`, at `coords`."""
+
+    argument_index: int
+    tensor: str
+    coords: tuple[Coord, ...]
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """An index that is read from memory: `e[m/128]` of `B[e[m/128],n,k]`.
+
+    Attributes:
+        name: what coordinates call it.
+        index: where it is read.
+        extents: of the axes that it is an index of. Where it is negative, or beyond one, nothing is computed.
+        dim: the dimension of a tile that it changes along, "" where it depends on `outer` alone.
+        block: indices of `dim` over which it stays the same.
+    """
+
+    name: str
+    index: Index
+    extents: tuple[Dim, ...]
+    dim: str = ""
+    block: int = 1
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A range of a dimension, of which nothing outside is computed: from `low` up to `high`, each a number or read from
+    memory for each index of the dimension `group`."""
+
+    dim: str
+    low: Index | int
+    high: Index | int
+    group: str = ""
+
+    @property
+    def bounds(self) -> tuple[Index, ...]:
+        """Those that are read."""
+        return tuple(x for x in (self.low, self.high) if isinstance(x, Index))
 
 
 def elements(coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
@@ -301,6 +350,28 @@ class Problem:
     swapped: bool = False
     outer: tuple[Dim, ...] = ()
     summed: tuple[Dim, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    domains: tuple[Domain, ...] = ()
+
+    @property
+    def queued(self) -> bool:
+        """Whether what there is to do is read from memory: a warp finds it and tells the others."""
+        return bool(self.lookups or self.domains)
+
+    @property
+    def ragged(self) -> Domain | None:
+        """The range of rows or columns of a tile; None where all are there."""
+        return next((d for d in self.domains if d.dim != self.k.name), None)
+
+    @property
+    def shared_out(self) -> Domain | None:
+        """The range of a dimension that groups share out among themselves, one's behind the other's."""
+        return next((d for d in self.domains if isinstance(d.low, Index) and d.group), None)
+
+    @property
+    def range_of_k(self) -> Domain | None:
+        """The range of K, None where sums run over all of it."""
+        return next((d for d in self.domains if d.dim == self.k.name), None)
 
     @property
     def each(self) -> tuple[Problem, ...]:
@@ -329,6 +400,8 @@ class Problem:
     @property
     def depth(self) -> int | None:
         """Products of a sum; None where it is not known."""
+        if self.range_of_k is not None:
+            return None
         sizes = [d.size for d in (self.k, *self.summed)]
         return None if None in sizes else math.prod(x for x in sizes if x is not None)
 
@@ -343,18 +416,21 @@ class Problem:
         return m, n, self.k, *self.outer, *self.summed
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
-        """A size of each of `dims` by name: its own, else the one given, else the largest of its range, or where any
-        may come as large as is assumed."""
+        """A size of each of `dims`, and the extent of each lookup, by name: its own, else the one given, else the
+        largest of its range, or where any may come as large as is assumed. Of one that groups share out a share."""
 
         def size(d: Dim) -> int:
             own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
-            return own if own is not None else ASSUMED_OUTER if d in self.dims[3:] else ASSUMED
+            return own if own is not None else ASSUMED_OUTER if d not in self.dims[:3] else ASSUMED
 
-        return {d.name: size(d) for d in self.dims}
+        sizes = {d.name: size(d) for d in self.dims}
+        if (shared := self.shared_out) is not None:
+            sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
+        return sizes | {x.name: size(x.extents[0]) for x in self.lookups}
 
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
-        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, outermost first."""
-        names = {d.name for d in (*self.outer, *self.summed)}
+        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or a lookup, outermost first."""
+        names = {d.name for d in (*self.outer, *self.summed, *self.lookups)}
         return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property

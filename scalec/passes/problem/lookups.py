@@ -1,0 +1,188 @@
+"""What a program reads from memory before it knows what to compute: indices of tensors, and ends of ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import map_of, written
+from scalec.passes.problem.types import Coord, Dim, Domain, Index, Lookup
+
+
+class Lookups:
+    """The walk over the `scale.index` and `scale.domain` ops of one function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.block = function.body.blocks[0]
+        self.dims = [ir.StringAttr(a).value for a in function.attributes["scale.dims"]]
+        self.arguments = list(self.block.arguments)
+        self.found: dict[str, tuple[Any, tuple[Dim, ...]]] = {}
+
+    def facts(self, attribute: str, position: int) -> dict[str, Any]:
+        """What the function says of an argument ("arg_attrs") or a result ("res_attrs")."""
+        attributes = self.function.attributes
+        return {e.name: e.attr for e in attributes[attribute][position]} if attribute in attributes else {}
+
+    def results_of(self, where: ir.AffineMap, symbols: Sequence[Any] = ()) -> list[str]:
+        """The results of a map as the language writes them: dimensions by their names, what is read from memory as
+        `spelled`."""
+
+        def text(e: Any) -> str:
+            read = isinstance(e, ir.AffineSymbolExpr) and len(symbols) > 0
+            return self.spelled(symbols[e.position]) if read else written(e, self.dims)
+
+        return [text(e) for e in where.results]
+
+    def spelled(self, symbol: Any) -> str:
+        """An index read from memory as the language writes it: `e[m/128]`."""
+        op = symbol.owner.opview
+        return f"{self.tensor(op.tensor)}[{', '.join(self.results_of(map_of(op.map), list(op.symbols)))}]"
+
+    def tensor(self, value: Any) -> str:
+        """What the user calls an argument."""
+        position = self.arguments.index(value)
+        return self.name(self.facts("arg_attrs", position), f"argument {position}")
+
+    @staticmethod
+    def name(facts: dict[str, Any], otherwise: str) -> str:
+        """The name that the function says something has."""
+        return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
+
+    def index(self, symbol: Any) -> Index:
+        """Where an index is read.
+
+        Raises:
+            UnsupportedError: at an index that is read itself, or at what no Coord says.
+        """
+        op = symbol.owner.opview
+        coords = [self.coord(e) for e in map_of(op.map).results]
+        if op.tensor not in self.arguments or len(op.symbols) or not all(coords):
+            raise UnsupportedError(
+                f"{self.spelled(symbol)} is read at an index that is computed",
+                expected="a dimension, with a number added, or divided by one",
+                fix="compute the index before the call",
+                place=place_of(op),
+            )
+        return Index(self.arguments.index(op.tensor), self.tensor(op.tensor), tuple(c for c in coords if c))
+
+    def noted(self, symbol: Any, value: Any, axis: int) -> Coord:
+        """An axis of an argument that is read at an index out of memory."""
+        name, extent = self.spelled(symbol), self.extent_of(value, axis)
+        _, extents = self.found.get(name, (symbol, ()))
+        self.found[name] = (symbol, extents if extent in extents else (*extents, extent))
+        return Coord(name)
+
+    def lookups(self, tiled: tuple[str, ...]) -> tuple[Lookup, ...]:
+        """The indices that were `noted`; a tile runs along the dimensions `tiled`.
+
+        Raises:
+            UnsupportedError: one is read at two of these, or at what is left of a division.
+        """
+        return tuple(self._lookup(name, symbol, extents, tiled) for name, (symbol, extents) in self.found.items())
+
+    def _lookup(self, name: str, symbol: Any, extents: tuple[Dim, ...], tiled: tuple[str, ...]) -> Lookup:
+        index = self.index(symbol)
+        along = [c for c in index.coords if c.dim in tiled]
+        if len(along) > 1 or any(c.modulus or c.offset for c in along):
+            raise UnsupportedError(
+                f"{name} is read along {' and '.join(c.dim for c in along)}",
+                expected=f"one index among {', '.join(tiled)}, divided by a number or not",
+                fix="compute the index before the call",
+                place=place_of(symbol.owner),
+            )
+        made = Lookup(name, index, extents)
+        return replace(made, dim=along[0].dim, block=along[0].divisor) if along else made
+
+    def domains(self, contract: Any, tiled: tuple[str, ...], outer: tuple[Dim, ...]) -> tuple[Domain, ...]:
+        """The ranges that a contraction is restricted to; `tiled` are the dimensions that a tile runs along, or its
+        sums.
+
+        Raises:
+            UnsupportedError: there are several, or one of another dimension, or for each index of such a one.
+        """
+        found = tuple(self.domain(x) for x in contract.domains)
+        names = [d.name for d in outer]
+        for domain in found[:1] if len(found) == 1 else found[1:]:
+            wrong = domain.dim not in tiled or (domain.group and domain.group not in names)
+            if not wrong and len(found) == 1:
+                continue
+            raise UnsupportedError(
+                f"{domain.dim} has a range"
+                + (f" for each {domain.group}" if domain.group else "")
+                + (f", and {found[0].dim} too" if len(found) > 1 else ""),
+                expected=f"one range in a program, of {' or '.join(tiled)}"
+                + (f", for each of {', '.join(names)}" if names else ""),
+                fix="call the program for each range, on views of the tensors",
+                place=place_of(contract),
+            )
+        return found
+
+    def domain(self, subset: Any) -> Domain:
+        """A range.
+
+        Raises:
+            UnsupportedError: its bounds are computed, or depend on several dimensions.
+        """
+        op = subset.owner.opview
+        symbols, name = list(op.symbols), ir.StringAttr(op.dim).value
+        low, high = (self._bound(map_of(m).results[0], symbols, name, op) for m in (op.lower, op.upper))
+        read = {c.dim for x in (low, high) if isinstance(x, Index) for c in x.coords if c.dim}
+        if len(read) > 1:
+            raise UnsupportedError(
+                f"the range of {name} depends on {' and '.join(sorted(read))}",
+                expected="bounds for each index of one dimension",
+                fix=f"view {' and '.join(sorted(read))} as one index",
+                place=place_of(op),
+            )
+        return Domain(name, low, high, next(iter(read), ""))
+
+    def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
+        if isinstance(e, ir.AffineConstantExpr):
+            return e.value
+        if isinstance(e, ir.AffineSymbolExpr):
+            return self.index(symbols[e.position])
+        raise UnsupportedError(
+            f"the range of {name} ends at {written(e, self.dims)}",
+            expected="a number, or an element of a tensor of offsets: off[g], off[g+1]",
+            fix="write the bounds into a tensor before the call",
+            place=place_of(op),
+        )
+
+    def coord(self, e: Any) -> Coord | None:
+        """The Coord of an expression of one dimension, or 0; None where it is none."""
+        if isinstance(e, ir.AffineConstantExpr):
+            return Coord() if e.value == 0 else None
+        if isinstance(e, ir.AffineDimExpr):
+            return Coord(self.dims[e.position])
+        if not isinstance(e, ir.AffineBinaryExpr) or not isinstance(e.rhs, ir.AffineConstantExpr):
+            return None
+        inner, by = self.coord(e.lhs), e.rhs.value
+        if inner is None:
+            return None
+        if isinstance(e, ir.AffineAddExpr):
+            return replace(inner, offset=by) if inner == Coord(inner.dim) else None
+        if isinstance(e, ir.AffineFloorDivExpr) and not inner.modulus % by:
+            return replace(inner, divisor=inner.divisor * by, modulus=inner.modulus // by)
+        if isinstance(e, ir.AffineModExpr) and not (inner.modulus and inner.modulus % by and by % inner.modulus):
+            return replace(inner, modulus=min(inner.modulus or by, by))
+        return None
+
+    def extent_of(self, value: Any, axis: int) -> Dim:
+        """The extent of an axis of an argument, which is a dimension."""
+        facts = self.facts("arg_attrs", self.arguments.index(value))
+        e = map_of(facts["scale.shape"]).results[axis] if "scale.shape" in facts else None
+        if not isinstance(e, ir.AffineDimExpr):
+            extent = "an unknown number of" if e is None else written(e, self.dims)
+            raise UnsupportedError(
+                f"{self.tensor(value)} has {extent} indices along axis {axis}, where one is read from memory",
+                expected="a dimension of its own",
+                fix=f"index {self.tensor(value)} there by a tensor of indices alone",
+                place=place_of(value),
+            )
+        size = None if value.type.is_dynamic_dim(axis) else value.type.get_dim_size(axis)
+        return Dim(self.dims[e.position], size, e.position)
