@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import scalec
 from scalec.errors import ArgumentError
-from scalec.runtime import bundle
+from scalec.runtime import bundle, emulated
 from scalec.runtime.kernel import Kernel
 
 torch = pytest.importorskip("torch")
@@ -113,6 +114,29 @@ def test_the_emulator_always_checks(name: str, held: list[int], message: str) ->
             call()
         assert caught.value.message == message
     assert (out == UNWRITTEN).all()
+
+
+WRONG = [1 << 30, -(1 << 30), 2**31 - 1, 151, 3]
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_out_of_range_writes_nothing_outside(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where nobody checks. The emulator finds any byte outside the tensors that is read or written."""
+    monkeypatch.setattr(emulated.EmulatedDevice, "checks", False)
+    device = emulated.device(target)  # groups whose offsets fall write the same rows
+    monkeypatch.setattr(device, "options", replace(device.options, ignore=frozenset({"race"})))
+    found = scalec.compile(PROGRAMS[name], target=target, dims={"n": N, "k": K})  # whose plans were made unchecked
+    a, b, index, out = arguments(name)
+    whole = torch.full((out.numel() + 2 * N,), UNWRITTEN, dtype=torch.bfloat16)
+    inner = whole[N:-N].view(out.shape)
+    for at in sorted({0, 1, len(index) - 1}):
+        for wrong in WRONG:
+            index.copy_(torch.tensor(FIRST[name]))
+            index[at] = wrong
+            found(a, b, index, out=inner)
+            assert (whole[:N] == UNWRITTEN).all()
+            assert (whole[-N:] == UNWRITTEN).all()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
