@@ -95,9 +95,9 @@ def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.boo
         words = np.zeros((*points.shape[:-1], align_up(points.shape[-1], 4)), bool)
         words[..., : points.shape[-1]] = points
         words = words.reshape(*points.shape[:-1], -1, 4).any(axis=-1)
-        return (
-            words if spec.layout == "packed" else reference.to_blocked(words.repeat(4, axis=-1).astype(np.uint8)) != 0
-        )
+        if spec.layout == "packed":
+            return words
+        return reference.to_blocked(words.repeat(4, axis=-1).astype(np.uint8)).astype(bool)
     bits = ELEMENT_TYPES[spec.dtype].bits
     if bits >= 8:
         return points

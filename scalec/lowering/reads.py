@@ -70,8 +70,6 @@ def partial(value: Any) -> bool:
     if op is None:
         return False
     out = _output(op)
-    if op.operation.name == "scale.scatter":
-        return True
     if out is not None:
         if "otherwise" in op.operation.attributes:
             return False

@@ -14,7 +14,6 @@ from scalec.frontend import build
 from scalec.ir.context import context
 from scalec.lowering import reads, signature
 from scalec.reads import Coord, Domain, Entry, Lookup, Reads
-from scalec.runtime import emulated
 from scalec.runtime.array import DeviceArray
 from scalec.runtime.kernel import Kernel
 from tests.runtime.fake import FakeDevice
@@ -193,8 +192,7 @@ def test_without_the_variable_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_changes_in_place_is_read_again() -> None:
     torch = pytest.importorskip("torch")
-    emulator = emulated.device("sm_90a")
-    kernel = Kernel(spec_of(GROUPS), b"", device=FakeDevice(capability=(9, 0), place=emulator.place, checks=True))
+    kernel = Kernel(spec_of(GROUPS), b"", device=FakeDevice(place=("cpu", 0), checks=True, native=True))
     e = torch.zeros(2, dtype=torch.int32)
     given = torch.zeros(256, 8).bfloat16(), torch.zeros(3, 8, 8).bfloat16(), e
     out = torch.zeros(256, 8).bfloat16()
@@ -233,6 +231,7 @@ def test_the_number_of_groups() -> None:
     call(kernel, device, {"m": 8, "n": 8, "k": 16, "g": 3}, off=[0, 8, 8, 16])
     kernel, device = kernel_of(ALONG_K)
     sizes = {"m": 8, "n": 8, "k": 16}
+    assert kernel._sizes == [(0, 0), (0, 1), (1, 0), (2, 0)]  # off is where g is seen
     made = {n: DeviceArray(device, (8, 16), "bf16") for n in "AB"}
     for groups in (3, 5):
         off = DeviceArray.from_host(device, np.full(groups + 1, 7, np.int32), "i32")
