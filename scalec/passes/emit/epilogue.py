@@ -14,6 +14,7 @@ from scalec.passes.emit.body import Body
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale
 
@@ -67,31 +68,48 @@ class Epilogue(Body):
         if self.by_tile(result):
             self.split[number] = self.split_body(result, w)
         self.elementwise(of, self.split[number], accumulator, place)
-        bits = result.element.bits
         if result.scale is not None:
             self.quantize(number, of, accumulator, result.scale, place, w)
         staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
+        elif s.epilogue == "bulk" and (cut := cut_along(self.problem, s)):
+            first, end, extent = (w.m0, w.m_end, s.tile[0]) if cut == of.m.name else (w.n0, w.n_end, s.tile[1])
+            last = e.arith("arith.addi", first, e.i32(extent - 1))
+            with e.region("tile.when", [e.compare("lt", last, end)]):
+                self.store_bulk(of, accumulator, staging, w)
+            with e.region("tile.when", [e.compare("lt", e.arith("arith.subi", end, e.i32(1)), last)]):
+                self.store_direct(of, accumulator, w)
         elif s.epilogue == "bulk":
-            around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": of.n.size} if result.gaps else {}
-            operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
-            e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
+            self.store_bulk(of, accumulator, staging, w)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
             e.op("tile.store_turned", operands=[accumulator, staging, target, stride, *place])
         else:
-            pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
-            around = {}
-            if (gaps := result.gaps) is not None:
-                # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
-                together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
-                around = {"gaps": gaps.numbers, "together": together}
-                pair = 0 if together % 2 or gaps.size % 2 else pair
-            size = max(1, bits // 8)
-            target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
-            strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair, **around)
+            self.store_direct(of, accumulator, w)
+
+    def store_bulk(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
+        """Stores a tile by copies out of shared memory."""
+        e, result = self.e, of.result
+        around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": of.n.size} if result.gaps else {}
+        operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
+        e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
+
+    def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
+        """Stores what threads have in registers of a tile: what of it is there."""
+        e, s, result, around = self.e, self.schedule, of.result, {}
+        bits = result.element.bits
+        pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
+        if (gaps := result.gaps) is not None:
+            # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
+            together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
+            around = {"gaps": gaps.numbers, "together": together}
+            pair = 0 if together % 2 or gaps.size % 2 else pair
+        size = max(1, bits // 8)
+        target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
+        strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
+        place = [w.m0, w.n0, w.m_end, w.n_end]
+        e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair, **around)
 
     def result_memory(self, of: Problem, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie

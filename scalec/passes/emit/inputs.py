@@ -6,6 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.items import cut_along
 from scalec.passes.problem.types import EpilogueInput, Result
 
 
@@ -14,7 +15,8 @@ class Inputs(Frame):
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""
-        return int(self.problem.n.size is not None and self.problem.n.size % 2 == 0)
+        n, cut = self.problem.n, cut_along(self.problem, self.schedule)
+        return int(n.size is not None and n.size % 2 == 0 and cut != n.name)
 
     def added(self, result: Result) -> EpilogueInput | None:
         """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads

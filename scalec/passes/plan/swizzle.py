@@ -6,6 +6,7 @@ from math import gcd, prod
 
 from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
+from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.problem.types import Dim, Operand, Problem
@@ -194,14 +195,17 @@ def no_turned_epilogue(problem: Problem) -> str:
         return f"swap=0 computes rows of {problem.names}"
     if problem.family.kernel != "shared":  # nobody has measured it
         return f"{problem.target.name} does not multiply from shared memory into registers"
+    cut = problem.ragged.dim if problem.ragged is not None else problem.blocks[0]
+    if cut == problem.m.name:
+        return f"{cut} has a range, or blocks, which may begin anywhere in a row of {problem.names}"
     return _ragged_rows(problem, problem.m, VECTOR)
 
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.results[0], problem.n, problem.target
-    if problem.ragged is not None:
-        return f"{problem.ragged.dim} has a range, and a copy would store what lies behind its end"
+    if (cut := cut_along(problem, schedule)) and any(r.added is not None for r in problem.results):
+        return f"a range or block of {cut} may end within a tile, and copies would add to what lies behind its end"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:
