@@ -134,7 +134,7 @@ FAULTS_OF_STEPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "no release": FAULTS["no release"],
     "no acquire": FAULTS["no acquire"],
     "the first to arrive adds": (r"setp\.eq\.u32 P, (%r\d+), 3;", r"setp.eq.u32 P, \1, 0;", ("race", WRONG)),
-    "a part is added twice": (r"(ld\.global\.v4\.f32 [^\n]*) \+ 4096\]", r"\1 + 0]", (WRONG,)),
+    "a sum in the place of another": (r"(add\.s64 \t%rd\d+, %rd\d+), 16384;", r"\1, 8192;", (WRONG, "race")),
 }
 
 

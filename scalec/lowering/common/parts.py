@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from math import prod
 
 from scalec.abi import ALONE, COUNTER_BYTES, FAN_IN, meetings, tile_counters
@@ -18,11 +17,6 @@ result's scales (quantize.py), at most six; below 16 (PTX ISA 9.7.13.1)."""
 
 VECTOR = 4
 """f32 that a thread moves at once: neighbouring threads then move neighbouring 16 bytes."""
-
-
-ROOMY = 256
-"""Threads that multiply, up to which each has registers enough for loads under way beside its sums: of 384, with 96
-sums each, ptxas 13.0 spilled some."""
 
 
 @dataclass(frozen=True)
@@ -69,34 +63,12 @@ class Piece:
             operands = [mine, *(v.get() for v in group)]
             b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], operands)
 
-    def add(self, first: ir.Value) -> None:
-        """The sums of all parts, in their order."""
-        self.add_until(first, self.s.b.constant(self.split * self.part_bytes, self.s.b.i64), self.part_bytes)
-
-    def add_some(self, first: ir.Value, count: ir.Value | int, apart: int) -> None:
-        """The sums of `count` parts, each `apart` from the one before, in their order.
-
-        Those of a known number are loaded one after the other, four f32 of each part: what has been added makes room
-        for further loads, where a loop has a thread wait for all that it has asked for. (The additions are PTX, which
-        LLVM does not move behind all loads.)
-        """
-        b, step = self.s.b, apart * self.part_bytes
-        if not isinstance(count, int) or threads_of(self.s) > ROOMY:
-            count = b.constant(count) if isinstance(count, int) else count
-            self.add_until(first, b.mul(b.widen(count), b.constant(step, b.i64)), step)
-            return
-        for offset, group in self.groups:
-            loaded = [
-                b.asm(f"ld.global.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset + i * step}];", [b.f32] * VECTOR, [first])
-                for i in range(count)
-            ]
-            for v, of_parts in zip(group, zip(*loaded, strict=True), strict=True):
-                v.set(reduce(lambda x, y: b.asm("add.rn.f32 $0, $1, $2;", [b.f32], [x, y], memory=False)[0], of_parts))
-
-    def add_until(self, first: ir.Value, length: ir.Value, step: int) -> None:
-        """The sums of parts that lie `step` bytes apart, `length` in all."""
+    def add(self, first: ir.Value, count: ir.Value | int | None = None, apart: int = 1) -> None:
+        """The sums of `count` parts, or of all, each `apart` from the one before, in their order."""
         b = self.s.b
         at = b.variable(b.i64, first)
+        step, count = apart * self.part_bytes, self.split if count is None else count
+        length = b.constant(count * step, b.i64) if isinstance(count, int) else b.mul(b.widen(count), step)
         end = b.add(first, length)
         for v in self.sums:
             v.set(0.0)
@@ -187,7 +159,7 @@ def _sum_by_steps(s: State, op: ir.OpView, piece: Piece, first: ir.Value) -> ir.
         with b.when(_count(s, op.counters, b.add(counter, b.widen(group)), size)):
             begin = b.mul(group, FAN_IN * apart)
             at = b.add(first, b.mul(b.widen(begin), b.constant(piece.part_bytes, b.i64)))
-            piece.add_some(at, size, apart)
+            piece.add(at, size, apart)
             if groups == 1:
                 done.set(1)
                 return
