@@ -15,6 +15,7 @@ from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.tiers import SEEDS, fields
 
 BOTH = ("sm_100a", "sm_120a")
 ALL = ("sm_90a", *BOTH)
@@ -72,7 +73,7 @@ def made(source: str, dims: dict[str, int], ends: tuple[int, ...], seed: int) ->
     return values, wanted
 
 
-def poisoned(kernel: Kernel, values: dict[str, Any], inside: np.ndarray) -> dict[str, Any]:
+def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], inside: np.ndarray) -> dict[str, Any]:
     """With NaN, or the largest number of a type that has none, where K is not `inside`, and of scales where that is so
     for all that they scale."""
     after = dict(values)
@@ -86,7 +87,7 @@ def poisoned(kernel: Kernel, values: dict[str, Any], inside: np.ndarray) -> dict
             shape = [-1 if i == axis else 1 for i in range(array.ndim)]
             after[t.name] = np.where(inside.reshape(shape), array, bad)
             continue
-        rows, count = (e.value(DIMS | {"k": len(inside)}) for e in t.shape)
+        rows, count = (e.value(dims) for e in t.shape)
         shape, dtype = ((rows, 4 * count), "ue8m0") if t.layout == "packed" else ((rows, count), t.dtype)
         logical = np.array(reference.from_layout(array, t.layout, shape, dtype))
         block = next(b for b in (16, 32, 128, 256) if b * shape[1] >= len(inside))
@@ -138,7 +139,7 @@ def check(
         inside = np.zeros(dims["k"], bool)
         for g in groups:
             inside[bounds[g] : bounds[g + 1]] = True
-        again = run(kernel, target, poisoned(kernel, values, inside), dims, seed + turn)
+        again = run(kernel, target, poisoned(kernel, values, dims, inside), dims, seed + turn)
         for g in groups:
             assert again[g].tobytes() == got[g].tobytes(), f"beside NaN group {g} of {what}"
     return kernel
@@ -148,3 +149,68 @@ def check(
 @pytest.mark.parametrize(("name", "target"), [(name, t) for name, (_, targets) in PROGRAMS.items() for t in targets])
 def test_program(name: str, target: str) -> None:
     check(PROGRAMS[name][0], target)
+
+
+COMMON = ["swap=1", "stages=2", "order=m, band=1", "epilogue=direct"]
+SCHEDULES: list[tuple[str, str, str]] = [
+    *(("1x128, +=", t, s) for t in ALL for s in COMMON),
+    *(("1x128 @col", t, s) for t in ALL[:2] for s in ("cluster=2x1, tile=128x64x128", "cluster=1x2, swap=0")),
+    *(("bf16", t, s) for t in ALL[:2] for s in ("cluster=2x1", "cluster=1x2, swap=0", "epilogue=bulk")),
+    ("1x128 @col", "sm_90a", "tile=64x32x128, warpgroups=1, cluster=1x1"),
+    ("1x128 @col", "sm_90a", "tile=192x64x128, warpgroups=3"),
+    ("1x128 @col", "sm_90a", "tile=128x80x128, mma_n=40, warpgroups=1"),
+    ("bf16", "sm_90a", "tile=128x128x16, swizzle_a=32, swizzle_b=32"),
+    ("bf16", "sm_90a", "tile=64x24x32, swizzle_a=64, swizzle_b=64"),
+    ("bf16", "sm_100a", "tile=128x64x16, swizzle_a=32, swizzle_b=32"),
+    ("bf16", "sm_100a", "unroll=1"),
+    ("bf16 by M and N", "sm_100a", "tile=128x128x64, cluster=2x1"),
+    ("1x128, +=", "sm_100a", "tile=128x128x128, warpgroups=2"),
+    ("mxfp8", "sm_100a", "tile=128x64x64, swizzle_a=64, swizzle_b=64"),
+    ("mxfp8 @blocked", "sm_100a", "tile=128x64x128, cluster=2x1, stages=4, unroll=4"),
+    ("mxfp8 @blocked", "sm_100a", "scale_path=thread"),
+    ("1x16:ue4m3 @blocked", "sm_100a", "tile=128x128x256, stages=2"),
+    ("mxfp8 @packed", "sm_120a", "tile=64x128x128, stages=3"),
+    ("mxfp8 @packed", "sm_120a", "scale_path=thread"),
+    ("bf16", "sm_120a", "tile=64x64x32, swizzle_a=64, swizzle_b=64"),
+]
+
+
+@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
+@pytest.mark.parametrize(("name", "target", "settings"), SCHEDULES)
+def test_schedule(name: str, target: str, settings: str) -> None:
+    check(PROGRAMS[name][0], target, settings)
+
+
+SHORT = {"m": 24, "n": 40, "k": 384}
+
+BOUNDS = {
+    "all in one": (0, 384),
+    "of one element": tuple(range(250, 290)),
+    "beyond the end": (-7, 100, 384, 1000, 2_000_000_000),
+    "falling": (200, 100, 300, 50, 50, 384),
+    "nothing": (384, 384, 384),
+}
+
+
+@pytest.mark.once("target", "ends")
+@pytest.mark.parametrize("ends", BOUNDS)
+@pytest.mark.parametrize("target", ALL)
+def test_bounds(target: str, ends: str) -> None:
+    """Wherever a group lies, and of bounds that are no range what is one."""
+    check(PROGRAMS["1x128 @col"][0], target, "", BOUNDS[ends], dims=SHORT)
+
+
+@pytest.mark.once("target", "seed")
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn(target: str, seed: int) -> None:
+    """Ends that are drawn, of sizes that are not known; K blocks that groups share in any way."""
+    rng = np.random.default_rng(seed)
+    k = 16 * int(rng.integers(1, 60))
+    ends = np.sort(rng.integers(0, k + 1, int(rng.integers(1, 20)) + 1))
+    dims = {"m": int(rng.integers(1, 150)), "n": 8 * int(rng.integers(1, 40)), "k": k}
+    names = sorted(name for name, (_, targets) in PROGRAMS.items() if target in targets and "6" not in name[:5])
+    name = names[int(rng.integers(len(names)))]
+    step = 256 if "mxf" in name or ":u" in name else 16
+    dims["k"] = -(-k // step) * step
+    check(PROGRAMS[name][0], target, "", tuple(map(int, ends)), seed, (), dims)

@@ -478,7 +478,9 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     if problem.family.kernel != "tensor":
         return None
     each = 240 if schedule.warpgroups == 1 else 208
-    rest = problem.target.registers // WARPGROUP - schedule.warpgroups * each
+    entering = threads(problem, schedule)
+    all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
+    rest = all_ - schedule.warpgroups * each
     return min(240, shared_out(rest, producer_warpgroups(problem, schedule))), each
 
 
