@@ -71,6 +71,7 @@ from scalec.ir.tile_copies import (
     StoreRowsOp,
     WindowOp,
 )
+from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutWordsOp, DetourOp, PassOnOp
 from scalec.ir.tile_items import (
     ITEM_ALIGN,
     BoundsOp,
@@ -158,6 +159,7 @@ from scalec.ir.tile_types import (
 )
 
 __all__ = [
+    "CHUNK",
     "I1",
     "I32",
     "ITEM_ALIGN",
@@ -188,10 +190,15 @@ __all__ = [
     "CopyWordsOp",
     "CursorOp",
     "CursorType",
+    "CutBytesOp",
+    "CutKOp",
     "CutOp",
+    "CutRingOp",
     "CutRowsOp",
+    "CutWordsOp",
     "DependOp",
     "DescriptorType",
+    "DetourOp",
     "DrainOp",
     "EpilogueOp",
     "ExpectOp",
@@ -227,6 +234,7 @@ __all__ = [
     "OnesOp",
     "OpenWindowOp",
     "PairRankOp",
+    "PassOnOp",
     "PeekOp",
     "PostOp",
     "PrefetchInputOp",

@@ -66,6 +66,8 @@ class Handles:
         pair_rank: of this CTA among those that multiply together; None where each does so by itself.
         parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
             position there; None where no sums meet in a cluster.
+        items, item_ring: what there is to do, as a warp finds it; None where all know it.
+        cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
     """
 
     m: ir.Value
@@ -90,3 +92,4 @@ class Handles:
     parts_cursor: ir.Value | None = None
     items: ir.Value | None = None
     item_ring: ir.Value | None = None
+    cut_ring: ir.Value | None = None

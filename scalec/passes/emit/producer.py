@@ -8,6 +8,7 @@ from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
+from scalec.passes.emit.cutter import Cutter
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
@@ -21,7 +22,7 @@ from scalec.passes.problem.types import Scale
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
 
-class Producer(Results, Dealer):
+class Producer(Results, Dealer, Cutter):
     """Fills the stages."""
 
     def producer(self, h: Handles) -> None:
@@ -43,6 +44,7 @@ class Producer(Results, Dealer):
         self.prefetch(h)
         self.results(h)
         self.deal(h)
+        self.cut_blocks(h)
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
@@ -95,6 +97,9 @@ class Producer(Results, Dealer):
         total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
         ctas = self.schedule.cta_group  # whose copies the barrier counts
         e.op("tile.acquire", operands=[h.ring, cursor])
+        ring, filled = h.ring, h.filled
+        if h.cut_ring is not None:
+            ring = filled = self.detour(h, w, k0)
         first = None
         if window is not None:
             first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
@@ -102,16 +107,16 @@ class Producer(Results, Dealer):
                 first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
             with self.leading(h), e.region("tile.when", [first]):
                 size = sum(4 * WINDOW * side.rows for side in windows)
-                e.op("tile.announce", operands=[h.ring, cursor], bytes=ctas * size)
+                e.op("tile.announce", operands=[ring, cursor], bytes=ctas * size)
         with self.leading(h):
-            e.op("tile.expect", operands=[h.ring, cursor], bytes=ctas * total)
+            e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
         for side in self.sides:
             packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
             x = e.arith("arith.divui", k0, e.i32(packed)) if packed > 1 else k0
             row = self.copied_row(h, side, row0[side.label])
             place = (row, k0) if side.operand.mn_major else (x, row)
             source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
-            operands = [source, h.tiles[side.label], h.filled, cursor, *place]
+            operands = [source, h.tiles[side.label], filled, cursor, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast)
         if window is not None:
             with e.region("tile.when", [first]):
@@ -120,7 +125,7 @@ class Producer(Results, Dealer):
                     block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
                 for side in windows:
                     maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-                    operands = [maps, tiles, h.filled, cursor, window, block, row0[side.label]]
+                    operands = [maps, tiles, filled, cursor, window, block, row0[side.label]]
                     e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
                 if w.k0 is not None:
                     e.op("tile.skip_blocks", operands=[window, at])
@@ -132,12 +137,12 @@ class Producer(Results, Dealer):
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
                 place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
-            operands = [maps, tiles, h.filled, cursor, *place]
+            operands = [maps, tiles, filled, cursor, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
             maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-            operands = [maps, tiles, h.filled, cursor, row0[side.label], block]
+            operands = [maps, tiles, filled, cursor, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         e.op("tile.advance", operands=[cursor])
 
@@ -170,6 +175,7 @@ class Producer(Results, Dealer):
             for side in sides:
                 self.load_rows(h, side, rooms[side.label], w, self.at_k(w))
             with self.over_k(w, step=group * step) as k0:
+                self.cut_rooms(h, rooms, w, self.at_k(w, k0))
                 for j in range(group):
                     if whole or j == 0:
                         self.store_rows(h, sides, rooms, cursor, j)
@@ -201,7 +207,7 @@ class Producer(Results, Dealer):
         source = self.at(self.pointer(scale.name, scale.argument_index, align=4), scale.name, scale.coords, w)
         strides = self.strides(scale)
         operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
-        self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k)
+        self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k, **self.beyond)
 
     def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:
         scale = plan.scale

@@ -11,8 +11,12 @@ from scalec.passes.problem.types import ASSUMED, Problem
 
 
 def k_blocks(problem: Problem, schedule: Schedule) -> int:
-    """K blocks of a whole tile; 0 where K is not known."""
-    return problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
+    """K blocks of a whole tile; 0 where it is not known how many."""
+    return (
+        0
+        if problem.depth is None
+        else problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
+    )
 
 
 def unknown(problem: Problem) -> list[str]:

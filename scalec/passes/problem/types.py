@@ -360,6 +360,7 @@ class Problem:
         """Whether rows of both operands end in half a byte. Copies bring whole ones, so the kernel zeroes the other
         half in one operand: in the other it is a finite number, as these types have no others."""
         packed = all(o.element.bits < 8 and not o.padded and not o.mn_major for o in (self.lhs, self.rhs))
+        packed = packed and self.range_of_k is None  # of which a warp leaves whole elements alone
         return packed and self.k.size is not None and self.k.size * self.lhs.element.bits % 8 != 0
 
     @property
