@@ -37,7 +37,8 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Dim, Problem
+from scalec.passes.problem.access import Dim
+from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
 
 

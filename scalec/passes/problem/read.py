@@ -10,9 +10,10 @@ from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
+from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
-from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Coord, Dim, Operand, Problem, Scale
+from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Operand, Problem, Scale
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NO_KERNEL = {
@@ -74,9 +75,8 @@ class Reader(EpilogueReader):
         self.check_cut(made)
         return self.shared(made)
 
-    @staticmethod
-    def check_cut(problem: Problem) -> None:
-        """Refuses results of which a range may begin or end within a block of scales, or a byte."""
+    def check_cut(self, problem: Problem) -> None:
+        """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""
         ragged, (along, block) = problem.ragged, problem.blocks
         if ragged is not None and along:
             raise UnsupportedError(
@@ -86,6 +86,18 @@ class Reader(EpilogueReader):
                 place=problem.written,
             )
         cut = ragged.dim if ragged is not None else along
+        for operand in (problem.lhs, problem.rhs):
+            for scale in operand.promoted:
+                step = problem.begins(operand.rows)
+                if scale.rows not in (1, WHOLE) and step % scale.rows:
+                    raise UnsupportedError(
+                        f"{scale.name} has one scale for each {scale.rows} of {cut}, of which ranges or blocks begin "
+                        f"at multiples of {step}",
+                        expected=f"one for each {cut}, or ranges by {scale.rows}",
+                        fix=f"for {cut} in ... by {scale.rows}, where that is so; else repeat each scale, and say "
+                        f"1x{scale.k}",
+                        place=place_of(self.arguments[scale.argument_index]),
+                    )
         for result in problem.results if cut == problem.n.name else ():
             if block % result.group if along else result.group > 1:
                 raise UnsupportedError(
@@ -99,6 +111,12 @@ class Reader(EpilogueReader):
     def shared(problem: Problem) -> Problem:
         """With the share that a group has of a dimension that groups share out, or that is a block of lookups."""
         domain, (along, block) = problem.shared_out, problem.blocks
+        if (typical := next((d for d in problem.domains if d.typical), None)) is not None:
+            m, n, k = (
+                replace(d, share=typical.typical) if d.name == typical.dim else d
+                for d in (problem.m, problem.n, problem.k)
+            )
+            return replace(problem, m=m, n=n, k=k)
         if domain is None:
             own = [replace(d, share=block) if d.name == along else d for d in (problem.m, problem.n)]
             return replace(problem, m=own[0], n=own[1])
