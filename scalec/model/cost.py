@@ -211,10 +211,11 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     m, n, k = load.sizes
     if schedule.swap:
         m, n = n, m
-    tiles = -(-m // bm) * -(-n // bn) * load.walks
+    tiles = problem.covering(problem.m, m, bm) * problem.covering(problem.n, n, bn) * load.walks
     together = schedule.parts == "cluster"
     size = cluster_ctas(schedule.cluster, parts, schedule.parts)
-    clusters = load.walks * -(-m // (bm * along_m)) * -(-n // (bn * along_n)) * (1 if together else parts)
+    rows, columns = problem.covering(problem.m, m, bm * along_m), problem.covering(problem.n, n, bn * along_n)
+    clusters = load.walks * rows * columns * (1 if together else parts)
     at_once = target.at_once(size)
     waves = -(-clusters // at_once)
     last = clusters - (waves - 1) * at_once

@@ -25,6 +25,9 @@ ASSUMED = 4096
 ASSUMED_OUTER = 64
 """Likewise of one that is no dimension of a tile: enough that tiles are many."""
 
+UNEVEN = (0.7, 0.85, 1.0, 1.15, 1.3)
+"""Lengths of ranges that share a dimension, as parts of what each has on average: what DeepGEMM's tests draw from."""
+
 STORED = ("f32", "bf16", "f16")
 """Element types that threads read: of inputs of the elementwise expression."""
 
@@ -299,6 +302,14 @@ class Problem:
         have in common; ("", 0) without such lookups."""
         along = [x for x in self.lookups if x.dim]
         return (along[0].dim, math.gcd(*(x.block for x in along))) if along else ("", 0)
+
+    def covering(self, d: Dim, size: int, extent: int) -> float:
+        """Tiles of `extent` that `size` indices of a dimension take; of a range, whose lengths differ from group to
+        group, so many on average over UNEVEN."""
+        ragged = self.ragged
+        if ragged is None or ragged.dim != d.name or not d.share:
+            return -(-size // extent)
+        return sum(max(1, math.ceil(size * part / extent)) for part in UNEVEN) / len(UNEVEN)
 
     def begins(self, dim: str) -> int:
         """Where a tile may begin along a dimension: at a multiple of its extent behind one of this number; 0: of its
