@@ -71,6 +71,15 @@ from scalec.ir.tile_copies import (
     StoreRowsOp,
     WindowOp,
 )
+from scalec.ir.tile_gather import (
+    COPY_ALIGN,
+    ElectOp,
+    GatheredOp,
+    GatherOp,
+    InputAtOp,
+    LookUpOp,
+    RowIndexOp,
+)
 from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
 from scalec.ir.tile_parts import AddPartsOp, LastPartOp, StorePartOp, SumInClusterOp, SumPartsOp
 from scalec.ir.tile_quantize import QuantizeOp
@@ -119,10 +128,12 @@ from scalec.ir.tile_types import (
     CursorType,
     DescriptorType,
     FragmentType,
+    GatheredType,
     InputType,
     MultiplicandType,
     ResponsesType,
     RingType,
+    RowIndexType,
     RowScalesType,
     ScalarsType,
     ScalesType,
@@ -147,6 +158,7 @@ from scalec.ir.tile_types import (
 )
 
 __all__ = [
+    "COPY_ALIGN",
     "I1",
     "I32",
     "LANES",
@@ -179,6 +191,7 @@ __all__ = [
     "DependOp",
     "DescriptorType",
     "DrainOp",
+    "ElectOp",
     "EpilogueOp",
     "ExpectOp",
     "FetchOp",
@@ -186,9 +199,13 @@ __all__ = [
     "FragmentOp",
     "FragmentType",
     "FreeSumsOp",
+    "GatherOp",
+    "GatheredOp",
+    "GatheredType",
     "HandOverOp",
     "HasRowsOp",
     "HoldOp",
+    "InputAtOp",
     "InputOp",
     "InputType",
     "KernelOp",
@@ -199,6 +216,7 @@ __all__ = [
     "LoadResultOp",
     "LoadRowsOp",
     "LoadWordsOp",
+    "LookUpOp",
     "MmaOp",
     "MmaSumsOp",
     "MmaWaitOp",
@@ -223,6 +241,8 @@ __all__ = [
     "RingType",
     "RoleOp",
     "RowFactorsOp",
+    "RowIndexOp",
+    "RowIndexType",
     "RowScalesOp",
     "RowScalesType",
     "ScalarsOp",

@@ -49,7 +49,9 @@ def _roles(problem: Problem) -> dict[str, str]:
     """What the text calls each dimension."""
     roles = {problem.m.name: "m", problem.n.name: "n", problem.k.name: "k"}
     roles |= {d.name: f"o{i}" for i, d in enumerate(problem.outer)}
-    return roles | {d.name: f"s{i}" for i, d in enumerate(problem.summed)}
+    roles |= {d.name: f"s{i}" for i, d in enumerate(problem.summed)}
+    by_block = {x.name: f"/{x.block}" if x.block > 1 else "" for x in problem.lookups}
+    return roles | {x.name: f"[{roles.get(x.dim, '0')}{by_block[x.name]}]" for x in problem.lookups}
 
 
 def _sized(problem: Problem, dims: tuple[Dim, ...]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     control,
     copies,
     epilogue,
+    gather,
     launch,
     meeting,
     parts,

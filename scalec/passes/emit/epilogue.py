@@ -63,13 +63,13 @@ class Epilogue(Body):
         """The elementwise body of one result, then its store: the accumulator has the sums no more."""
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result = of.result
-        place = [w.m0, w.n0, h.m, h.n]
+        place, skips = [w.m0, w.n0, h.m, h.n], [self.row_index(x.name, w) for x in of.row_lookups]
         if self.by_tile(result):
             self.split[number] = self.split_body(result, w)
         self.elementwise(of, self.split[number], accumulator, place)
         bits = result.element.bits
         if result.scale is not None:
-            self.quantize(number, of, accumulator, result.scale, place, w)
+            self.quantize(number, of, accumulator, result.scale, place, skips, w)
         staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
@@ -79,9 +79,12 @@ class Epilogue(Body):
             e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
-            e.op("tile.store_turned", operands=[accumulator, staging, target, stride, *place])
+            operands = [accumulator, staging, target, stride, *place, *skips]
+            e.op("tile.store_turned", operands=operands, segments=(1,) * 8 + (len(skips),))
         else:
             pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
+            if any(x.dim == of.n.name for x in of.row_lookups):  # one of two columns may be left out
+                pair = 0
             around = {}
             if (gaps := result.gaps) is not None:
                 # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
@@ -91,7 +94,8 @@ class Epilogue(Body):
             size = max(1, bits // 8)
             target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
             strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-            e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair, **around)
+            operands, segments = [accumulator, target, *strides, *place, *skips], (1,) * 8 + (len(skips),)
+            e.op("tile.store_direct", operands=operands, segments=segments, pair=pair, **around)
 
     def result_memory(self, of: Problem, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie
@@ -109,7 +113,14 @@ class Epilogue(Body):
         return next(axis for axis, at in enumerate(of.result.coords) if at.dim == rows)
 
     def quantize(
-        self, number: int, of: Problem, accumulator: ir.Value, scale: ResultScale, place: list[ir.Value], w: Work
+        self,
+        number: int,
+        of: Problem,
+        accumulator: ir.Value,
+        scale: ResultScale,
+        place: list[ir.Value],
+        skips: list[ir.Value],
+        w: Work,
     ) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""
         e, by_rows, result = self.e, of.swapped, of.result
@@ -126,11 +137,11 @@ class Epilogue(Body):
         )  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
         inverse = [x for x in [self.split[number].inverse] if x is not None]
-        operands = [accumulator, target, stride, *place, *inverse]
+        operands = [accumulator, target, stride, *place, *inverse, *skips]
         e.op(
             "tile.quantize",
             operands=operands,
-            segments=(1,) * (3 + len(place)) + (len(inverse),),
+            segments=(1,) * (3 + len(place)) + (len(inverse), len(skips)),
             block=scale.block,
             by_rows=int(by_rows),
             element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),

@@ -35,7 +35,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Dim, Operand, Problem
+from scalec.passes.problem.types import Operand, Problem
 from scalec.targets import ATOM
 
 
@@ -64,9 +64,7 @@ class Side:
     @property
     def axes(self) -> tuple[int, int]:
         """The operand's axes that a tile runs along, the contiguous one first."""
-        order = [c.dim for c in self.operand.coords]
-        rows = order.index(self.operand.rows)
-        k = order.index(self.k)
+        rows, k = self.operand.row_axis, [c.dim for c in self.operand.coords].index(self.k)
         return (rows, k) if self.operand.mn_major else (k, rows)
 
     def shape(self, depth: int) -> tuple[int, int]:
@@ -75,8 +73,11 @@ class Side:
         return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
 
     def box(self, depth: int) -> tuple[int, ...]:
-        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle."""
+        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle; of
+        gathered rows one."""
         height, width = self.shape(depth)
+        if self.operand.gathered:
+            return width, 1
         width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
         if not self.permuted:
             return width, height
@@ -96,6 +97,7 @@ class Handles:
         pair_rank: of this CTA among those that multiply together; None where each does so by itself.
         parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
             position there; None where no sums meet in a cluster.
+        gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
     """
 
     m: ir.Value
@@ -118,6 +120,7 @@ class Handles:
     parts: ir.Value | None = None
     parts_ring: ir.Value | None = None
     parts_cursor: ir.Value | None = None
+    gathered: dict[str, ir.Value] = field(default_factory=dict)
 
 
 class Frame(Tensors):
@@ -171,12 +174,6 @@ class Frame(Tensors):
         tcgen05.commit, then arrives at barriers of a CTA that has exited, and who meets needs no more than to meet.
         The responses of clusters that take tiles over are a ring of which nobody does."""
         return not self.ends_together or (self.family.sums_in == "tensor" and self.schedule.scheduler != "dynamic")
-
-    def size(self, d: Dim) -> ir.Value:
-        """Of a dimension: a constant where it is known, else a parameter."""
-        if d.size is not None:
-            return self.e.i32(d.size)
-        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
 
     def handles(self) -> Handles:
         """Parameters, shared memory and barriers."""
@@ -304,6 +301,20 @@ class Frame(Tensors):
         with self.e.region("tile.when", [self.e.compare("eq", h.pair_rank, self.e.i32(0))]):
             yield
 
+    @property
+    def gathering(self) -> list[Side]:
+        """The sides whose rows are copied one by one, by all threads of the warp that copies."""
+        return [side for side in self.sides if side.operand.gathered]
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """What one thread of the warp that copies does, where there are others."""
+        if not self.gathering:
+            yield
+            return
+        with self.e.region("tile.elect"):
+            yield
+
     def give_back(self, h: Handles) -> None:
         """What the kernel does when all roles are done."""
 
@@ -343,8 +354,9 @@ class Frame(Tensors):
             m0, n0, *rest = block.arguments
             part, indices = rest[: -len(outer)] if outer else rest, rest[len(rest) - len(outer) :]
             if response and asks:
-                e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
-                e.op("tile.try_cancel", operands=[*response, h.responses])
+                with self.one_thread():
+                    e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
+                    e.op("tile.try_cancel", operands=[*response, h.responses])
             w = self.part(m0, n0, *part) if part else Work(m0, n0, self.length(h))
             yield replace(w, outer=dict(zip(outer, indices, strict=True)))
             if response:

@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.ir.tile import DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
-from scalec.passes.problem.types import Coord, Problem, Scale
+from scalec.passes.problem.types import Coord, Dim, Problem, Scale
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,28 @@ class Tensors:
         strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
         segments = (1, len(indices), len(strides))
         return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
+
+    def row_index(self, name: str, w: Work | None) -> ir.Value:
+        """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
+        `outer`."""
+        p, e = self.problem, self.e
+        lookup = next(x for x in p.row_lookups if x.name == name)
+        coords, tensor = lookup.index.coords, lookup.index.tensor
+        source = self.pointer(tensor, lookup.index.argument_index, align=4)
+        if w is not None:
+            source = self.at(source, tensor, coords, w)
+        along = [c.dim for c in coords].index(lookup.dim)
+        stride = e.i64(1) if along == len(coords) - 1 else self.stride(tensor, along)
+        operands = [source, stride, *(self.size(d) for d in lookup.extents)]
+        axis = "m" if lookup.dim == p.m.name else "n"
+        segments = (1, 1, len(lookup.extents))
+        return e.op("tile.row_index", [e.type("index")], operands, segments=segments, axis=axis).result
+
+    def size(self, d: Dim) -> ir.Value:
+        """Of a dimension: a constant where it is known, else a parameter."""
+        if d.size is not None:
+            return self.e.i32(d.size)
+        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
 
     def stride(self, name: str, axis: int) -> ir.Value:
         """Of a tensor, a parameter."""

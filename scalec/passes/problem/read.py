@@ -70,7 +70,22 @@ class Reader(EpilogueReader):
             )
         domains = self.domains(contract, (m.name, n.name, k.name), outer)
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
+        self.check_skipped(made, contract)
         return self.shared(made)
+
+    def check_skipped(self, problem: Problem, contract: Any) -> None:
+        """Refuses results of which an index that is read for each column, where it is negative, leaves out a part of
+        what is stored together."""
+        for lookup in (x for x in problem.row_lookups if x.dim == problem.n.name):
+            for result in (x for x in problem.results if x.group > 1):
+                raise UnsupportedError(
+                    f"{lookup.name} may be negative, and {result.name} has {result.group} elements along "
+                    f"{problem.n.name} that are stored together",
+                    got=f"{result.name}: {result.element.name}" + (", quantised" if result.scale else ""),
+                    expected="f32, bf16, f16 or an 8-bit type, not quantised",
+                    fix=f"quantise {result.name} after the call",
+                    place=place_of(contract),
+                )
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
@@ -212,13 +227,16 @@ class Reader(EpilogueReader):
                 fix=f"store {name} with {k.name} last",
                 place=place_of(value),
             )
-        if rows.name not in order:
+        by_row = (e for e in where.results if isinstance(e, ir.AffineSymbolExpr))
+        gathered = next((e for e in by_row if self.gathers(self.symbols[e.position], rows.name)), None)
+        if gathered is None and rows.name not in order:
             raise UnsupportedError(
-                f"{name}[{', '.join(order)}] gathers rows, which has no kernel on {self.target.name} yet",
-                expected=f"{rows.name} among the indices of {name}",
-                fix=f"gather {name} before the call",
+                f"{name}[{', '.join(order)}] has no index of its own for each {rows.name}",
+                expected=f"{rows.name} among the indices of {name}, or in an index that is read from memory",
+                fix=f"pass a copy or a view of {name} that is indexed so",
                 place=place_of(value),
             )
+        row = rows.name if gathered is None else order[list(where.results).index(gathered)]
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         if transposed and not (own is not None and own.takes_transposed(element.name)):
             reason = self.no_mn_major(element)
@@ -239,7 +257,12 @@ class Reader(EpilogueReader):
                 fix="multiply the levels into one tensor of scales before the call",
                 place=place_of(levels[1].scales),
             )
-        scales = tuple(self.scale(op, order, name, rows, k, promoted, family) for op in levels)
+        seen = rows
+        if gathered is not None:  # as many as the tensor has, whatever the tile's dimension has
+            seen, promoted = replace(self.extent_of(self.arguments[index], order.index(row)), name=row), 1
+        scales = tuple(self.scale(op, order, name, seen, k, promoted, family) for op in levels)
+        if gathered is not None:
+            scales = tuple(self.along(s, row) for s in scales)
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed else ATOM
@@ -256,7 +279,16 @@ class Reader(EpilogueReader):
                 fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
                 place=place_of(value),
             )
-        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords)
+        of = "" if gathered is None else row
+        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords, of)
+
+    @staticmethod
+    def along(scale: Scale, row: str) -> Scale:
+        """The scale of an operand whose rows are gathered, at the index `row`: each row of a tile has its own, or all
+        have the same."""
+        if scale.rows == WHOLE:
+            return scale
+        return replace(scale, gathered=row, rows=scale.rows if scale.in_mma else 1)
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:
@@ -265,7 +297,8 @@ class Reader(EpilogueReader):
         return dict(zip(order, [1] * (len(order) - len(block)) + block, strict=True))
 
     def layout(self, op: Any, name: str, operand: str, order: list[str], rows: Dim, k: Dim) -> str:
-        """The layout of a scale as the kernel sees it: "row" where K is contiguous, "col" where rows are."""
+        """The layout of a scale as the kernel sees it: "row" where K is contiguous, "col" where rows are. `rows` is
+        called as the operand's index of rows is."""
         layout = ir.StringAttr(GranularityAttr(op.granularity).layout).value
         last = order[-2:] if layout != "row" else order[-1:]
         if layout != "row" and set(last) != {rows.name, k.name}:

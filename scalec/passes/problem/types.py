@@ -99,6 +99,11 @@ class Lookup:
     dim: str = ""
     block: int = 1
 
+    @property
+    def by_row(self) -> bool:
+        """Whether each row, or column, of a tile has an index of its own: it gathers, or scatters."""
+        return bool(self.dim) and self.block == 1
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -136,6 +141,8 @@ class Scale:
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
         axes: the tensor's axes of rows and of K.
         coords: where it is read, one entry an axis.
+        gathered: the lookup that says which row it is of; "" where its rows are those of the tile. Promoted, each row
+            of a tile then has its own (`rows` is 1), whatever the block in memory (`coords`).
     """
 
     argument_index: int
@@ -147,6 +154,7 @@ class Scale:
     in_mma: bool = False
     axes: tuple[int, int] = (0, 1)
     coords: tuple[Coord, ...] = ()
+    gathered: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,7 @@ class Operand:
         align: bytes that its address and its outer stride must be multiples of.
         atom: bytes that the swizzle of its tile keeps together.
         coords: where it is read, one entry an axis.
+        gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
     """
 
     argument_index: int
@@ -176,6 +185,12 @@ class Operand:
     align: int
     atom: int = ATOM
     coords: tuple[Coord, ...] = ()
+    gathered: str = ""
+
+    @property
+    def row_axis(self) -> int:
+        """Its axis along M or N of a tile."""
+        return [c.dim for c in self.coords].index(self.gathered or self.rows)
 
     @property
     def padded(self) -> bool:
@@ -356,7 +371,18 @@ class Problem:
     @property
     def queued(self) -> bool:
         """Whether what there is to do is read from memory: a warp finds it and tells the others."""
-        return bool(self.lookups or self.domains)
+        return bool(self.constant_lookups or self.domains)
+
+    @property
+    def constant_lookups(self) -> tuple[Lookup, ...]:
+        """The lookups that are the same for all of a tile."""
+        return tuple(x for x in self.lookups if not x.by_row)
+
+    @property
+    def row_lookups(self) -> tuple[Lookup, ...]:
+        """Those of which each row of a tile, or each column, has its own. Results are not written where one is
+        negative."""
+        return tuple(x for x in self.lookups if x.by_row)
 
     @property
     def ragged(self) -> Domain | None:
@@ -414,8 +440,9 @@ class Problem:
         return m, n, self.k, *self.outer, *self.summed
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
-        """A size of each of `dims`, and the extent of each lookup, by name: its own, else the one given, else the largest
-        of its range, or where any may come as large as is assumed. Of one that groups share out a share."""
+        """A size of each of `dims`, and of each lookup, by name: its own, else the one given, else the largest of its
+        range, or where any may come as large as is assumed. Of one that groups share out a share. A lookup has that of
+        what it is an index of; with an index for each row, it reaches as many as there are rows."""
 
         def size(d: Dim) -> int:
             own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
@@ -424,11 +451,12 @@ class Problem:
         sizes = {d.name: size(d) for d in self.dims}
         if (shared := self.shared_out) is not None:
             sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
-        return sizes | {x.name: size(x.extents[0]) for x in self.lookups}
+        return sizes | {x.name: sizes[x.dim] if x.by_row else size(x.extents[0]) for x in self.lookups}
 
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
-        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or a lookup, outermost first."""
-        names = {d.name for d in (*self.outer, *self.summed, *self.lookups)}
+        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or by a lookup that is the same
+        for all of a tile, outermost first."""
+        names = {d.name for d in (*self.outer, *self.summed, *self.constant_lookups)}
         return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property
