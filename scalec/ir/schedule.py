@@ -177,7 +177,8 @@ class Schedule(_Fields):
             registers. Without such a `+=`, "memory".
         scheduler: who deals out the tiles, or their parts: "static" launches as many clusters as run at once, and each
             takes every so many-th; "dynamic" launches one for each, and those that run take over the others' while
-            these have not begun (cluster launch control).
+            these have not begun (cluster launch control); "queue" launches as "static" does, where tensors say what
+            there is to do: a warp of each CTA finds it and tells the others.
         dependent: the most multiplications of a launch, in units of 2^30, that begins while the kernel before it in its
             stream still runs: what it does before it touches memory then hides behind that one's end (programmatic
             dependent launch). 0: none does.
@@ -248,7 +249,7 @@ class Request(_Fields):
     staged: int | None = _decided("0", _int(0, 16))
     panels: int | None = _decided("0", _int(0, MOST_PANELS))
     adds: str | None = _decided("loaded", _choice("memory", "loaded"))
-    scheduler: str | None = _decided("static", _choice("static", "dynamic"))
+    scheduler: str | None = _decided("static", _choice("static", "dynamic", "queue"))
     dependent: int | None = _decided("8", _int(0, 1 << 20))
     order: str | None = _decided("n", _choice("m", "n"))
     band: int | None = _decided("8", _int(1, 1 << 16))

@@ -117,6 +117,9 @@ def _end(op: ir.OpView) -> int:
         return int_of(o.attributes["offset"]) + shared_bytes(o.results[0].type)
     if o.name == "tile.sums":
         return int_of(o.attributes["offset"]) + 4
+    if o.name == "tile.items":
+        kind = o.results[0].type
+        return int_of(o.attributes["offset"]) + 4 * int_of(kind.words) * int_of(kind.slots)
     if o.name == "tile.responses":
         return int_of(o.attributes["offset"]) + RESPONSE_BYTES * int_of(o.results[0].type.stages)
     if o.name == "tile.ring":

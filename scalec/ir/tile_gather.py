@@ -8,6 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, in_step, maker
 from scalec.ir.tile_types import (
+    I1,
     I32,
     ByteScalesType,
     CursorType,
@@ -55,6 +56,21 @@ class RowIndexOp(Tile.Operation, name="row_index"):
         if str_of(op.axis) not in ("m", "n"):
             return fail(op, f"axis is {op.axis}, expected m or n")
         return bool(len(op.extents)) or fail(op, "has no extents, expected one or more")
+
+
+class AllNamedOp(Tile.Operation, name="all_named"):
+    """Whether `index` names something for all of `count` rows or columns from `first` on, of those below `end`; each
+    warp asks for itself."""
+
+    index: ext.Operand[RowIndexType]
+    first: ext.Operand[I32]
+    end: ext.Operand[I32]
+    result: ext.Result[I1]
+    count: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "count")
 
 
 class GatheredOp(Tile.Operation, name="gathered"):

@@ -91,6 +91,13 @@ class ResponsesType(Tile.Type, name="response_slots"):
     stages: Any
 
 
+class ItemsType(Tile.Type, name="item_slots"):
+    """A ring of `slots` items in shared memory, of so many `words` of 32 bits each."""
+
+    words: Any
+    slots: Any
+
+
 class RingType(Tile.Type, name="stages"):
     """The full and empty barriers of a ring of stages."""
 

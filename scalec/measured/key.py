@@ -22,6 +22,13 @@ def describe(problem: Problem) -> str:
         bf16[m,o0=8,n] = bf16[m,o0,k] . bf16[o0,n,k]: truncf
         bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf
 
+    Indices that are read from memory are i0, i1, ..., with the block of a tile's dimension over which they stay the
+    same, and a range has what shares it out, where that is so: `C[m,n] = A[m,k]@B[e[m/128],n,k]`, and
+    `C[m,n] = A[m,k]@B[g,n,k] for m in off[g]:off[g+1]` with g = 8:
+
+        bf16[m,n] = bf16[m,k] . bf16[i0,n,k]: truncf, i0 by 128 of m
+        bf16[m,n] = bf16[m,k] . bf16[o0,n,k]: truncf, m shared out to o0=8
+
     Of several results it says each, joined by " & ".
     """
     if len(problem.results) > 1:
@@ -33,7 +40,8 @@ def describe(problem: Problem) -> str:
     made += f"*{scale.outer.element.name}/all" if scale and scale.outer else ""
     body = " ".join(_body(problem))
     text = f"{made} {'+=' if result.inout else '='} {_product(problem)}"
-    return text + (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "")
+    text += (f"; {' '.join(inputs)}" if inputs else "") + (f": {body}" if body else "")
+    return ", ".join([text, *_read(problem)])
 
 
 def describe_kin(problem: Problem) -> str:
@@ -42,16 +50,27 @@ def describe_kin(problem: Problem) -> str:
     if len(problem.results) > 1 or problem.result.inout or problem.result.element.bits > 16:
         return ""
     plain = replace(problem, results=(replace(problem.result, gaps=None),))
-    return f"{_result(plain, 'bf16')} = {_product(problem)}: truncf"
+    return ", ".join([f"{_result(plain, 'bf16')} = {_product(problem)}: truncf", *_read(problem)])
+
+
+def _read(problem: Problem) -> list[str]:
+    """What of the product is read from memory."""
+    roles = _sized(problem, problem.outer)
+    lookups = [f"{roles[x.name]} by {x.block} of {roles[x.dim]}" for x in problem.lookups if x.dim]
+    shared = problem.shared_out
+    ranges = [
+        f"{roles[d.dim]} {'shared out to' if d is shared else 'cut short for each'} {roles.get(d.group, 'all')}"
+        for d in problem.domains
+    ]
+    return lookups + ranges
 
 
 def _roles(problem: Problem) -> dict[str, str]:
     """What the text calls each dimension."""
     roles = {problem.m.name: "m", problem.n.name: "n", problem.k.name: "k"}
     roles |= {d.name: f"o{i}" for i, d in enumerate(problem.outer)}
-    roles |= {d.name: f"s{i}" for i, d in enumerate(problem.summed)}
-    by_block = {x.name: f"/{x.block}" if x.block > 1 else "" for x in problem.lookups}
-    return roles | {x.name: f"[{roles.get(x.dim, '0')}{by_block[x.name]}]" for x in problem.lookups}
+    roles |= {x.name: f"i{i}" for i, x in enumerate(problem.lookups)}
+    return roles | {d.name: f"s{i}" for i, d in enumerate(problem.summed)}
 
 
 def _sized(problem: Problem, dims: tuple[Dim, ...]) -> dict[str, str]:

@@ -186,7 +186,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
     if given.split or given.consumers == "pingpong" or given.adds == "loaded":
         return [given.split or 1]
-    if problem.depth is None:
+    if problem.depth is None or problem.queued:
         return [1]
     blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]

@@ -183,7 +183,7 @@ def tiles(s: State, op: ir.OpView) -> None:
         if split > 1:
             s.values[block.arguments[3]] = b.add(b.mul(t, s.ctas), s.rank)
         if sizes:
-            t = _outer(s, list(block.arguments)[-len(sizes) :], sizes, walk.clusters(s), t)
+            t = point_of(s, list(block.arguments)[-len(sizes) :], sizes, walk.clusters(s), t)
         s.values[block.arguments[0]], s.values[block.arguments[1]] = walk.corner(s, t)
         s.table.block(s, block)
         unit.set(b.add(unit.get(), clusters) if following is None else s.get(following))
@@ -201,7 +201,7 @@ def tiles(s: State, op: ir.OpView) -> None:
     s.goes_on = None
 
 
-def _outer(
+def point_of(
     s: State, indices: list[ir.Value], sizes: list[ir.Value | int], each: ir.Value | int, t: ir.Value
 ) -> ir.Value:
     """Sets the indices of cluster `t` along further dimensions, whose points have `each` clusters; its number there."""
@@ -473,6 +473,11 @@ def and_(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("arith.ori")
 def or_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.or_(*(s.get(v) for v in op.operands))
+
+
+@COMMON.lowers("arith.xori")
+def xor(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.xor(*(s.b.value(s.get(v), s.b.i1) for v in op.operands))
 
 
 @COMMON.lowers("arith.minui")

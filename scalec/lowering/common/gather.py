@@ -48,6 +48,26 @@ def row_index(s: State, op: ir.OpView) -> None:
     s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis))
 
 
+@COMMON.lowers("tile.all_named")
+def all_named(s: State, op: ir.OpView) -> None:
+    """Lanes ask for a row each. Beyond the end there is nothing to name."""
+    b, count, index, every = s.b, tile.int_of(op.count), s.get(op.index), None
+    for i in range(0, count, tile.LANES):
+        row = b.add(s.lane, i)
+        at = b.add(s.get(op.first), row)
+        inside = b.compare("lt", at, s.get(op.end))
+        if i + tile.LANES > count:
+            inside = b.and_(inside, b.compare("lt", row, count))
+        _, names = index.at(b, at, inside)
+        fine = b.or_(names, b.xor(inside, b.constant(1, b.i1)))
+        every = fine if every is None else b.and_(every, fine)
+    text = (
+        "{\n.reg .pred P1;\nsetp.ne.b32 P1, $1, 0;\nvote.sync.all.pred P1, P1, 0xFFFFFFFF;\nselp.b32 $0, 1, 0, P1;\n}"
+    )
+    (all_,) = b.asm(text, [b.i32], [b.select(every, b.constant(1), 0)])
+    s.values[op.result] = b.compare("ne", all_, 0)
+
+
 @dataclass(frozen=True)
 class Gathered:
     """Indices of a tile's rows: a thread has those of `together` adjacent rows, then of as many a warp's further on."""

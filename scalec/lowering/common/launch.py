@@ -67,10 +67,10 @@ def try_cancel(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.query_cancel")
 def query_cancel(s: State, op: ir.OpView) -> None:
     """The fence stands between this read and the request that overwrites it (PTX ISA 9.7.13.18.1, example)."""
-    b, c, ring, alone = s.b, s.get(op.cursor), s.get(op.ring), _alone(op)
+    b, c, ring, one = s.b, s.get(op.cursor), s.get(op.ring), alone(op)
     cta = b.asm(_QUERY, [b.i32], [s.get(op.responses).at(s, c)])[0]
     b.asm("fence.proxy.async.shared::cta;")
-    if not alone:
+    if not one:
         b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
         # the same in all lanes, and known to be so: the loop over tiles stays uniform
         kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
@@ -85,13 +85,13 @@ def query_cancel(s: State, op: ir.OpView) -> None:
 
         empty = s.once(("responses", op.ring), first_of_cluster)
     text, operands = f"mbarrier.arrive.shared::{space}.b64 _, [$0];", [b.add(empty, b.shl(c.stage.get(), 3))]
-    if not alone:
+    if not one:
         text, operands = f"@$1 {text}", [*operands, b.compare("eq", s.lane, 0)]
     b.asm(text, [], operands)
     s.values[op.following] = cta if s.ctas == 1 else b.select(b.compare("eq", cta, NO_CLUSTER), cta, b.div(cta, s.ctas))
 
 
-def _alone(op: ir.OpView) -> bool:
+def alone(op: ir.OpView) -> bool:
     """Whether one thread of its warp does this."""
     parent = op.operation.parent
     while parent is not None and parent.name != "tile.warp":

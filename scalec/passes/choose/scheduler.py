@@ -9,7 +9,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import decide
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.parts import clusters_of
-from scalec.passes.plan.turns import no_dynamic
+from scalec.passes.plan.turns import READ, no_dynamic
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
@@ -42,8 +42,10 @@ class ChooseScheduler:
 
 
 def choice(problem: Problem, schedule: Schedule) -> tuple[str, str]:
-    """("static" or "dynamic", why) for a schedule that leaves it undecided."""
+    """("static", "dynamic" or "queue", why) for a schedule that leaves it undecided."""
     target = problem.target
+    if problem.queued:
+        return "queue", READ
     reason = no_dynamic(problem)
     if reason:
         return "static", reason

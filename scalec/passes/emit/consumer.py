@@ -9,7 +9,7 @@ from typing import Any
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.epilogue import Epilogue
-from scalec.passes.emit.frame import Handles, Side
+from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
@@ -42,6 +42,7 @@ class Consumer(Epilogue):
             h.parts_cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
+            w = self.judged(w)
             e.op("tile.clear", operands=[accumulator])
             if partial is None:
                 self.accumulate(h, w, cursor, accumulator)
@@ -163,7 +164,7 @@ class Consumer(Epilogue):
             return
         w, k0 = self.at_point(h, w, k0)
         _, spacing, own = self.fetch_shape(side)
-        rows = h.m if side.label == "A" else h.n
+        rows = w.row_end[side.label]
         source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
         strides = self.strides(scale)
         operands = [fetched[side.label], source, *strides, w.row0[side.label], rows, k0, h.k]

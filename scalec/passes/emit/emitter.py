@@ -98,6 +98,10 @@ class Emitter:
         """An i32 constant."""
         return self._constant(value, 32)
 
+    def i1(self, value: int) -> ir.Value:
+        """An i1 constant."""
+        return self._constant(value, 1)
+
     def i64(self, value: int) -> ir.Value:
         """An i64 constant."""
         return self._constant(value, 64)
@@ -131,6 +135,10 @@ class Emitter:
     def responses(self, stages: int) -> ir.Type:
         """`!tile.response_slots`."""
         return tile.ResponsesType.get(attribute(stages))
+
+    def items(self, words: int, slots: int) -> ir.Type:
+        """`!tile.item_slots`."""
+        return tile.ItemsType.get(attribute(words), attribute(slots))
 
     def multiplicand(self, side: str, rows: int, depth: int, element: ir.Type) -> ir.Type:
         """`!tile.slice`."""

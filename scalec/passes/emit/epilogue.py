@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES
@@ -12,8 +13,9 @@ from scalec.ir.tile import VECTOR
 from scalec.ir.tile_types import shape_of
 from scalec.passes.emit.body import Body
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.gather import some_unwritten
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale
 
@@ -63,39 +65,72 @@ class Epilogue(Body):
         """The elementwise body of one result, then its store: the accumulator has the sums no more."""
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result = of.result
-        place, skips = [w.m0, w.n0, h.m, h.n], [self.row_index(x.name, w) for x in of.row_lookups]
+        place, skips = [w.m0, w.n0, w.m_end, w.n_end], [self.row_index(x.name, w) for x in of.row_lookups]
         if self.by_tile(result):
             self.split[number] = self.split_body(result, w)
         self.elementwise(of, self.split[number], accumulator, place)
-        bits = result.element.bits
         if result.scale is not None:
             self.quantize(number, of, accumulator, result.scale, place, skips, w)
         staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
+        elif s.epilogue == "bulk" and w.whole is not None:
+            with e.region("tile.when", [w.whole]):
+                self.store_bulk(of, accumulator, staging, w)
+            with e.region("tile.when", [e.arith("arith.xori", w.whole, e.i1(1))]):
+                self.store_direct(of, accumulator, w)
         elif s.epilogue == "bulk":
-            around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": of.n.size} if result.gaps else {}
-            operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
-            e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
+            self.store_bulk(of, accumulator, staging, w)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
             operands = [accumulator, staging, target, stride, *place, *skips]
             e.op("tile.store_turned", operands=operands, segments=(1,) * 8 + (len(skips),))
         else:
-            pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
-            if any(x.dim == of.n.name for x in of.row_lookups):  # one of two columns may be left out
-                pair = 0
-            around = {}
-            if (gaps := result.gaps) is not None:
-                # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
-                together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
-                around = {"gaps": gaps.numbers, "together": together}
-                pair = 0 if together % 2 or gaps.size % 2 else pair
-            size = max(1, bits // 8)
-            target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
-            strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-            operands, segments = [accumulator, target, *strides, *place, *skips], (1,) * 8 + (len(skips),)
-            e.op("tile.store_direct", operands=operands, segments=segments, pair=pair, **around)
+            self.store_direct(of, accumulator, w)
+
+    def judged(self, w: Work) -> Work:
+        """The tile, and whether all of it is to be written, where that is not so of each: copies then store it."""
+        e, s, p = self.e, self.schedule, self.problem
+        if s.epilogue != "bulk" or not some_unwritten(p):
+            return w
+        whole: list[ir.Value] = []
+        if p.ragged is not None:
+            by_m = p.ragged.dim == p.m.name
+            first, end, extent = (w.m0, w.m_end, s.tile[0]) if by_m else (w.n0, w.n_end, s.tile[1])
+            whole.append(e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end))
+        for lookup in p.row_lookups:
+            by_m = lookup.dim == p.m.name
+            first, end, extent = (w.m0, w.m_end, s.tile[0]) if by_m else (w.n0, w.n_end, s.tile[1])
+            operands, i1 = [self.row_index(lookup.name, w), first, end], ir.IntegerType.get_signless(1)
+            whole.append(e.op("tile.all_named", [i1], operands, count=extent).result)
+        every, *others = whole
+        for other in others:
+            every = e.arith("arith.andi", every, other)
+        return replace(w, whole=every)
+
+    def store_bulk(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
+        """Stores a tile by copies out of shared memory."""
+        e, result = self.e, of.result
+        around: dict[str, Any] = {"gaps": result.gaps.numbers, "columns": of.n.size} if result.gaps else {}
+        operands = [accumulator, staging, self.result_map(of, w), w.m0, w.n0]
+        e.op("tile.store", operands=operands, adds=int(self.added(result) is not None), **around)
+
+    def store_direct(self, of: Problem, accumulator: ir.Value, w: Work) -> None:
+        """Stores what threads have in registers of a tile: what of it is there."""
+        e, s, result, around = self.e, self.schedule, of.result, {}
+        bits = result.element.bits
+        pair = 0 if of.swapped else max(self.even_columns(), int(bits < 8))  # whole bytes
+        if (gaps := result.gaps) is not None:
+            # a part of a tile begins at a multiple of its columns behind a multiple of the tile's
+            together = math.gcd(gaps.every, gaps.phase, s.tile[1], shape_of(accumulator.type)[1])
+            around = {"gaps": gaps.numbers, "together": together}
+            pair = 0 if together % 2 or gaps.size % 2 else pair
+        size = max(1, bits // 8)
+        target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
+        strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
+        skips = [self.row_index(x.name, w) for x in of.row_lookups]
+        operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *skips]
+        e.op("tile.store_direct", operands=operands, segments=(1,) * 8 + (len(skips),), pair=pair, **around)
 
     def result_memory(self, of: Problem, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie

@@ -1,19 +1,21 @@
-"""What the roles of a kernel share while `emit-tile` builds it: its values, its loops, how each scale travels."""
+"""A kernel while `emit-tile` builds it: where its values are made, its loops, how each scale travels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from scalec.abi import PADDED, TILE_WORDS, TILES, permuted_rows
+from scalec.abi import PADDED, TILE_WORDS, TILES
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit.emitter import Emitter, Source
+from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
+from scalec.passes.plan.items import ITEMS, RANGE_OF_K, item_bytes, item_words
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.resources import (
     RESPONSES,
@@ -35,92 +37,8 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Operand, Problem
+from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
-
-
-@dataclass(frozen=True)
-class Side:
-    """A or B in the kernel: its operand, tile rows, swizzle, and what the CTAs of the cluster share.
-
-    Attributes:
-        copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
-        permuted: rows among which copies change the order, 0: they keep it.
-        k: the dimension along K that a tile has.
-        multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
-            share none.
-    """
-
-    label: str
-    operand: Operand
-    rows: int
-    copied: int
-    swizzle: int
-    permuted: int
-    multicast: int
-    multicast_scales: int
-    k: str
-
-    @property
-    def axes(self) -> tuple[int, int]:
-        """The operand's axes that a tile runs along, the contiguous one first."""
-        rows, k = self.operand.row_axis, [c.dim for c in self.operand.coords].index(self.k)
-        return (rows, k) if self.operand.mn_major else (k, rows)
-
-    def shape(self, depth: int) -> tuple[int, int]:
-        """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""
-        count = self.operand.shared_bytes if self.operand.element.bits < 8 else int
-        return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
-
-    def box(self, depth: int) -> tuple[int, ...]:
-        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle; of
-        gathered rows one."""
-        height, width = self.shape(depth)
-        if self.operand.gathered:
-            return width, 1
-        width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
-        if not self.permuted:
-            return width, height
-        return width, *(extent for extent, _ in permuted_rows(self.permuted, height))
-
-
-@dataclass
-class Handles:
-    """The kernel's values that the roles use.
-
-    Attributes:
-        ring: of the stages; `filled`: the one where those who fill a stage arrive.
-        copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
-        sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
-        result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
-            where none are.
-        pair_rank: of this CTA among those that multiply together; None where each does so by itself.
-        parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
-            position there; None where no sums meet in a cluster.
-        gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
-    """
-
-    m: ir.Value
-    n: ir.Value
-    k: ir.Value
-    ring: ir.Value
-    filled: ir.Value
-    tiles: dict[str, ir.Value] = field(default_factory=dict)
-    maps: dict[str, ir.Value] = field(default_factory=dict)
-    scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
-    sums: ir.Value | None = None
-    sums_ring: ir.Value | None = None
-    copied: ir.Value | None = None
-    responses: ir.Value | None = None
-    response_ring: ir.Value | None = None
-    vacated: ir.Value | None = None
-    result_ring: ir.Value | None = None
-    result_cursor: ir.Value | None = None
-    pair_rank: ir.Value | None = None
-    parts: ir.Value | None = None
-    parts_ring: ir.Value | None = None
-    parts_cursor: ir.Value | None = None
-    gathered: dict[str, ir.Value] = field(default_factory=dict)
 
 
 class Frame(Tensors):
@@ -276,7 +194,22 @@ class Frame(Tensors):
                 full=1,
                 empty=self.walkers(self.scale_warps[1] if by_threads else 0, ctas),
             ).result
+        if self.problem.queued:
+            words, offset = item_bytes(self.problem) // 4, self.plan["items"].offset
+            h.items = e.op("tile.items", [e.items(words, ITEMS)], offset=offset).result
+            h.item_ring = e.op(
+                "tile.ring",
+                [e.type("stages")],
+                offset=self.plan["item_barriers"].offset,
+                depth=ITEMS,
+                full=1,
+                empty=self.takers(self.scale_warps[1] if by_threads else 0),
+            ).result
         return h
+
+    def takers(self, scale_warps: int) -> int:
+        """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, and consumers."""
+        return 1 + scale_warps + self.consumers
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
         """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, one that
@@ -335,6 +268,10 @@ class Frame(Tensors):
         one: no earlier, or the first clusters to ask would take tiles that others could begin sooner.
         """
         e, s, i32 = self.e, self.schedule, ir.IntegerType.get_signless(32)
+        if h.items is not None:
+            with self.over_items(h) as w:
+                yield w
+            return
         response: list[ir.Value] = []
         outer = [d.name for d in self.problem.outer]
         if h.response_ring is not None:
@@ -357,27 +294,45 @@ class Frame(Tensors):
                 with self.one_thread():
                     e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
                     e.op("tile.try_cancel", operands=[*response, h.responses])
-            w = self.part(m0, n0, *part) if part else Work(m0, n0, self.length(h))
+            w = Work(m0, n0, h.m, h.n, self.length(h))
+            w = self.part(w, *part) if part else w
             yield replace(w, outer=dict(zip(outer, indices, strict=True)))
             if response:
                 e.op("tile.wait", operands=response)
                 e.op("tile.query_cancel", [i32], operands=[*response, h.responses])
                 e.op("tile.advance", operands=response[1:])
 
-    def part(self, m0: ir.Value, n0: ir.Value, part: ir.Value, number: ir.Value) -> Work:
+    @contextmanager
+    def over_items(self, h: Handles) -> Iterator[Work]:
+        """The loop over the items that are posted."""
+        e, p = self.e, self.problem
+        words, count = item_words(p), item_bytes(p) // 4
+        cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
+        operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
+        with e.region("tile.work", operands, (i32,) * count, tile=self.schedule.tile[:2], turns=1) as block:
+            at = dict(zip(words, block.arguments, strict=False))
+            ends = {p.m.name: h.m, p.n.name: h.n}
+            if p.ragged is not None:
+                ends[p.ragged.dim] = at["end"]
+            outer = {x.name: at[x.name] for x in (*p.outer, *p.constant_lookups)}
+            w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer)
+            yield replace(w, **{name: at[name] for name in RANGE_OF_K}) if p.range_of_k is not None else w
+
+    def part(self, w: Work, part: ir.Value, number: ir.Value) -> Work:
         """The K of a part: blocks part * blocks / split up to those of the next part, rounded down."""
         e, (_, _, depth), split = self.e, self.schedule.tile, self.schedule.split
         blocks, (fewest, most) = k_blocks(self.problem, self.schedule), part_blocks(self.problem, self.schedule)
         if fewest == most:
             length = fewest * depth
-            return Work(m0, n0, e.i32(length), e.arith("arith.muli", part, e.i32(length)), part, number)
+            k0 = e.arith("arith.muli", part, e.i32(length))
+            return replace(w, k=e.i32(length), k0=k0, part=part, number=number)
 
         def first(part: ir.Value) -> ir.Value:
             block = e.arith("arith.divui", e.arith("arith.muli", part, e.i32(blocks)), e.i32(split))
             return e.arith("arith.muli", block, e.i32(depth))
 
         k0, end = first(part), first(e.arith("arith.addi", part, e.i32(1)))
-        return Work(m0, n0, e.arith("arith.subi", end, k0), k0, part, number)
+        return replace(w, k=e.arith("arith.subi", end, k0), k0=k0, part=part, number=number)
 
     @contextmanager
     def over_all_tiles(self, h: Handles, asks: bool = False) -> Iterator[Work]:

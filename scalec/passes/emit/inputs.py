@@ -14,7 +14,9 @@ class Inputs(Frame):
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""
-        return int(self.problem.n.size is not None and self.problem.n.size % 2 == 0)
+        n, ragged = self.problem.n, self.problem.ragged
+        cut = (ragged is not None and ragged.dim == n.name) or any(x.dim == n.name for x in self.problem.row_lookups)
+        return int(n.size is not None and n.size % 2 == 0 and not cut)
 
     def added(self, result: Result) -> EpilogueInput | None:
         """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads

@@ -22,7 +22,7 @@ from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
 from scalec.passes.base import problem_of, programs
 from scalec.passes.emit.consumer import Consumer
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.tensor import TensorConsumer

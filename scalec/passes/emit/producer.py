@@ -8,7 +8,8 @@ from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
-from scalec.passes.emit.frame import Handles, Side
+from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.gather import gathered_together
@@ -21,7 +22,7 @@ from scalec.passes.problem.types import Scale
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
 
-class Producer(Results):
+class Producer(Results, Dealer):
     """Fills the stages."""
 
     def producer(self, h: Handles) -> None:
@@ -34,7 +35,7 @@ class Producer(Results):
             h.gathered = {side.label: self.gathered(side) for side in self.gathering}
             with self.over_all_tiles(h, asks=True) as w:
                 for side in self.gathering:
-                    self.look_up(h, h.gathered[side.label], side, w, self.copied_row(h, side, w.row0[side.label]))
+                    self.look_up_rows(h.gathered[side.label], side, w, self.copied_row(h, side, w.row0[side.label]))
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
@@ -45,6 +46,7 @@ class Producer(Results):
             self.scales(h)
         self.prefetch(h)
         self.results(h)
+        self.deal(h)
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
@@ -52,12 +54,12 @@ class Producer(Results):
         is still in device memory."""
         sides, inputs = [side for side in self.sides if self.block_scale(side) and not self.problem.summed], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
-        if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler == "dynamic":
+        if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler != "static":
             return
         e = self.e
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
             for x in inputs:
-                operands = [self.input(x, w), w.m0, w.n0, h.m, h.n]
+                operands = [self.input(x, w), w.m0, w.n0, w.m_end, w.n_end]
                 e.op("tile.prefetch_input", operands=operands, tile=self.schedule.tile[:2])
             for side in sides:
                 scale = self.block_scale(side)
@@ -67,9 +69,9 @@ class Producer(Results):
                     row_block = scale.rows
                     within = math.gcd(side.rows, row_block)  # tiles begin at multiples of it
                     count = -(-(side.rows + row_block - within) // row_block)
-                source, rows = self.pointer(scale.name, scale.argument_index), h.m if side.label == "A" else h.n
-                source = self.at(source, scale.name, scale.coords, w)
-                operands = [source, *self.strides(scale), w.row0[side.label], rows, self.at_k(w), w.k]
+                source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
+                label = side.label
+                operands = [source, *self.strides(scale), w.row0[label], w.row_end[label], self.at_k(w), w.k]
                 extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
                 e.op("tile.prefetch", operands=operands, **extents)
 
@@ -173,9 +175,9 @@ class Producer(Results):
         together = gathered_together(self.problem, side.operand)
         return self.e.op("tile.gathered", [self.e.type("gathered_rows")], rows=side.copied, together=together).result
 
-    def look_up(self, h: Handles, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
+    def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
         """Loads the indices of the rows that are gathered, from `row0` on."""
-        end = h.m if side.label == "A" else h.n
+        end = w.row_end[side.label]
         self.e.op("tile.look_up", operands=[into, self.row_index(side.operand.gathered, w), row0, end])
 
     def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work) -> ir.Value:
@@ -206,7 +208,7 @@ class Producer(Results):
         with self.over_all_tiles(h) as w:
             for side in sides:
                 if self.gathers_scales(side):
-                    self.look_up(h, rooms[side.label], side, w, w.row0[side.label])
+                    self.look_up_rows(rooms[side.label], side, w, w.row0[side.label])
                 self.load_rows(h, side, rooms[side.label], w, self.at_k(w))
             with self.over_k(w, step=group * step) as k0:
                 for j in range(group):
@@ -245,7 +247,7 @@ class Producer(Results):
         scale = self.row_scale(side)
         source = self.at(self.pointer(scale.name, scale.argument_index, align=4), scale.name, scale.coords, w)
         strides = self.strides(scale)
-        operands = [room, source, *strides, w.row0[side.label], h.m if side.label == "A" else h.n, k0, h.k]
+        operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
         sizes = {"step": self.schedule.tile[2], "block": scale.k, "row_block": row_block}
         self.e.op("tile.load_rows", operands=operands, **sizes)
@@ -257,7 +259,7 @@ class Producer(Results):
         strides = self.byte_strides(scale)
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, w.row0[side.label], h.m if side.label == "A" else h.n, k0, h.k],
+            operands=[room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k],
             bytes=plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.consumer import Consumer, Positions
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 
 
@@ -48,6 +48,7 @@ class RegisterConsumer(Consumer):
         h.result_cursor = self.result_cursor()
         self.hold()
         with self.over_tiles(h) as w:
+            w = self.judged(w)
             p.work = w
             e.op("tile.clear", operands=[p.accumulator])
             if p.window is not None:

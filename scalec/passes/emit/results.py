@@ -6,7 +6,7 @@ from typing import Any
 
 from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.inputs import Inputs
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.resources import box_columns, box_rows, result_boxes

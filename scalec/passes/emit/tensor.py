@@ -13,7 +13,7 @@ from itertools import product
 from scalec.ir.mlir import ir
 from scalec.ir.tile import LANES, WORD_ROWS
 from scalec.passes.emit.consumer import Consumer, Positions
-from scalec.passes.emit.frame import Handles
+from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.tensor_columns import (
@@ -89,6 +89,10 @@ class TensorConsumer(Producer, Consumer):
         """The warps that issue products and copy scale words, too: one for all CTAs that multiply together."""
         return super().walkers(scale_warps, ctas) + ctas // self.schedule.cta_group * (1 + self.schedule.scale_copier)
 
+    def takers(self, scale_warps: int) -> int:
+        """The warps that issue products and copy scale words, too."""
+        return super().takers(scale_warps) + 1 + self.schedule.scale_copier
+
     def give_back(self, h: Handles) -> None:
         self.e.op("tile.free_sums", operands=[h.sums])
 
@@ -96,11 +100,22 @@ class TensorConsumer(Producer, Consumer):
         """One warp's thread issues bulk copies, another's products, and a third's copies of scale words where there is
         one: of CTAs that multiply together, the leader's."""
         super().producer(h)
-        with self.e.region("tile.warp", index=1, count=1, elected=0), self.leading(h):
-            self.products(h)
+        with self.e.region("tile.warp", index=1, count=1, elected=0):
+            with self.leading(h):
+                self.products(h)
+            self.follow(h)
         if h.copied is not None:
-            with self.e.region("tile.warp", index=2, count=1, elected=0), self.leading(h):
-                self.copies(h)
+            with self.e.region("tile.warp", index=2, count=1, elected=0):
+                with self.leading(h):
+                    self.copies(h)
+                self.follow(h)
+
+    def follow(self, h: Handles) -> None:
+        """Who multiplies, or copies scales, for several CTAs is in one of them: in the others items are taken alone."""
+        if h.items is None or h.pair_rank is None:
+            return
+        with self.e.region("tile.when", [self.e.compare("lt", self.e.i32(0), h.pair_rank)]), self.over_tiles(h):
+            pass
 
     def products(self, h: Handles) -> None:
         """All products, in the order of copies."""
@@ -243,6 +258,7 @@ class TensorConsumer(Producer, Consumer):
         else:
             parts = self.parts()
             with self.over_tiles(h) as w:
+                w = self.judged(w)
                 e.op("tile.wait", operands=[h.sums_ring, slot])
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
@@ -260,7 +276,7 @@ class TensorConsumer(Producer, Consumer):
         """Whether a warp has rows of the tile: ptxas would convert a part before it loads the next one, were it not for
         a branch between them."""
         rows, i1 = self.waves * self.wave, ir.IntegerType.get_signless(1)
-        return self.e.op("tile.has_rows", [i1], [w.m0, h.m], rows=rows).result
+        return self.e.op("tile.has_rows", [i1], [w.m0, w.m_end], rows=rows).result
 
     def from_column(self, w: Work, column: int) -> Work:
         """The tile from its column `column` on."""
@@ -339,6 +355,7 @@ class TensorConsumer(Producer, Consumer):
         sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, self.own_columns, "warp")]).result
         parts, at = self.parts(), Positions(cursor, self.window())
         with self.over_tiles(h) as w:
+            w = self.judged(w)
             e.op("tile.clear", operands=[sums])
             if at.window is not None:
                 self.open_window(w, at.window)

@@ -17,24 +17,37 @@ class Work:
 
     Attributes:
         m0, n0: the tile's first row and column.
+        m_end, n_end: the rows and columns of the tensors from which on nothing is the tile's.
         k: K elements to walk.
         k0: the first of them; None where that is 0.
         part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
-        outer: the tile's index along each dimension of the problem's `outer`, by name.
+        outer: the tile's index along each dimension of the problem's `outer`, and each lookup, by name.
+        k_low, k_high: the range of K, where there is one: the first and last K block may reach beyond it.
+        whole: whether all of the tile is to be written (i1); None where nobody asks, or each tile's is.
     """
 
     m0: ir.Value
     n0: ir.Value
+    m_end: ir.Value
+    n_end: ir.Value
     k: ir.Value
     k0: ir.Value | None = None
     part: ir.Value | None = None
     number: ir.Value | None = None
     outer: dict[str, ir.Value] = field(default_factory=dict)
+    k_low: ir.Value | None = None
+    k_high: ir.Value | None = None
+    whole: ir.Value | None = None
 
     @property
     def row0(self) -> dict[str, ir.Value]:
         """First row of A and of B, by side."""
         return {"A": self.m0, "B": self.n0}
+
+    @property
+    def row_end(self) -> dict[str, ir.Value]:
+        """Where the rows of A and of B end, by side."""
+        return {"A": self.m_end, "B": self.n_end}
 
 
 class Tensors:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scalec.ir.mlir import ir
-from scalec.passes.emit.frame import Frame, Handles
+from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.handles import Handles
 from scalec.passes.plan.resources import WINDOW
 
 

@@ -14,6 +14,7 @@ from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.gather import no_gather, no_shared_gather
+from scalec.passes.plan.items import cuts_lookup
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
 from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll, not_known, sums, unknown
@@ -30,7 +31,7 @@ from scalec.passes.plan.resources import (
 from scalec.passes.plan.swizzle import no_panels
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, no_group, no_swap
-from scalec.passes.plan.turns import no_dynamic, no_pingpong
+from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
 from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
 from scalec.sizes import MOST
@@ -255,6 +256,8 @@ def _cta_group(problem: Problem, schedule: Schedule) -> None:
 
 def _split(problem: Problem, schedule: Schedule) -> None:
     split = schedule.split
+    if split > 1 and problem.queued:
+        raise ScheduleError(f"split = {split}, and {READ}", expected="split = 1: items are whole tiles", fix="split=1")
     if split > 1 and problem.depth is None:
         raise ScheduleError(
             f"split = {split} and {not_known(problem)}",
@@ -310,10 +313,15 @@ def _parts(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
 
 
+def _lookups(problem: Problem, schedule: Schedule) -> None:
+    if reason := cuts_lookup(problem, schedule):
+        raise ScheduleError(f"a tile of {reason}", fix="a tile, or a cluster, that lies in one block")
+
+
 def _scheduler(problem: Problem, schedule: Schedule) -> None:
-    reason = no_dynamic(problem)
-    if schedule.scheduler == "dynamic" and reason:
-        raise ScheduleError("scheduler=dynamic is not possible", got=reason, fix="scheduler=static")
+    reason, able = no_scheduler(problem, schedule.scheduler), "queue" if problem.queued else "static"
+    if reason:
+        raise ScheduleError(f"scheduler={schedule.scheduler} is not possible", got=reason, fix=f"scheduler={able}")
 
 
 def _promotion(problem: Problem, schedule: Schedule) -> None:
@@ -434,6 +442,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _tiles,
     _parts,
     _scheduler,
+    _lookups,
     _promotion,
     check_results.result_blocks,
     _scale_copier,

@@ -41,8 +41,7 @@ def no_shared_gather(problem: Problem, cluster: tuple[int, int], cta_group: int 
     return f"CTAs of a cluster of {along_m}x{along_n} share tiles of {shared.name}, whose rows {shared.gathered} names"
 
 
-def not_all_written(problem: Problem) -> str:
-    """Why a tile's results may not all be written, "" where they are."""
-    for lookup in problem.row_lookups:
-        return f"{lookup.name} may be negative, and a copy would store what is not to be written then"
-    return ""
+def some_unwritten(problem: Problem) -> bool:
+    """Whether a part of a tile may not be written though it lies within the results: outside a range of rows or
+    columns, or where an index for each of these is negative."""
+    return problem.ragged is not None or bool(problem.row_lookups)

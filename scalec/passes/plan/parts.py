@@ -96,7 +96,7 @@ FEWEST_BLOCKS = 4
 
 def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
-    if problem.depth is None or schedule.consumers == "pingpong" or schedule.adds == "loaded":
+    if problem.depth is None or problem.queued or schedule.consumers == "pingpong" or schedule.adds == "loaded":
         return 1
     clusters = clusters_of(problem, schedule.tile, schedule.cluster)
     most = min(MAX_SPLIT, problem.target.at_once(prod(schedule.cluster)) // clusters)

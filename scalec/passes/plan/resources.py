@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import RESPONSE_BYTES, VECTOR, WORD_ROWS
+from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.column_factors import factor_registers
+from scalec.passes.plan.items import ITEM_WARP, ITEMS, item_bytes
 from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
@@ -187,6 +188,9 @@ class SharedPlan:
                 wanted.append(Buffer("copied_barriers", BARRIER_BYTES, stages, BARRIER_BYTES))
             if any(bare_sides(problem)):
                 wanted.append(Buffer("ones", 4 * WORD_ROWS, 1, SCALE_ALIGN))
+        if problem.queued:
+            wanted.append(Buffer("items", item_bytes(problem), ITEMS, ITEM_ALIGN))
+            wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
             wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))
             wanted.append(Buffer("response_barriers", BARRIER_BYTES, RESPONSES, BARRIER_BYTES))
@@ -446,7 +450,10 @@ def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
 
 def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """First and number of the warps, of their warpgroup, that bring scales where threads do."""
-    return (0, WARPS) if producer_warpgroups(problem, schedule) > 1 else SCALE_WARPS[problem.family.kernel]
+    if producer_warpgroups(problem, schedule) > 1:
+        return 0, WARPS
+    first, count = SCALE_WARPS[problem.family.kernel]
+    return first, min(count, ITEM_WARP - first) if problem.queued else count
 
 
 def threads(problem: Problem, schedule: Schedule) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.resources import producer_warpgroups, scale_warps, threaded, turns
+from scalec.passes.plan.turns import READ
 from scalec.passes.plan.warps import WARPS
 from scalec.passes.problem.types import Problem
 
@@ -20,6 +21,8 @@ def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
         return f"the last step of the program does not add f32 sums to {result}"
     if schedule.epilogue != "bulk":
         return f"no copy stores {result} (epilogue={schedule.epilogue})"
+    if problem.queued:
+        return f"{READ}, by the warp that would load and store {result}"
     if schedule.split > 1:
         return f"split = {schedule.split}: which CTA adds a tile's sums to {result} shows when its products are done"
     if turns(schedule) > 1:

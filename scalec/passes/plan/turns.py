@@ -9,6 +9,8 @@ from scalec.passes.problem.types import Problem
 def no_pingpong(problem: Problem, schedule: Schedule) -> str:
     """Why consumer warpgroups cannot take whole tiles by turns, "" where they can."""
     target = problem.target.name
+    if problem.queued:
+        return f"{READ}: a warpgroup does not know how many K blocks and windows of others' it passes over"
     if problem.family.sums_in == "tensor":
         return f"sums are in tensor memory on {target}: the next tile's are summed while one's are stored anyway"
     if problem.family.warps == 1:
@@ -23,8 +25,23 @@ def no_pingpong(problem: Problem, schedule: Schedule) -> str:
     return ""
 
 
+READ = "what there is to do is read from memory"
+"""Why much cannot be with lookups and ranges (Problem.queued)."""
+
+
+def no_scheduler(problem: Problem, scheduler: str) -> str:
+    """Why tiles cannot be dealt out so (`Schedule.scheduler`), "" where they can."""
+    if problem.queued:
+        return "" if scheduler == "queue" else f"{READ}, by a warp that tells the others"
+    if scheduler == "queue":
+        return "all there is to do is known without reading memory"
+    return no_dynamic(problem) if scheduler == "dynamic" else ""
+
+
 def no_dynamic(problem: Problem) -> str:
-    """Why tiles cannot be dealt out dynamically, "" where they can."""
+    """Why tiles cannot be dealt out by cluster launch control, "" where they can."""
+    if problem.queued:
+        return READ
     if problem.target.launch_control:
         return ""
     return f"{problem.target.name} has no cluster launch control"

@@ -77,10 +77,6 @@ class EpilogueReader(Lookups):
             place=place_of(value),
         )
 
-    @staticmethod
-    def name(facts: dict[str, Any], otherwise: str) -> str:
-        return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
-
     def written(self) -> list[Written]:
         """The results, in order."""
         returned, found = list(list(self.block.operations)[-1].operation.operands), []

@@ -45,7 +45,13 @@ class Lookups:
 
     def tensor(self, value: Any) -> str:
         """What the user calls an argument."""
-        return ir.StringAttr(self.facts("arg_attrs", self.arguments.index(value))["scale.name"]).value
+        position = self.arguments.index(value)
+        return self.name(self.facts("arg_attrs", position), f"argument {position}")
+
+    @staticmethod
+    def name(facts: dict[str, Any], otherwise: str) -> str:
+        """The name that the function says something has."""
+        return ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else otherwise
 
     def index(self, symbol: Any) -> Index:
         """Where an index is read.
@@ -180,11 +186,12 @@ class Lookups:
 
     def extent_of(self, value: Any, axis: int) -> Dim:
         """The extent of an axis of an argument, which is a dimension."""
-        e = map_of(self.facts("arg_attrs", self.arguments.index(value))["scale.shape"]).results[axis]
+        facts = self.facts("arg_attrs", self.arguments.index(value))
+        e = map_of(facts["scale.shape"]).results[axis] if "scale.shape" in facts else None
         if not isinstance(e, ir.AffineDimExpr):
+            extent = "an unknown number of" if e is None else written(e, self.dims)
             raise UnsupportedError(
-                f"{self.tensor(value)} has {written(e, self.dims)} indices along axis {axis}, where one is read from "
-                "memory",
+                f"{self.tensor(value)} has {extent} indices along axis {axis}, where one is read from memory",
                 expected="a dimension of its own",
                 fix=f"index {self.tensor(value)} there by a tensor of indices alone",
                 place=place_of(value),

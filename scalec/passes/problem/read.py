@@ -47,7 +47,7 @@ class Reader(EpilogueReader):
             left, right = right, left
             roles = roles | {"m": roles["n"], "n": roles["m"]}
         m, n, k = self.of_tile(contract, roles, order, left, right)
-        groups = [name for name in roles["group"] if name not in order]
+        groups = [name for name in roles.get("group", ()) if name not in order]
         outer = tuple(self.dim(name, contract) for name in (*groups, *order) if name not in (m.name, n.name))
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
         family = family_of(contract, self.target)
@@ -68,23 +68,26 @@ class Reader(EpilogueReader):
                 fix=f"pad {k.name} with zeros in both operands",
                 place=place_of(contract),
             )
-        domains = self.domains(contract, (m.name, n.name, k.name), outer)
+        domains = self.domains(contract, (m.name, n.name), outer)  # nothing masks what lies outside a range of K yet
+
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
-        self.check_skipped(made, contract)
+        self.check_cut(made)
         return self.shared(made)
 
-    def check_skipped(self, problem: Problem, contract: Any) -> None:
-        """Refuses results of which an index that is read for each column, where it is negative, leaves out a part of
-        what is stored together."""
-        for lookup in (x for x in problem.row_lookups if x.dim == problem.n.name):
-            for result in (x for x in problem.results if x.group > 1):
+    @staticmethod
+    def check_cut(problem: Problem) -> None:
+        """Refuses results of which a range may begin or end within a block of scales, or a byte, or an index for each
+        column leave some of it out."""
+        n, ragged = problem.n.name, problem.ragged
+        why = f"{n} has a range" if ragged is not None and ragged.dim == n else ""
+        why = why or next((f"{x.name} may be negative" for x in problem.row_lookups if x.dim == n), "")
+        for result in problem.results if why else ():
+            if result.group > 1:
                 raise UnsupportedError(
-                    f"{lookup.name} may be negative, and {result.name} has {result.group} elements along "
-                    f"{problem.n.name} that are stored together",
-                    got=f"{result.name}: {result.element.name}" + (", quantised" if result.scale else ""),
-                    expected="f32, bf16, f16 or an 8-bit type, not quantised",
-                    fix=f"quantise {result.name} after the call",
-                    place=place_of(contract),
+                    f"{why}, and {result.name} has blocks of {result.group} along {n}",
+                    expected=f"a result of whole bytes without scales, or one with {problem.n.name} not last",
+                    fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
+                    place=problem.written,
                 )
 
     @staticmethod

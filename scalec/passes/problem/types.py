@@ -426,6 +426,8 @@ class Problem:
     @property
     def depth(self) -> int | None:
         """Products of a sum; None where it is not known."""
+        if self.range_of_k is not None:
+            return None
         sizes = [d.size for d in (self.k, *self.summed)]
         return None if None in sizes else math.prod(x for x in sizes if x is not None)
 

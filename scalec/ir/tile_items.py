@@ -1,0 +1,133 @@
+"""Ops of `tile` by which one warp finds what there is to do and tells the others, where tensors say what that is."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, extents, in_step, takes
+from scalec.ir.tile_types import I32, CursorType, ItemsType, RingType, Tile, int_of, str_of
+from scalec.ir.verify import fail, verifier
+
+ITEM_ALIGN = 16
+"""Bytes that an item is a multiple of: it is read and written by vectors."""
+
+
+class ItemsOp(Tile.Operation, name="items"):
+    """A ring of items at byte `offset`, each of so many words of 32 bits."""
+
+    result: ext.Result[ItemsType]
+    offset: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if int_of(op.offset) % ITEM_ALIGN:
+            return fail(op, f"offset {int_of(op.offset)} is not a multiple of {ITEM_ALIGN}, which items are aligned to")
+        return at_least(op, 0, "offset")
+
+
+class WorkOp(Tile.Operation, name="work", traits=[ir.NoTerminatorTrait]):
+    """Takes items until the last one: body(words). Each is handed back as soon as it is read.
+
+    `tile` are the extents of a tile, `turns` is 1: warpgroups share each.
+    """
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    items: ext.Operand[ItemsType]
+    tile: Any
+    turns: ir.IntegerAttr
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if int_of(op.turns) != 1:
+            return fail(op, f"turns is {int_of(op.turns)}, expected 1: who takes an item does not know the next one's")
+        words = int_of(op.items.type.words)
+        return extents(op, "tile") and in_step(op, op.ring) and takes(op, [ir.IntegerType.get_signless(32)] * words)
+
+
+class PostOp(Tile.Operation, name="post"):
+    """A warp posts an item when its slot is empty; without values, that there are no more."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    items: ext.Operand[ItemsType]
+    values: Sequence[ext.Operand[I32]]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        words = int_of(op.items.type.words)
+        if len(op.values) not in (0, words):
+            return fail(op, f"has {len(op.values)} values, expected the {words} words of an item, or none: the end")
+        return in_step(op, op.ring)
+
+
+class LoadIndexOp(Tile.Operation, name="load_index"):
+    """An element of an i32 tensor: at so many indices, each with the stride of its axis."""
+
+    source: ext.Operand[Any]
+    at: Sequence[ext.Operand[I32]]
+    strides: Sequence[ext.Operand[ir.IntegerType[64]]]
+    result: ext.Result[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if len(op.at) != len(op.strides):
+            return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
+        memory = op.source.type
+        if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
+            return fail(op, f"reads {memory}, expected memory of i32")
+        return True
+
+
+class ClampOp(Tile.Operation, name="clamp"):
+    """The number, signed, nearest to `value` that is at least `low` and, as far as that goes, at most `high`."""
+
+    value: ext.Operand[I32]
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+    result: ext.Result[I32]
+
+
+class BoundsOp(Tile.Operation, name="bounds"):
+    """Ends `bounds` of `tile.ragged_tiles`: the range of a group, [low, high)."""
+
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+
+
+class RaggedTilesOp(Tile.Operation, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
+    """Walks the tiles of this CTA's cluster, as `tile.tiles` does, of groups that each have a range of rows or columns.
+
+    bounds(group) gives a group's range of dimension `axis` ("m" or "n"), of which what lies outside the dimension does
+    not count; its tiles begin where the range does. body(m0, n0, low, high, group, *outer), with the range. A warp
+    walks them, which looks at as many groups at a time as it has lanes. `outer` are sizes as those of `tile.tiles`.
+    """
+
+    m: ext.Operand[I32]
+    n: ext.Operand[I32]
+    groups: ext.Operand[I32]
+    outer: Sequence[ext.Operand[I32]]
+    axis: ir.StringAttr
+    tile: Any
+    cluster: Any
+    order: ir.StringAttr
+    band: ir.IntegerAttr
+    bounds: ext.Region
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        for name, able in (("order", ("n", "m")), ("axis", ("m", "n"))):
+            if str_of(op.operation.attributes[name]) not in able:
+                return fail(op, f"{name} is {op.operation.attributes[name]}, expected {' or '.join(able)}")
+        blocks = list(op.bounds.blocks)
+        if len(blocks) != 1 or [str(a.type) for a in blocks[0].arguments] != ["i32"]:
+            return fail(op, "bounds is not one block that takes the group")
+        last = blocks[0].operations[len(blocks[0].operations) - 1]
+        if last.operation.name != "tile.bounds":
+            return fail(op, f"bounds ends in {last.operation.name}, expected tile.bounds")
+        i32 = ir.IntegerType.get_signless(32)
+        return extents(op, "tile", "cluster") and at_least(op, 1, "band") and takes(op, [i32] * (5 + len(op.outer)))

@@ -1,0 +1,206 @@
+"""One warp finds what there is to do and posts it, item by item; the other roles take items in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder, Variable
+from scalec.lowering.common.control import WAIT, Walk, point_of
+from scalec.lowering.common.launch import alone
+from scalec.lowering.common.state import COMMON, Cursor, State
+
+END = 0xFFFFFFFF
+"""The first word of an item behind the last one: no row or column begins there."""
+
+WARP_LANES = 32
+
+_SHUFFLE = {kind: f"#nvvm<shfl_kind {kind}>" for kind in ("idx", "up")}
+
+
+@dataclass(frozen=True)
+class Items:
+    """A ring of items: the shared address of the first, and the words of one."""
+
+    first: ir.Value | int
+    words: int
+
+    def at(self, s: State, c: Cursor) -> ir.Value:
+        """Shared address of the cursor's."""
+        return s.b.add(self.first, s.b.mul(c.stage.get(), 4 * self.words))
+
+    @property
+    def vectors(self) -> list[range]:
+        """Words that one instruction moves."""
+        return [range(i, i + tile.ITEM_ALIGN // 4) for i in range(0, self.words, tile.ITEM_ALIGN // 4)]
+
+
+@COMMON.lowers("tile.items")
+def items(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = Items(s.b.add(s.shared, tile.int_of(op.offset)), tile.int_of(op.result.type.words))
+
+
+def _vector(names: list[str]) -> str:
+    return "{" + ", ".join(names) + "}"
+
+
+@COMMON.lowers("tile.post")
+def post(s: State, op: ir.OpView) -> None:
+    """One lane stores and arrives: an arrive releases its own thread's stores (PTX ISA 9.7.13.15.13)."""
+    b, c, ring, slots = s.b, s.get(op.cursor), s.get(op.ring), s.get(op.items)
+    offset = b.shl(c.stage.get(), 3)
+    b.asm(WAIT, [], [b.add(ring.empty, offset), b.xor(c.phase.get(), 1)])
+    values = [s.get(v) for v in op.values] or [END] * slots.words
+    address = slots.at(s, c)
+    with b.when(b.compare("eq", s.lane, 0)):
+        for words in slots.vectors:
+            names = [f"${1 + i}" for i in range(len(words))]
+            operands = [b.add(address, 4 * words[0]), *(values[i] for i in words)]
+            b.asm(f"st.shared.v{len(words)}.b32 [$0], {_vector(names)};", [], operands)
+        b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [b.add(ring.full, offset)])
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+
+
+@COMMON.lowers("tile.work")
+def work(s: State, op: ir.OpView) -> None:
+    b, c, ring, slots, one = s.b, s.get(op.cursor), s.get(op.ring), s.get(op.items), alone(op)
+    block = op.body.blocks[0]
+    taken = [b.variable(b.i32, END) for _ in range(slots.words)]
+
+    def take() -> None:
+        offset, address = b.shl(c.stage.get(), 3), slots.at(s, c)
+        b.asm(WAIT, [], [b.add(ring.full, offset), c.phase.get()])
+        for words in slots.vectors:
+            names = [f"${i}" for i in range(len(words))]
+            text = f"ld.shared.v{len(words)}.b32 {_vector(names)}, [${len(words)}];"
+            found = b.asm(text, [b.i32] * len(words), [b.add(address, 4 * words[0])])
+            for i, value in zip(words, found, strict=True):
+                # the same in all lanes, and known to be so: the loop over items stays uniform
+                taken[i].set(value if one else shuffled(b, value, 0))
+        text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [b.add(ring.empty, offset)]
+        if not one:  # behind the reads of all lanes, which have shuffled what they read
+            b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+            text, operands = f"@$1 {text}", [*operands, b.compare("eq", s.lane, 0)]
+        b.asm(text, [], operands)
+        following = b.add(c.stage.get(), 1)
+        wraps = b.compare("eq", following, c.depth)
+        c.phase.set(b.xor(c.phase.get(), b.select(wraps, b.constant(1), 0)))
+        c.stage.set(b.select(wraps, b.constant(0), following))
+
+    def body() -> None:
+        for argument, word in zip(block.arguments, taken, strict=True):
+            s.values[argument] = word.get()
+        s.table.block(s, block)
+        take()
+
+    take()
+    b.loop(lambda: b.compare("ne", taken[0].get(), END), body)
+
+
+def shuffled(b: Builder, value: ir.Value, lane: ir.Value | int) -> ir.Value:
+    """What `lane` has, in all lanes."""
+    kind = ir.Attribute.parse(_SHUFFLE["idx"])
+    return b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), value, b.value(lane), b.constant(31)], kind=kind)
+
+
+@COMMON.lowers("tile.load_index")
+def load_index(s: State, op: ir.OpView) -> None:
+    b, at = s.b, s.b.constant(0, s.b.i64)
+    for index, stride in zip(op.at, op.strides, strict=True):
+        at = b.add(at, b.mul(b.widen(s.get(index)), s.get(stride)))
+    address = b.op("llvm.ptrtoint", [b.i64], [b.offset(s.get(op.source), at, b.i32)])
+    s.values[op.result] = b.asm("ld.global.b32 $0, [$1];", [b.i32], [address])[0]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Of each lane's group: its range, and the tiles of the groups up to its own."""
+
+    low: Variable
+    high: Variable
+    own: Variable
+    until: Variable
+
+
+@COMMON.lowers("tile.clamp")
+def clamp(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = _clamped(s.b, *(s.get(x) for x in (op.value, op.low, op.high)))
+
+
+def _clamped(b: Builder, value: ir.Value, low: ir.Value | int, high: ir.Value | int) -> ir.Value:
+    return b.pure("max.s32 $0, $1, $2;", b.i32, b.pure("min.s32 $0, $1, $2;", b.i32, value, high), low)
+
+
+@COMMON.lowers("tile.ragged_tiles")
+def ragged_tiles(s: State, op: ir.OpView) -> None:
+    """Lanes have a group each: a prefix sum of their tiles says which one the cluster's next tile is in."""
+    b, walk, axis = s.b, Walk.of(s, op), "mn".index(tile.str_of(op.axis))
+    groups, sizes, block = s.get(op.groups), [s.get(x) for x in op.outer], op.body.blocks[0]
+    extent, along = s.get((op.m, op.n)[axis]), walk.tile[axis] * walk.cluster[axis]
+    clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
+    unit, chunk, before = (b.variable(b.i32, x) for x in (b.div(b.special("ctaid_x"), s.cluster_ctas), 0, 0))
+    mine = Range(*(b.variable(b.i32, 0) for _ in range(4)))
+
+    def of_group(length: ir.Value | int) -> tuple[Walk, ir.Value | int]:
+        """The tiles of a group of `length` rows or columns: their order at one point of `outer`, and at how many."""
+        blocks = list(walk.blocks)
+        blocks[axis] = b.ceildiv(length, along)
+        return replace(walk, blocks=(blocks[0], blocks[1])), b.mul(*blocks)
+
+    def look() -> None:
+        group = b.add(chunk.get(), s.lane)
+        s.values[op.bounds.blocks[0].arguments[0]] = b.min(group, b.sub(groups, 1))
+        *ops, last = list(op.bounds.blocks[0].operations)
+        for inner in ops:
+            s.table.one(s, inner)
+        low = _clamped(b, b.value(s.get(last.low)), 0, extent)
+        high = _clamped(b, b.value(s.get(last.high)), low, extent)
+        count = of_group(b.sub(high, low))[1]
+        for size in sizes:
+            count = b.mul(count, size)
+        count = b.select(b.compare("lt", group, groups), count, 0)
+        until = count
+        for step in (1, 2, 4, 8, 16):
+            kind = ir.Attribute.parse(_SHUFFLE["up"])
+            below = b.op("nvvm.shfl.sync", [b.i32], [b.constant(-1), until, b.constant(step), b.constant(0)], kind=kind)
+            until = b.add(until, b.select(b.compare("ge", s.lane, step), below, 0))
+        for variable, value in ((mine.low, low), (mine.high, high), (mine.own, count), (mine.until, until)):
+            variable.set(value)
+
+    def here() -> None:
+        within = b.sub(unit.get(), before.get())
+        beyond = b.compare("lt", within, mine.until.get())
+        vote = b.asm(
+            "{\n.reg .pred P1;\nsetp.ne.b32 P1, $1, 0;\nvote.sync.ballot.b32 $0, P1, 0xFFFFFFFF;\n}",
+            [b.i32],
+            [b.select(beyond, b.constant(1), 0)],
+        )[0]
+        found = b.pure("brev.b32 $0, $1;", b.i32, vote)
+        found = b.pure("clz.b32 $0, $1;", b.i32, found)
+        low, high, own, until = (shuffled(b, x.get(), found) for x in (mine.low, mine.high, mine.own, mine.until))
+        t = b.sub(within, b.sub(until, own))
+        order, each = of_group(b.sub(high, low))
+        arguments = list(block.arguments)
+        s.values[arguments[2]], s.values[arguments[3]] = low, high
+        s.values[arguments[4]] = b.add(chunk.get(), found)
+        if sizes:
+            t = point_of(s, arguments[5:], sizes, each, t)
+        corner = list(order.corner(s, t))
+        corner[axis] = b.add(corner[axis], low)
+        s.values[arguments[0]], s.values[arguments[1]] = corner
+        s.table.block(s, block)
+        unit.set(b.add(unit.get(), clusters))
+
+    def further() -> None:
+        before.set(b.add(before.get(), shuffled(b, mine.until.get(), 31)))
+        chunk.set(b.add(chunk.get(), WARP_LANES))
+        with b.when(b.compare("lt", chunk.get(), groups)):
+            look()
+
+    def either() -> None:
+        b.either(b.compare("lt", b.sub(unit.get(), before.get()), shuffled(b, mine.until.get(), 31)), here, further)
+
+    with b.when(b.compare("lt", 0, groups)):
+        look()
+    b.loop(lambda: b.compare("lt", chunk.get(), groups), either)

@@ -1,0 +1,95 @@
+"""What the roles of a kernel share: its two sides, and its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scalec.abi import permuted_rows
+from scalec.ir.mlir import ir
+from scalec.passes.problem.types import Operand
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B in the kernel: its operand, tile rows, swizzle, and what the CTAs of the cluster share.
+
+    Attributes:
+        copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
+        permuted: rows among which copies change the order, 0: they keep it.
+        k: the dimension along K that a tile has.
+        multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
+            share none.
+    """
+
+    label: str
+    operand: Operand
+    rows: int
+    copied: int
+    swizzle: int
+    permuted: int
+    multicast: int
+    multicast_scales: int
+    k: str
+
+    @property
+    def axes(self) -> tuple[int, int]:
+        """The operand's axes that a tile runs along, the contiguous one first."""
+        rows, k = self.operand.row_axis, [c.dim for c in self.operand.coords].index(self.k)
+        return (rows, k) if self.operand.mn_major else (k, rows)
+
+    def shape(self, depth: int) -> tuple[int, int]:
+        """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""
+        count = self.operand.shared_bytes if self.operand.element.bits < 8 else int
+        return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
+
+    def box(self, depth: int) -> tuple[int, ...]:
+        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle; of
+        gathered rows one."""
+        height, width = self.shape(depth)
+        if self.operand.gathered:
+            return width, 1
+        width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
+        if not self.permuted:
+            return width, height
+        return width, *(extent for extent, _ in permuted_rows(self.permuted, height))
+
+
+@dataclass
+class Handles:
+    """The kernel's values that the roles use.
+
+    Attributes:
+        ring: of the stages; `filled`: the one where those who fill a stage arrive.
+        copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
+        sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
+        result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
+            where none are.
+        pair_rank: of this CTA among those that multiply together; None where each does so by itself.
+        parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
+            position there; None where no sums meet in a cluster.
+        gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
+    """
+
+    m: ir.Value
+    n: ir.Value
+    k: ir.Value
+    ring: ir.Value
+    filled: ir.Value
+    tiles: dict[str, ir.Value] = field(default_factory=dict)
+    maps: dict[str, ir.Value] = field(default_factory=dict)
+    scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
+    sums: ir.Value | None = None
+    sums_ring: ir.Value | None = None
+    copied: ir.Value | None = None
+    responses: ir.Value | None = None
+    response_ring: ir.Value | None = None
+    vacated: ir.Value | None = None
+    result_ring: ir.Value | None = None
+    result_cursor: ir.Value | None = None
+    pair_rank: ir.Value | None = None
+    parts: ir.Value | None = None
+    parts_ring: ir.Value | None = None
+    parts_cursor: ir.Value | None = None
+    gathered: dict[str, ir.Value] = field(default_factory=dict)
+    items: ir.Value | None = None
+    item_ring: ir.Value | None = None

@@ -1,0 +1,143 @@
+"""The warp that finds what there is to do, where tensors say it, and posts it for the other roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from scalec.ir.mlir import ir
+from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.items import ITEM_WARP, ITEMS, RANGE_OF_K, item_bytes, item_words
+from scalec.passes.problem.types import Coord, Domain, Index
+
+
+class Dealer(Frame):
+    """Posts items: those tiles, or tiles of a range, whose lookups lead somewhere."""
+
+    def deal(self, h: Handles) -> None:
+        """The role of one warp."""
+        if h.items is None:
+            return
+        e, words = self.e, item_bytes(self.problem) // 4
+        with e.region("tile.warp", index=ITEM_WARP, count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
+            slot = [h.item_ring, cursor, h.items]
+            with self.over_ranges(h) as w:
+                w, leads = self.look_up(w)
+                if leads is None:
+                    self.post(h, slot, w, words)
+                else:
+                    with e.region("tile.when", [leads]):
+                        self.post(h, slot, w, words)
+            e.op("tile.post", operands=slot, segments=(1, 1, 1, 0))
+
+    def post(self, h: Handles, slot: list[ir.Value], w: Work, words: int) -> None:
+        """Posts a tile."""
+        e, p = self.e, self.problem
+        says = {"m0": w.m0, "n0": w.n0, **w.outer}
+        if p.ragged is not None:
+            says["end"] = w.m_end if p.ragged.dim == p.m.name else w.n_end
+        if p.range_of_k is not None:
+            says |= dict(zip(RANGE_OF_K, self.range_of_k(h, p.range_of_k, w), strict=True))
+        values = [says[name] for name in item_words(p)]
+        values += [e.i32(0)] * (words - len(values))
+        e.op("tile.post", operands=[*slot, *values], segments=(1, 1, 1, words))
+        e.op("tile.advance", operands=slot[1:2])
+
+    @contextmanager
+    def over_ranges(self, h: Handles) -> Iterator[Work]:
+        """The tiles of this CTA, of ranges of rows or columns where there are such."""
+        e, s, p, i32 = self.e, self.schedule, self.problem, ir.IntegerType.get_signless(32)
+        extents = {"tile": s.tile[:2], "cluster": s.cluster, "order": s.order, "band": s.band}
+        if p.ragged is None:
+            sizes = [self.size(d) for d in p.outer]
+            arguments = (i32,) * (2 + len(sizes))
+            with e.region(
+                "tile.tiles", [h.m, h.n, *sizes], arguments, segments=(1, 1, len(sizes)), split=1, turns=1, **extents
+            ) as block:
+                m0, n0, *indices = block.arguments
+                outer = {d.name: at for d, at in zip(p.outer, indices, strict=True)}
+                yield Work(m0, n0, h.m, h.n, self.length(h), outer=outer)
+            return
+        domain = p.ragged
+        others = [d for d in p.outer if d.name != domain.group]
+        groups = next((self.size(d) for d in p.outer if d.name == domain.group), e.i32(1))
+        sizes = [self.size(d) for d in others]
+        axis = "m" if domain.dim == p.m.name else "n"
+        operands, segments = [h.m, h.n, groups, *sizes], (1, 1, 1, len(sizes))
+        made = e.op("tile.ragged_tiles", operands=operands, segments=segments, regions=2, axis=axis, **extents)
+        bounds = made.regions[0].blocks.append(i32)
+        with ir.InsertionPoint(bounds):
+            at = {domain.group: bounds.arguments[0]}
+            e.op("tile.bounds", operands=[self.bound(x, at) for x in (domain.low, domain.high)])
+        block = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
+        with ir.InsertionPoint(block):
+            m0, n0, _, high, group, *indices = block.arguments
+            outer = {d.name: at for d, at in zip(others, indices, strict=True)}
+            outer |= {domain.group: group} if domain.group else {}
+            w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer)
+            yield replace(w, m_end=high) if axis == "m" else replace(w, n_end=high)
+
+    def look_up(self, w: Work) -> tuple[Work, ir.Value | None]:
+        """The tile's lookups, and whether all of them lead somewhere; None where there are none."""
+        e, leads = self.e, None
+        for lookup in self.problem.constant_lookups:
+            value = self.index_at(lookup.index, self.positions(w))
+            for extent in lookup.extents:
+                inside = e.compare("lt", value, self.size(extent))  # unsigned: a negative one is beyond any
+                leads = inside if leads is None else e.arith("arith.andi", leads, inside)
+            w = replace(w, outer=w.outer | {lookup.name: value})
+        return w, leads
+
+    def range_of_k(self, h: Handles, domain: Domain, w: Work) -> tuple[ir.Value, ...]:
+        """What an item says of a range of K: where its first K block begins, from there up to its end, and the range.
+        Of an empty range one K block, of which all is outside."""
+        e, depth = self.e, self.schedule.tile[2]
+        at = self.positions(w)
+        low, high = (self.bound(x, at) for x in (domain.low, domain.high))
+        low = e.op("tile.clamp", [low.type], [low, e.i32(0), h.k]).result
+        high = e.op("tile.clamp", [low.type], [high, low, h.k]).result
+        k0 = e.arith("arith.muli", e.arith("arith.divui", low, e.i32(depth)), e.i32(depth))
+        empty = e.arith("arith.subi", e.i32(1), e.arith("arith.minui", e.arith("arith.subi", high, low), e.i32(1)))
+        length = e.arith("arith.addi", e.arith("arith.subi", high, k0), empty)
+        return k0, length, low, high
+
+    def bound(self, x: Index | int, at: dict[str, ir.Value]) -> ir.Value:
+        """A bound of a range."""
+        return self.e.i32(x) if isinstance(x, int) else self.index_at(x, at)
+
+    def positions(self, w: Work) -> dict[str, ir.Value]:
+        """Where a tile is along each dimension: of one that overhangs, where the dimension ends."""
+        e, p = self.e, self.problem
+        last = [
+            e.arith("arith.minui", first, e.arith("arith.subi", self.size(d), e.i32(1)))
+            for first, d in ((w.m0, p.m), (w.n0, p.n))
+        ]
+        return {p.m.name: last[0], p.n.name: last[1], **w.outer}
+
+    def index_at(self, index: Index, at: dict[str, ir.Value]) -> ir.Value:
+        """An element of a tensor of indices."""
+        e = self.e
+        source = self.pointer(index.tensor, index.argument_index, align=4)
+        last = len(index.coords) - 1
+        used = [axis for axis, c in enumerate(index.coords) if c.dim]
+        indices = [self.placed(index.coords[axis], at) for axis in used]
+        strides = [e.i64(1) if axis == last else self.stride(index.tensor, axis) for axis in used]
+        i32 = ir.IntegerType.get_signless(32)
+        segments = (1, len(indices), len(strides))
+        return e.op("tile.load_index", [i32], [source, *indices, *strides], segments=segments).result
+
+    def placed(self, c: Coord, at: dict[str, ir.Value]) -> ir.Value:
+        """The index that a coordinate is."""
+        e, index = self.e, at[c.dim]
+        if c.offset:
+            index = e.arith("arith.addi", index, e.i32(c.offset))
+        if c.divisor > 1:
+            index = e.arith("arith.divui", index, e.i32(c.divisor))
+        if c.modulus:
+            above = e.arith("arith.muli", e.arith("arith.divui", index, e.i32(c.modulus)), e.i32(c.modulus))
+            index = e.arith("arith.subi", index, above)
+        return index
