@@ -56,23 +56,15 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iter
     wave_rows = s.geometry.wave
     above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
     row = b.add(m0, b.add(above, s.row_in_wave))
-    below = b.add(row, 8)
-    rows = (b.compare("lt", row, m), b.compare("lt", below, m))
-    rows = (named(b, skips, "m", row, rows[0]), named(b, skips, "m", below, rows[1]))
+
+    def inside(at: ir.Value, end: ir.Value | int, axis: str) -> ir.Value:
+        return named(b, skips, axis, at, b.compare("lt", at, end))
+
+    rows = (inside(row, m, "m"), inside(b.add(row, 8), m, "m"))
     start = b.add(b.add(n0, s.first_column), b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, s.geometry.column(g))
-        next_ = b.add(column, 1)
-        inside = (b.compare("lt", column, n), b.compare("lt", next_, n))
-        yield (
-            g,
-            Place(
-                row,
-                column,
-                rows,
-                (named(b, skips, "n", column, inside[0]), named(b, skips, "n", next_, inside[1])),
-            ),
-        )
+        yield g, Place(row, column, rows, (inside(column, n, "n"), inside(b.add(column, 1), n, "n")))
 
 
 def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
