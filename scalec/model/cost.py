@@ -192,8 +192,7 @@ class Load:
         every = problem.sizes(sizes)
         m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
         moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, *problem.results))
-        walks, sums = (math.prod(every[d.name] for d in dims) for dims in (problem.outer, problem.summed))
-        return Load((m, n, k), moved, walks, sums)
+        return Load((m, n, k), moved, problem.walks(every), math.prod(every[d.name] for d in problem.summed))
 
 
 def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> float:

@@ -82,7 +82,7 @@ class Prediction:
         """
         rates, sms = problem.target.rates, problem.target.sms
         m, n, k = (sizes[d.name] for d in (problem.m, problem.n, problem.k))
-        walks, sums = (prod(sizes[d.name] for d in dims) for dims in (problem.outer, problem.summed))
+        walks, sums = problem.walks(sizes), prod(sizes[d.name] for d in problem.summed)
         along_m, along_n = (_ceil(size, extent) for size, extent in zip((m, n), schedule.tile[:2], strict=True))
         clusters = walks * _ceil(along_m, schedule.cluster[0]) * _ceil(along_n, schedule.cluster[1])
         split = schedule.split

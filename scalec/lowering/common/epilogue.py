@@ -298,7 +298,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
     gaps = tile.gaps_of(op)
     adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
-    adjacent = adjacent and together % 8 == 0
+    adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
@@ -309,7 +309,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
         first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             rows = [b.add(place.row, 8 * half) for half in (0, 1)]
-            within = 8 * g % together
+            within = s.geometry.column(g) % together
             if adjacent and not within:
                 first = [address(row, place.column) for row in rows]
             for half in (0, 1):

@@ -15,7 +15,7 @@ from scalec.passes.emit.body import Body
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.gather import some_unwritten
+from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import exchanges, numbered, part_owners
 from scalec.passes.problem.types import Problem, ResultScale
 
@@ -91,12 +91,12 @@ class Epilogue(Body):
     def judged(self, w: Work) -> Work:
         """The tile, and whether all of it is to be written, where that is not so of each: copies then store it."""
         e, s, p = self.e, self.schedule, self.problem
-        if s.epilogue != "bulk" or not some_unwritten(p):
+        cut = cut_along(p, s)
+        if s.epilogue != "bulk" or not (cut or p.row_lookups):
             return w
         whole: list[ir.Value] = []
-        if p.ragged is not None:
-            by_m = p.ragged.dim == p.m.name
-            first, end, extent = (w.m0, w.m_end, s.tile[0]) if by_m else (w.n0, w.n_end, s.tile[1])
+        if cut:
+            first, end, extent = (w.m0, w.m_end, s.tile[0]) if cut == p.m.name else (w.n0, w.n_end, s.tile[1])
             whole.append(e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end))
         for lookup in p.row_lookups:
             by_m = lookup.dim == p.m.name

@@ -15,7 +15,7 @@ from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
-from scalec.passes.plan.items import ITEMS, RANGE_OF_K, item_bytes, item_words
+from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.resources import (
     RESPONSES,
@@ -195,7 +195,7 @@ class Frame(Tensors):
                 empty=self.walkers(self.scale_warps[1] if by_threads else 0, ctas),
             ).result
         if self.problem.queued:
-            words, offset = item_bytes(self.problem) // 4, self.plan["items"].offset
+            words, offset = item_bytes(self.problem, self.schedule) // 4, self.plan["items"].offset
             h.items = e.op("tile.items", [e.items(words, ITEMS)], offset=offset).result
             h.item_ring = e.op(
                 "tile.ring",
@@ -306,14 +306,14 @@ class Frame(Tensors):
     def over_items(self, h: Handles) -> Iterator[Work]:
         """The loop over the items that are posted."""
         e, p = self.e, self.problem
-        words, count = item_words(p), item_bytes(p) // 4
+        words, count = item_words(p, self.schedule), item_bytes(p, self.schedule) // 4
         cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
         operands, i32 = [h.item_ring, cursor, h.items], ir.IntegerType.get_signless(32)
         with e.region("tile.work", operands, (i32,) * count, tile=self.schedule.tile[:2], turns=1) as block:
             at = dict(zip(words, block.arguments, strict=False))
             ends = {p.m.name: h.m, p.n.name: h.n}
-            if p.ragged is not None:
-                ends[p.ragged.dim] = at["end"]
+            if cut := cut_along(p, self.schedule):
+                ends[cut] = at["end"]
             outer = {x.name: at[x.name] for x in (*p.outer, *p.constant_lookups)}
             w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer)
             yield replace(w, **{name: at[name] for name in RANGE_OF_K}) if p.range_of_k is not None else w

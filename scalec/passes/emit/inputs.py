@@ -6,6 +6,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.items import cut_along
 from scalec.passes.problem.types import EpilogueInput, Lookup, Result
 
 
@@ -14,8 +15,8 @@ class Inputs(Frame):
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""
-        n, ragged = self.problem.n, self.problem.ragged
-        cut = (ragged is not None and ragged.dim == n.name) or any(x.dim == n.name for x in self.problem.row_lookups)
+        n, cut = self.problem.n, cut_along(self.problem, self.schedule) == self.problem.n.name
+        cut = cut or any(x.dim == n.name for x in self.problem.row_lookups)
         return int(n.size is not None and n.size % 2 == 0 and not cut)
 
     def added(self, result: Result) -> EpilogueInput | None:

@@ -10,7 +10,7 @@ from scalec.ir.mlir import ir
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.items import ITEM_WARP, ITEMS, RANGE_OF_K, item_bytes, item_words
+from scalec.passes.plan.items import ITEM_WARP, ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
 from scalec.passes.problem.types import Coord, Domain, Index
 
 
@@ -21,7 +21,7 @@ class Dealer(Frame):
         """The role of one warp."""
         if h.items is None:
             return
-        e, words = self.e, item_bytes(self.problem) // 4
+        e, words = self.e, item_bytes(self.problem, self.schedule) // 4
         with e.region("tile.warp", index=ITEM_WARP, count=1, elected=0):
             cursor = e.op("tile.cursor", [e.type("position")], depth=ITEMS).result
             slot = [h.item_ring, cursor, h.items]
@@ -38,11 +38,11 @@ class Dealer(Frame):
         """Posts a tile."""
         e, p = self.e, self.problem
         says = {"m0": w.m0, "n0": w.n0, **w.outer}
-        if p.ragged is not None:
-            says["end"] = w.m_end if p.ragged.dim == p.m.name else w.n_end
+        if cut := cut_along(p, self.schedule):
+            says["end"] = w.m_end if cut == p.m.name else w.n_end
         if p.range_of_k is not None:
             says |= dict(zip(RANGE_OF_K, self.range_of_k(h, p.range_of_k, w), strict=True))
-        values = [says[name] for name in item_words(p)]
+        values = [says[name] for name in item_words(p, self.schedule)]
         values += [e.i32(0)] * (words - len(values))
         e.op("tile.post", operands=[*slot, *values], segments=(1, 1, 1, words))
         e.op("tile.advance", operands=slot[1:2])
@@ -52,7 +52,8 @@ class Dealer(Frame):
         """The tiles of this CTA, of ranges of rows or columns where there are such."""
         e, s, p, i32 = self.e, self.schedule, self.problem, ir.IntegerType.get_signless(32)
         extents = {"tile": s.tile[:2], "cluster": s.cluster, "order": s.order, "band": s.band}
-        if p.ragged is None:
+        cut = cut_along(p, s)
+        if not cut:
             sizes = [self.size(d) for d in p.outer]
             arguments = (i32,) * (2 + len(sizes))
             with e.region(
@@ -62,22 +63,29 @@ class Dealer(Frame):
                 outer = {d.name: at for d, at in zip(p.outer, indices, strict=True)}
                 yield Work(m0, n0, h.m, h.n, self.length(h), outer=outer)
             return
-        domain = p.ragged
-        others = [d for d in p.outer if d.name != domain.group]
-        groups = next((self.size(d) for d in p.outer if d.name == domain.group), e.i32(1))
+        group = p.ragged.group if p.ragged is not None else ""
+        others = [d for d in p.outer if d.name != group]
         sizes = [self.size(d) for d in others]
-        axis = "m" if domain.dim == p.m.name else "n"
+        axis, extent = ("m", h.m) if cut == p.m.name else ("n", h.n)
+        groups = next((self.size(d) for d in p.outer if d.name == group), e.i32(1))
+        block = e.i32(p.blocks[1])
+        if p.ragged is None:
+            groups = e.arith("arith.divui", e.arith("arith.addi", extent, e.i32(p.blocks[1] - 1)), block)
         operands, segments = [h.m, h.n, groups, *sizes], (1, 1, 1, len(sizes))
         made = e.op("tile.ragged_tiles", operands=operands, segments=segments, regions=2, axis=axis, **extents)
         bounds = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(bounds):
-            at = {domain.group: bounds.arguments[0]}
-            e.op("tile.bounds", operands=[self.bound(x, at) for x in (domain.low, domain.high)])
-        block = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
-        with ir.InsertionPoint(block):
-            m0, n0, _, high, group, *indices = block.arguments
+            number = bounds.arguments[0]
+            if p.ragged is not None:
+                ends = [self.bound(x, {group: number}) for x in (p.ragged.low, p.ragged.high)]
+            else:
+                ends = [e.arith("arith.muli", x, block) for x in (number, e.arith("arith.addi", number, e.i32(1)))]
+            e.op("tile.bounds", operands=ends)
+        body = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
+        with ir.InsertionPoint(body):
+            m0, n0, _, high, number, *indices = body.arguments
             outer = {d.name: at for d, at in zip(others, indices, strict=True)}
-            outer |= {domain.group: group} if domain.group else {}
+            outer |= {group: number} if group else {}
             w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer)
             yield replace(w, m_end=high) if axis == "m" else replace(w, n_end=high)
 

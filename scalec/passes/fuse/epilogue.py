@@ -7,8 +7,10 @@ from typing import Any
 
 from scalec.formats import LAYOUTS, WHOLE, element_spelled
 from scalec.ir.mlir import arith, ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of
+from scalec.ir.scale import GranularityAttr, block_of, dims_read, element, maps_of
 from scalec.passes.base import programs
+from scalec.passes.fuse.indices import access, settle, used
+from scalec.passes.fuse.ranges import carry, carry_to_scatter, kept, narrow, tied, union
 from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, read
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.targets import Target
@@ -36,9 +38,13 @@ class FuseEpilogue:
 
     A scale that the tensor core's instruction applies itself stays where it is the operand's only one.
 
-    What cannot be merged (another access, a ragged range on the inner map) stays as it is, and so do scales that no map
-    reads (ue4m3, packed, ...) and a program that reads an index from memory: an op's symbols are its own, so maps over
-    them cannot move from one op to another.
+    Indices read from memory and ragged ranges go to the head of the function first, once each, so that what reads them
+    can move. A scale of B[e[m/128],n,k] is read in the map at that index; one of B[g,n,k], with m in off[g]:off[g+1],
+    at the g of the range, which the map has then. Maps of equal ranges, or of which one has none, are merged, and the
+    contraction, its maps and a scatter behind them have the same ranges, but those over K.
+
+    What cannot be merged (another access, different ranges of one dimension, an `else` on the inner map) stays as it
+    is, and so do scales that no map reads (ue4m3, packed, ...).
     """
 
     name = "fuse-epilogue"
@@ -46,20 +52,27 @@ class FuseEpilogue:
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
             block = function.body.blocks[0]
-            if any(op.operation.name == "scale.index" for op in block.operations):
-                continue
+            settle(block)
             for contract in contractions(function):
                 self._hoist(contract, target)
+            for contract in contractions(function):
+                carry(contract)
             while any(self._merge(op) for op in block.operations if op.operation.name == "scale.map"):
                 pass
             erase_unused(block)
+            for op in [op for op in block.operations if op.operation.name == "scale.scatter"]:
+                carry_to_scatter(op)
+            for contract in contractions(function):
+                narrow(contract)
 
     def _hoist(self, contract: Any, target: Target) -> None:
         """Moves scales constant along K from the operands into a map right behind the contraction."""
         family = family_of(contract, target)
         in_mma = {s.type for s in family.scales} if family is not None else set()
         lhs_map, rhs_map, result_map = maps_of(contract.maps)
-        reduced = dims_in(lhs_map) & dims_in(rhs_map) - dims_in(result_map)
+        symbols = list(contract.symbols)
+        lhs, rhs, result = (dims_read(m, symbols) for m in (lhs_map, rhs_map, result_map))
+        summed = (lhs | rhs) - result - tied(contract)
         hoisted: list[tuple[Any, ir.AffineMap]] = []
         groups: list[list[int]] = [[], [], []]  # scales of blocks along K; constant along K; of whole tensors
         for slot, where in enumerate((lhs_map, rhs_map)):
@@ -68,17 +81,17 @@ class FuseEpilogue:
                 levels.insert(0, value.owner.opview)
                 value = value.owner.opview.values
             at = [_scale_map(level, where) for level in levels]
-            kept = [i for i, level in enumerate(levels) if dims_in(at[i]) & reduced or not _readable(level)]
-            kept = kept or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
-            moved = [i for i in range(len(levels)) if i not in kept]
+            stay = [i for i, level in enumerate(levels) if dims_read(at[i], symbols) & summed or not _readable(level)]
+            stay = stay or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
+            moved = [i for i in range(len(levels)) if i not in stay]
             if not moved:
                 continue
             for i in moved:
-                depends = dims_in(_scale_map(levels[i], where, written=True))
-                groups[0 if depends & reduced else 1 if depends else 2].append(len(hoisted))
+                depends = dims_read(_scale_map(levels[i], where, written=True), symbols)
+                groups[0 if depends & summed else 1 if depends else 2].append(len(hoisted))
                 hoisted.append((levels[i].scales, at[i]))
             with ir.InsertionPoint(contract):
-                for i in kept:
+                for i in stay:
                     copy = levels[i].operation.clone()
                     copy.operands[0] = value
                     value = copy.results[0]
@@ -86,7 +99,6 @@ class FuseEpilogue:
         if not hoisted:
             return
         uses = [use.owner for use in contract.result.uses]
-        symbols = list(contract.symbols)
         with ir.InsertionPoint.after(contract), contract.location:
             views = [read(contract.result, result_map, symbols)]
             own = [views[0].owner.operation]
@@ -99,7 +111,8 @@ class FuseEpilogue:
                     constant.append(reduce(arith.mulf, whole))
                 return reduce(arith.mulf, [reduce(arith.mulf, x) for x in (along, constant) if x], result)
 
-            scaled = build_map(views, result_map, contract.result.type, product)
+            (where,), mine = used([result_map], symbols)
+            scaled = build_map(views, (where, mine), kept(contract), contract.result.type, product)
         if uses:
             contract.result.replace_all_uses_except(scaled.result, own)
 
@@ -110,23 +123,21 @@ class FuseEpilogue:
             if isinstance(source.owner, ir.Block) or source.owner.name != "scale.map":
                 continue
             inner = source.owner.opview
-            if not _same_points(view.owner.opview, inner):
+            domains = _together(view.owner.opview, inner, op)
+            if domains is None:
                 continue
             mine = list(op.views)
+            takes = [_reads(v, inner) and access(v.owner.opview) == access(inner) for v in mine]
             with ir.InsertionPoint(op), op.location:
 
-                def body(values: list[Any], inner: Any = inner, mine: list[Any] = mine) -> Any:
+                def body(values: list[Any], inner: Any = inner, takes: list[bool] = takes) -> Any:
                     taken = len(inner.views)
                     outer = values[taken:]
                     computed = inline(inner, values[:taken])
-                    reads = [
-                        computed if _reads(v, inner) and _same_points(v.owner.opview, inner) else outer.pop(0)
-                        for v in mine
-                    ]
-                    return inline(op, reads)
+                    return inline(op, [computed if take else outer.pop(0) for take in takes])
 
-                others = [v for v in mine if not (_reads(v, inner) and _same_points(v.owner.opview, inner))]
-                merged = build_map([*inner.views, *others], map_of(op.map), op.result.type, body, like=op)
+                others = [v for v, take in zip(mine, takes, strict=True) if not take]
+                merged = build_map([*inner.views, *others], access(op), domains, op.result.type, body, like=op)
             op.result.replace_all_uses_with(merged.result)
             op.operation.erase()
             return True
@@ -149,10 +160,13 @@ def _reads(view: Any, op: Any) -> bool:
     return view.owner.opview.source == op.result
 
 
-def _same_points(view: Any, inner: Any) -> bool:
-    """Whether `view` reads what `inner` computes at the very point that it computes it for, everywhere."""
-    plain = not len(view.symbols) and not len(inner.symbols) and not len(inner.domains)
-    return plain and map_of(view.map) == map_of(inner.map)
+def _together(view: Any, inner: Any, op: Any) -> list[Any] | None:
+    """The ranges of the map `op` with `inner` in it, where the `view` of `op` reads what `inner` computes at the very
+    point that it computes it for, everywhere; else None."""
+    where, symbols = access(inner)
+    if symbols or access(view) != (where, []) or "otherwise" in inner.operation.attributes:
+        return None
+    return union(op.domains, inner.domains)
 
 
 def _scale_map(level: Any, where: ir.AffineMap, written: bool = False) -> ir.AffineMap:

@@ -6,28 +6,37 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scalec.ir.mlir import ir
-from scalec.ir.scale import MapOp, ReadOp, ViewType, YieldOp, element, map_of
+from scalec.ir.scale import MapOp, ReadOp, ViewType, YieldOp, element
+from scalec.passes.fuse.indices import access, used
 
 Inline = Callable[[list[Any]], Any]
 """Given the values of a body's arguments, emits the body and returns the value it yields."""
 
 
 def read(source: Any, where: ir.AffineMap, symbols: Sequence[Any] = ()) -> Any:
-    """A `scale.read` at the insertion point."""
-    return ReadOp(source, list(symbols), ViewType.get(), ir.AffineMapAttr.get(where)).result
+    """A `scale.read` at the insertion point, over those of the `symbols` of `where` that it reads."""
+    (mine,), read = used([where], symbols)
+    return ReadOp(source, read, ViewType.get(), ir.AffineMapAttr.get(mine)).result
 
 
 def same_view(a: Any, b: Any) -> bool:
     """Whether two views read the same place of the same value."""
     x, y = a.owner.opview, b.owner.opview
-    return x.source == y.source and map_of(x.map) == map_of(y.map) and list(x.symbols) == list(y.symbols)
+    return x.source == y.source and access(x) == access(y)
 
 
-def build_map(views: Sequence[Any], where: ir.AffineMap, result: ir.Type, body: Inline, like: Any = None) -> Any:
-    """A `scale.map` at the insertion point, over `views` without repetitions.
+def build_map(
+    views: Sequence[Any],
+    where: tuple[ir.AffineMap, Sequence[Any]],
+    domains: Sequence[Any],
+    result: ir.Type,
+    body: Inline,
+    like: Any = None,
+) -> Any:
+    """A `scale.map` at the insertion point, over `views` without repetitions; `where`: its map, and that one's symbols.
 
-    `body` receives one value for each entry of `views`, repeated or not. Symbols, domains and the filling value are
-    those of `like`, where given.
+    `body` receives one value for each entry of `views`, repeated or not. The filling value is that of `like`, where
+    given.
     """
     unique: list[Any] = []
     slots: list[int] = []
@@ -36,8 +45,7 @@ def build_map(views: Sequence[Any], where: ir.AffineMap, result: ir.Type, body: 
         if slot == len(unique):
             unique.append(view)
         slots.append(slot)
-    symbols, domains = (list(like.symbols), list(like.domains)) if like is not None else ([], [])
-    op = MapOp(unique, symbols, domains, result, ir.AffineMapAttr.get(where))
+    op = MapOp(unique, list(where[1]), list(domains), result, ir.AffineMapAttr.get(where[0]))
     if like is not None and "otherwise" in like.operation.attributes:
         op.operation.attributes["otherwise"] = like.operation.attributes["otherwise"]
     types = [element(view.owner.opview.source.type) for view in unique]

@@ -14,7 +14,6 @@ from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.gather import no_gather, no_shared_gather
-from scalec.passes.plan.items import cuts_lookup
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
 from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll, not_known, sums, unknown
@@ -313,11 +312,6 @@ def _parts(problem: Problem, schedule: Schedule) -> None:
         raise ScheduleError("parts=cluster is not possible", got=reason, fix="parts=memory")
 
 
-def _lookups(problem: Problem, schedule: Schedule) -> None:
-    if reason := cuts_lookup(problem, schedule):
-        raise ScheduleError(f"a tile of {reason}", fix="a tile, or a cluster, that lies in one block")
-
-
 def _scheduler(problem: Problem, schedule: Schedule) -> None:
     reason, able = no_scheduler(problem, schedule.scheduler), "queue" if problem.queued else "static"
     if reason:
@@ -442,7 +436,6 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _tiles,
     _parts,
     _scheduler,
-    _lookups,
     _promotion,
     check_results.result_blocks,
     _scale_copier,

@@ -39,9 +39,3 @@ def no_shared_gather(problem: Problem, cluster: tuple[int, int], cta_group: int 
     if shared is None or not shared.gathered:
         return ""
     return f"CTAs of a cluster of {along_m}x{along_n} share tiles of {shared.name}, whose rows {shared.gathered} names"
-
-
-def some_unwritten(problem: Problem) -> bool:
-    """Whether a part of a tile may not be written though it lies within the results: outside a range of rows or
-    columns, or where an index for each of these is negative."""
-    return problem.ragged is not None or bool(problem.row_lookups)

@@ -18,29 +18,27 @@ RANGE_OF_K = ("k0", "k", "k_low", "k_high")
 """Of an item with a range of K: the first element that is walked, how many are, and the range within."""
 
 
-def item_words(problem: Problem) -> tuple[str, ...]:
-    """What an item says: the tile's first row and column, where its rows or columns end if there is a range of these,
+def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
+    """What an item says: the tile's first row and column, where its rows or columns end if that may be within the tile,
     a range of K, and an index for each of `outer` and each lookup."""
-    ends = ("end",) if problem.ragged is not None else ()
+    ends = ("end",) if cut_along(problem, schedule) else ()
     k = RANGE_OF_K if problem.range_of_k is not None else ()
     return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))
 
 
-def item_bytes(problem: Problem) -> int:
+def item_bytes(problem: Problem, schedule: Schedule) -> int:
     """Of an item in shared memory."""
-    return -(-4 * len(item_words(problem)) // ITEM_ALIGN) * ITEM_ALIGN
+    return -(-4 * len(item_words(problem, schedule)) // ITEM_ALIGN) * ITEM_ALIGN
 
 
-def cuts_lookup(problem: Problem, schedule: Schedule) -> str:
-    """Why an index that is read from memory may differ within the tiles of a cluster, "" where it cannot."""
-    along = {problem.m.name: 0, problem.n.name: 1}
+def cut_along(problem: Problem, schedule: Schedule) -> str:
+    """The dimension of which a tile may have fewer indices than it has room for, though more follow: that of a range,
+    or of blocks of lookups of which tiles of a cluster are no divisor; "" where there is none."""
+    if problem.ragged is not None:
+        return problem.ragged.dim
+    dim, block = problem.blocks
+    if not dim:
+        return ""
+    axis = int(dim == problem.n.name)
     cluster = max(schedule.cluster, (schedule.cta_group, 1))
-    for lookup in problem.constant_lookups:
-        if lookup.dim not in along:
-            continue
-        axis = along[lookup.dim]
-        extent = schedule.tile[axis] * cluster[axis]
-        if lookup.block % extent:
-            what, of = "rows" if axis == 0 else "columns", "tile" if cluster[axis] == 1 else "cluster's tiles"
-            return f"{extent} {what} of a {of}, and {lookup.name} is one index for each {lookup.block} of {lookup.dim}"
-    return ""
+    return dim if block % (schedule.tile[axis] * cluster[axis]) else ""

@@ -189,7 +189,7 @@ class SharedPlan:
             if any(bare_sides(problem)):
                 wanted.append(Buffer("ones", 4 * WORD_ROWS, 1, SCALE_ALIGN))
         if problem.queued:
-            wanted.append(Buffer("items", item_bytes(problem), ITEMS, ITEM_ALIGN))
+            wanted.append(Buffer("items", item_bytes(problem, schedule), ITEMS, ITEM_ALIGN))
             wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
             wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))

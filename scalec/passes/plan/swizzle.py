@@ -6,7 +6,7 @@ from math import gcd, prod
 
 from scalec.ir.schedule import MOST_PANELS, Request, Schedule
 from scalec.ir.tile import LANES, VECTOR
-from scalec.passes.plan.gather import some_unwritten
+from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.problem.types import Dim, Operand, Problem
@@ -197,18 +197,21 @@ def no_turned_epilogue(problem: Problem) -> str:
         return f"{problem.target.name} does not multiply from shared memory into registers"
     if left_out := next((x for x in problem.row_lookups if x.dim == problem.m.name), None):
         return f"{left_out.name} may be negative, and a thread stores several {left_out.dim} of a row"
-    if problem.ragged is not None and problem.ragged.dim == problem.m.name:
-        return f"{problem.ragged.dim} has a range, which may begin anywhere in a row of {problem.names}"
+    cut = problem.ragged.dim if problem.ragged is not None else problem.blocks[0]
+    if cut == problem.m.name:
+        return f"{cut} has a range, or blocks, which may begin anywhere in a row of {problem.names}"
     return _ragged_rows(problem, problem.m, VECTOR)
 
 
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.results[0], problem.n, problem.target
-    if some_unwritten(problem) and any(r.added is not None for r in problem.results):
-        ragged = problem.ragged
-        why = f"{problem.row_lookups[0].name} may be negative" if ragged is None else f"{ragged.dim} has a range"
-        return f"{why}, and copies would add to what is not to be written"
+    if any(r.added is not None for r in problem.results):
+        cut, left_out = cut_along(problem, schedule), [x.name for x in problem.row_lookups]
+        why = f"a range or block of {cut} may end within a tile" if cut else ""
+        why = why or next((f"{name} may be negative" for name in left_out), "")
+        if why:
+            return f"{why}, and copies would add to what is not to be written"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:

@@ -6,7 +6,6 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather
-from scalec.passes.plan.items import cuts_lookup
 from scalec.passes.plan.mma_n import no_goes
 from scalec.passes.plan.resources import (
     Registers,
@@ -153,7 +152,7 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     alone."""
     plan = draft(problem, given)
     reason = shared_out(problem.family, plan.tile, plan.warpgroups // turns(plan), plan.warps)
-    reason = reason or cuts_result(problem, plan) or cuts_lookup(problem, plan)
+    reason = reason or cuts_result(problem, plan)
     if reason:
         return plan, reason
     uneven = (row for row in staged_widths(problem, plan) if given.swizzle_c and row % given.swizzle_c)

@@ -187,7 +187,7 @@ class Lookups:
     def extent_of(self, value: Any, axis: int) -> Dim:
         """The extent of an axis of an argument, which is a dimension."""
         facts = self.facts("arg_attrs", self.arguments.index(value))
-        e = map_of(facts["scale.shape"]).results[axis] if "scale.shape" in facts else None
+        e: Any = map_of(facts["scale.shape"]).results[axis] if "scale.shape" in facts else None
         if not isinstance(e, ir.AffineDimExpr):
             extent = "an unknown number of" if e is None else written(e, self.dims)
             raise UnsupportedError(

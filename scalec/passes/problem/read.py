@@ -72,19 +72,39 @@ class Reader(EpilogueReader):
 
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         self.check_cut(made)
+        self.check_left_out(made)
         return self.shared(made)
 
     @staticmethod
-    def check_cut(problem: Problem) -> None:
-        """Refuses results of which a range may begin or end within a block of scales, or a byte, or an index for each
-        column leave some of it out."""
-        n, ragged = problem.n.name, problem.ragged
-        why = f"{n} has a range" if ragged is not None and ragged.dim == n else ""
-        why = why or next((f"{x.name} may be negative" for x in problem.row_lookups if x.dim == n), "")
-        for result in problem.results if why else ():
-            if result.group > 1:
+    def check_left_out(problem: Problem) -> None:
+        """Refuses results of which an index for each column, where it is negative, leaves out some of a block of
+        scales, or of a byte."""
+        n = problem.n.name
+        for lookup in (x for x in problem.row_lookups if x.dim == n):
+            for result in (x for x in problem.results if x.group > 1):
                 raise UnsupportedError(
-                    f"{why}, and {result.name} has blocks of {result.group} along {n}",
+                    f"{lookup.name} may be negative, and {result.name} has blocks of {result.group} along {n}",
+                    expected=f"a result of whole bytes without scales, or one with {n} not last",
+                    fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
+                    place=problem.written,
+                )
+
+    @staticmethod
+    def check_cut(problem: Problem) -> None:
+        """Refuses results of which a range may begin or end within a block of scales, or a byte."""
+        ragged, (along, block) = problem.ragged, problem.blocks
+        if ragged is not None and along:
+            raise UnsupportedError(
+                f"{ragged.dim} has a range, and {problem.constant_lookups[0].name} changes within",
+                expected=f"a range, or an index for each {block} of {along}",
+                fix="give each group its index: B[e[g],n,k]",
+                place=problem.written,
+            )
+        cut = ragged.dim if ragged is not None else along
+        for result in problem.results if cut == problem.n.name else ():
+            if block % result.group if along else result.group > 1:
+                raise UnsupportedError(
+                    f"{cut} has a range, or blocks of {block}, and {result.name} has blocks of {result.group} along it",
                     expected=f"a result of whole bytes without scales, or one with {problem.n.name} not last",
                     fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
                     place=problem.written,
@@ -92,10 +112,11 @@ class Reader(EpilogueReader):
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
-        """With the share that a group has of a dimension that groups share out."""
-        domain = problem.shared_out
+        """With the share that a group has of a dimension that groups share out, or that is a block of lookups."""
+        domain, (along, block) = problem.shared_out, problem.blocks
         if domain is None:
-            return problem
+            own = [replace(d, share=block) if d.name == along else d for d in (problem.m, problem.n)]
+            return replace(problem, m=own[0], n=own[1])
 
         def dim(d: Dim) -> Dim:
             groups = next((x.size for x in problem.outer if x.name == domain.group), None)

@@ -431,9 +431,21 @@ class Problem:
         sizes = [d.size for d in (self.k, *self.summed)]
         return None if None in sizes else math.prod(x for x in sizes if x is not None)
 
-    def walks(self, assumed: int = ASSUMED_OUTER) -> int:
-        """How many times M by N the kernel walks: the product of the largest sizes of `outer`."""
-        return math.prod(d.tiles(1, assumed) for d in self.outer)
+    @property
+    def blocks(self) -> tuple[str, int]:
+        """The dimension of a tile along which lookups change, and of how many indices of it each block is that they
+        have in common; ("", 0) without such lookups."""
+        along = [x for x in self.constant_lookups if x.dim]
+        return (along[0].dim, math.gcd(*(x.block for x in along))) if along else ("", 0)
+
+    def walks(self, sizes: Mapping[str, int] | None = None) -> int:
+        """How many times the kernel walks M by N, or the share of them that is one group's: the product of the sizes of
+        `outer`, those given or the largest, and the number of blocks of lookups that are a share."""
+        count = math.prod(sizes[d.name] if sizes else d.tiles(1, ASSUMED_OUTER) for d in self.outer)
+        for d in (self.m, self.n):
+            if d.share and self.shared_out is None:
+                count *= -(-(d.size or d.most or ASSUMED) // d.share)
+        return count
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -453,6 +465,8 @@ class Problem:
         sizes = {d.name: size(d) for d in self.dims}
         if (shared := self.shared_out) is not None:
             sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
+        else:
+            sizes |= {d.name: d.share for d in (self.m, self.n) if d.share}
         return sizes | {x.name: sizes[x.dim] if x.by_row else size(x.extents[0]) for x in self.lookups}
 
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:

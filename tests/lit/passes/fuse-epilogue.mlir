@@ -187,22 +187,6 @@ func.func @transposed(%A: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {sc
   return %c : tensor<64x64xf32>
 }
 
-// A program that reads an index from memory stays as it is: no map of it can move to an op without that symbol.
-// CHECK-LABEL: func.func @gathered
-// CHECK: %[[A:.*]] = "scale.dequantize"(%arg0, %arg2)
-// CHECK: "scale.contract"(%[[A]], %arg1
-// CHECK-NOT: "scale.map"
-func.func @gathered(%A: tensor<?x256xf8E4M3FN>, %B: tensor<8x512x256xf8E4M3FN>, %s: tensor<?x1xf32>, %e: tensor<?xi32>)
-  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k"]} {
-  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: 1, -1>, "f32", "row">}
-    : (tensor<?x256xf8E4M3FN>, tensor<?x1xf32>) -> tensor<?x256xf32>
-  %i = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k) -> (m floordiv 128)>} : (tensor<?xi32>) -> !scale.symbol
-  %c = "scale.contract"(%a, %B, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>,
-    maps = [affine_map<(m, n, k)[s] -> (m, k)>, affine_map<(m, n, k)[s] -> (s, n, k)>, affine_map<(m, n, k)[s] -> (m, n)>]}
-    : (tensor<?x256xf32>, tensor<8x512x256xf8E4M3FN>, !scale.symbol) -> tensor<?x512xf32>
-  return %c : tensor<?x512xf32>
-}
-
 // Scales constant along K that the instruction applies itself stay, where they are the only ones; f32 ones move, as does
 // an outer level. An instruction without scales of that type: they all move.
 // CHECK-LABEL: func.func @applied

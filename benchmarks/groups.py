@@ -1,0 +1,317 @@
+"""Products in groups on Hopper: of whole blocks, ragged and masked, against a dense kernel and a copy of as many bytes.
+
+    python benchmarks/groups.py -o result.json                compiles and measures on this machine
+    python benchmarks/groups.py --only decode --next 3        and the three schedules that are ranked next
+    python benchmarks/groups.py --contenders deepgemm.py      and what a file of one's own has: contenders(spec, dims)
+
+FP8 with scales of 1x128 and 128x128. Kernels are compiled side by side, one process for each core, checked against
+float32 group by group, and measured case by case, contenders interleaved (scalec/bench/): scalec; scalec's dense kernel
+of as many rows, of one matrix B; and a copy within the GPU's memory that reads and writes, both together, as many bytes
+as the groups that have rows need. A ratio is another's time over scalec's. Runs from a checkout, whether or not scalec
+is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scalec.bench import method
+
+if TYPE_CHECKING:
+    import torch
+
+    from scalec.bench.inputs import Inputs
+
+BLOCK = 128
+"""Rows of a block that has one group, and of K and N that share a scale."""
+
+SOURCES = {
+    "blocks": "C[m,n] = A[m,k] @ B[e[m/128],n,k] scale(1x128,1x128x128)",
+    "ragged": "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
+    "masked": "C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x1x128,1x128x128) for m < rows[g]",
+}
+DENSE = "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)"
+
+OURS, ALL_ROWS, COPY = "scalec", "scalec, dense", "a copy of as many bytes"
+
+WEIGHTS = ((6144, 7168), (7168, 3072), (4096, 4096), (4096, 2048))
+EXPERTS = ((4096, 7168), (7168, 2048))
+"""(n, k)."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Groups of so many `rows`; `most` rows are there for each where they are masked."""
+
+    suite: str
+    kind: str
+    rows: tuple[int, ...]
+    n: int
+    k: int
+    most: int = 0
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Rows of each group in A and C: those of whole blocks, where groups are of these."""
+        return tuple(-(-r // BLOCK) * BLOCK for r in self.rows) if self.kind == "blocks" else self.rows
+
+    @property
+    def dims(self) -> dict[str, int]:
+        groups, sizes = len(self.rows), {"n": self.n, "k": self.k}
+        if self.kind == "masked":
+            return {"g": groups, "m": self.most, **sizes}
+        return {"B_0" if self.kind == "blocks" else "g": groups, "m": sum(self.held), **sizes}
+
+    @property
+    def bytes(self) -> int:
+        """What must be moved: matrices of groups that have rows, these rows and their results."""
+        used = sum(r > 0 for r in self.rows)
+        return used * self.n * self.k + sum(self.rows) * (self.k + 4 * self.k // BLOCK + 2 * self.n)
+
+    @property
+    def flops(self) -> int:
+        return 2 * sum(self.rows) * self.n * self.k
+
+    def told(self) -> dict[str, Any]:
+        return {"suite": self.suite, "kind": self.kind, "groups": len(self.rows), "rows": sum(self.rows), **self.dims}
+
+
+def _about(count: int, rows: int, seed: int) -> tuple[int, ...]:
+    """`count` groups of `rows` rows, each times 0.7 to 1.3."""
+    draw = random.Random(seed)
+    return tuple(int(rows * draw.uniform(0.7, 1.3)) for _ in range(count))
+
+
+def _zipf(count: int, empty: int, total: int) -> tuple[int, ...]:
+    """Groups whose sizes fall as 1 / rank, the last `empty` without rows, in a shuffled order."""
+    shares = [1 / (rank + 1) for rank in range(count - empty)]
+    rows = [max(1, int(total * share / sum(shares))) for share in shares] + [0] * empty
+    random.Random(3).shuffle(rows)
+    return tuple(rows)
+
+
+def cases() -> list[Case]:
+    made: list[Case] = []
+    for n, k in WEIGHTS:
+        for groups, rows in ((4, 8192), (8, 4096)):
+            drawn = _about(groups, rows, groups)
+            made += [Case("prefill", kind, drawn, n, k) for kind in ("blocks", "ragged")]
+        made.append(Case("masked", "masked", _about(6, 1024, 1), n, k, 2048))
+        made.append(Case("masked", "masked", _about(32, 192, 2), n, k, 512))
+    for n, k in EXPERTS:
+        made.append(Case("zipf", "ragged", _zipf(256, 64, 32768), n, k))
+        for groups in (32, 6):
+            made.append(Case("decode", "masked", _about(groups, 20, 4), n, k, 128))
+            made.append(Case("decode", "ragged", _about(groups, 20, 4), n, k))
+        draw = random.Random(5)
+        made.append(Case("decode", "ragged", tuple(draw.randint(16, 48) for _ in range(8)), n, k))
+        made.append(Case("decode", "ragged", tuple(draw.randint(0, 8) for _ in range(256)), n, k))
+    return made
+
+
+def inputs(case: Case, spec: Any, seed: int) -> Inputs:
+    """Random operands, the matrices made one by one: in float32 all of them would not fit."""
+    import torch
+
+    from scalec.bench.contraction import shape_of
+    from scalec.bench.inputs import Inputs
+
+    device, generator = "cuda", torch.Generator(device="cuda")
+    generator.manual_seed(seed)
+    values: dict[str, Any] = {}
+    for t in spec.operands:
+        shape = shape_of(t, case.dims)
+        if t.name in ("A", "B"):
+            values[t.name] = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device)
+            for matrix in values[t.name] if t.name == "B" else [values[t.name]]:
+                matrix.copy_(torch.randn(matrix.shape, device=device, generator=generator, dtype=torch.bfloat16) * 32)
+        elif t.name.endswith("_scale"):
+            values[t.name] = torch.exp(torch.randn(shape, device=device, generator=generator))
+    starts = [sum(case.held[:g]) for g in range(len(case.held) + 1)]
+    if case.kind == "blocks":
+        groups = [g for g, held in enumerate(case.held) for _ in range(held // BLOCK)]
+        values["e"] = torch.tensor(groups, dtype=torch.int32, device=device)
+    elif case.kind == "ragged":
+        values["off"] = torch.tensor(starts, dtype=torch.int32, device=device)
+    else:
+        values["rows"] = torch.tensor(case.rows, dtype=torch.int32, device=device)
+    outputs = {
+        r.name: torch.full(shape_of(r, case.dims), float("nan"), dtype=torch.bfloat16, device=device)
+        for r in spec.results
+    }
+    return Inputs({t.name: values[t.name] for t in spec.operands}, outputs)
+
+
+def error(case: Case, inputs: Inputs, result: torch.Tensor) -> float:
+    """1 - 2<x,y> / (|x|^2 + |y|^2) of all rows, group by group."""
+    import torch
+
+    v, first, off, both = inputs.values, 0, 0.0, 0.0
+    for g, rows in enumerate(case.rows):
+        at = (g, slice(0, rows)) if case.kind == "masked" else slice(first, first + rows)
+        first += case.held[g]
+        if not rows:
+            continue
+        a = v["A"][at].float() * v["A_scale"][at].repeat_interleave(BLOCK, -1)[:, : case.k]
+        scales = v["B_scale"][g].repeat_interleave(BLOCK, 0)[: case.n].repeat_interleave(BLOCK, 1)[:, : case.k]
+        wanted = (a @ (v["B"][g].float() * scales).T).double()
+        found = result[at].double()
+        off += float(((found - wanted) ** 2).sum())
+        both += float((found * found + wanted * wanted).sum())
+        del a, scales, wanted, found
+    torch.cuda.synchronize()
+    return off / both
+
+
+def contenders(case: Case, kernels: Mapping[str, Any], dense: Any, files: Sequence[Any]) -> dict[str, Any]:
+    """By name: what makes a launch of a set of inputs."""
+    import torch
+
+    spec = kernels[OURS].spec
+
+    def of(kernel: Any) -> Callable[[Inputs], Callable[[], object]]:
+        def make(i: Inputs) -> Callable[[], object]:
+            arguments, out = [i.values[t.name] for t in spec.operands], i.outputs["C"]
+            return lambda: kernel(*arguments, out=out)
+
+        return make
+
+    def all_rows(i: Inputs) -> Callable[[], object]:
+        rows, v = sum(case.rows), i.values
+        a, a_scale = (v[name].reshape(-1, v[name].shape[-1])[:rows] for name in ("A", "A_scale"))
+        out = torch.empty(rows, case.n, dtype=torch.bfloat16, device="cuda")
+        return lambda: dense(a, v["B"][0], a_scale, v["B_scale"][0], out=out)
+
+    def copy(i: Inputs) -> Callable[[], object]:
+        source = torch.zeros(case.bytes // 2, dtype=torch.uint8, device="cuda")
+        copied = torch.empty_like(source)
+        return lambda: copied.copy_(source)
+
+    made: dict[str, Any] = {name: of(kernel) for name, kernel in kernels.items()}
+    for source in files:
+        made |= {name: c.variants[""] for name, c in source(spec, case.dims).items()}
+    return made | ({ALL_ROWS: all_rows} if dense is not None else {}) | {COPY: copy}
+
+
+def compiled(found: Sequence[Case], count: int) -> dict[tuple[Case, bool], Any]:
+    """(case, whether of all rows at once) -> the kernels by name, or why there is none."""
+    from scalec.runtime.kernel import Kernel
+    from scalec.tuning.build import Recipe, fields, pool
+    from scalec.tuning.ranking import ranked
+
+    places: dict[Recipe, tuple[Case, bool, str]] = {}
+    for case in found:
+        schedules = [{}, *(r.schedule for r in ranked(SOURCES[case.kind], "sm_90a", case.dims)[:count] if count)]
+        for schedule in schedules:
+            name = fields(schedule) or OURS
+            recipe = Recipe(name, SOURCES[case.kind], "sm_90a", (*case.dims.items(),), (*schedule.items(),))
+            places[recipe] = case, False, name
+        dims = {"m": sum(case.rows), "n": case.n, "k": case.k}
+        places[Recipe(f"{case}", DENSE, "sm_90a", (*dims.items(),), ())] = case, True, OURS
+    made: dict[tuple[Case, bool], Any] = {}
+    with pool() as build:
+        for recipe, result in build(places):
+            case, dense, name = places[recipe]
+            kernels = made.setdefault((case, dense), {})
+            kernels[name] = result if isinstance(result, str) else Kernel(result.spec, result.cubin, ptx=result.ptx)
+    return made
+
+
+def measured(case: Case, made: Mapping[tuple[Case, bool], Any], rounds: int, files: Sequence[Any]) -> dict[str, Any]:
+    """The figures of a case."""
+    import torch
+
+    from scalec.bench.graphs import burst, capture
+    from scalec.bench.shape import MAX_DIFF
+
+    kernels, dense = made[case, False], made.get((case, True), {}).get(OURS)
+    if isinstance(kernels.get(OURS), str):
+        return {**case.told(), "failed": kernels[OURS]}
+    kernels = {name: k for name, k in kernels.items() if not isinstance(k, str)}
+    spec = kernels[OURS].spec
+    count = min(method.sets_in_rotation(case.bytes), 16)
+    sets = [inputs(case, spec, 7 + i) for i in range(count)]
+    errors, graphs = {}, {}
+    for name, make in contenders(case, kernels, None if isinstance(dense, str) else dense, files).items():
+        try:
+            launches = [make(i) for i in sets]
+            result = launches[0]()
+            torch.cuda.synchronize()
+            if name not in (ALL_ROWS, COPY):
+                shown = result if isinstance(result, torch.Tensor) else sets[0].outputs["C"]
+                errors[name] = error(case, sets[0], shown)
+                if not errors[name] <= MAX_DIFF:
+                    raise RuntimeError(f"diff {errors[name]:.2e}")
+            graphs[name] = capture(launches)
+        except Exception as fault:
+            if name == OURS:
+                return {**case.told(), "failed": f"{type(fault).__name__}: {fault}"}
+            errors[name] = f"{type(fault).__name__}: {str(fault)[:200]}"
+    timings = burst(graphs, rounds)
+    us = {name: t.median for name, t in timings.items()}
+    return {
+        **case.told(),
+        "schedule": spec.schedule,
+        "us": {name: round(t, 2) for name, t in us.items()},
+        "ratio": {name: round(t / us[OURS], 4) for name, t in us.items() if name != OURS},
+        "tflops": round(case.flops / us[OURS] / 1e6, 1),
+        "tb_per_s": round(case.bytes / us[OURS] / 1e6, 3),
+        "errors": errors,
+        "quartiles": {name: t.quartiles for name, t in timings.items()},
+    }
+
+
+def figures(found: Sequence[Case], rounds: int, count: int, files: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """The figures of all cases."""
+    import torch
+
+    made = compiled(found, count)
+    for case in found:
+        yield measured(case, made, rounds, files)
+        torch.cuda.empty_cache()
+
+
+@click.command(help=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+@click.option("--only", multiple=True, metavar="TEXT", help="Cases with this in their suite or kind.")
+@click.option("--next", "count", default=0, show_default=True, help="Other schedules to measure, the best ranked.")
+@click.option("--rounds", default=11, show_default=True, help="Measurements of each contender.")
+@click.option(
+    "--contenders", "files", multiple=True, metavar="FILE.py", help="More contenders, of scalec bench's kind."
+)
+@click.option("-o", "output", metavar="PATH", help="Write JSON there.")
+def main(only: tuple[str, ...], count: int, rounds: int, files: tuple[str, ...], output: str | None) -> None:
+    from scalec.bench import provenance
+    from scalec.bench.shape import require_gpu
+    from scalec.commands.bench import load_contenders
+
+    chosen = [c for c in cases() if not only or any(text in (c.suite, c.kind) for text in only)]
+    if not chosen:
+        raise click.UsageError(f"--only {' '.join(only)}: no such suite or kind")
+    require_gpu()
+    found, ratios = [], {}
+    for row in figures(chosen, rounds, count, [load_contenders(f) for f in files]):
+        found.append(row)
+        for name, ratio in row.get("ratio", {}).items():
+            ratios.setdefault(f"{row['suite']} {row['kind']}", {}).setdefault(name, []).append(ratio)
+        click.echo(json.dumps({k: v for k, v in row.items() if k not in ("quartiles", "schedule")}))
+    means = {s: {n: round(geometric_mean(r), 4) for n, r in of.items()} for s, of in ratios.items()}
+    click.echo(json.dumps({"geometric_means": means}))
+    if output:
+        head = {**provenance.of_machine(), **provenance.of_compiler(), "target": "sm_90a"}
+        head |= {"method": method.summary(rounds, 0, 0), "geometric_means": means}
+        Path(output).write_text(json.dumps({**head, "cases": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
