@@ -151,6 +151,8 @@ class Target:
         tma_align: bytes that a tensor's base address and outer strides must be multiples of.
         launch_control: whether a running cluster can take over one that has not begun (clusterlaunchcontrol, PTX ISA
             9.7.13.18: sm_100 and later; .multicast::cluster::all, which clusters need: sm_100a and sm_120a).
+        gathers: rows that one tensor copy brings whose coordinates are any: four where .tile::gather4 is (PTX ISA
+            9.7.9.27.5.2: sm_100 and later), else one, by boxes of one row.
         setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
         converts: element types of 8 bits and less that an instruction rounds f32 to (PTX ISA 9.7.9.21, cvt).
     """
@@ -173,6 +175,7 @@ class Target:
     no_kernel: frozenset[str] = frozenset()
     converts: frozenset[str] = frozenset({"e4m3", "e5m2"})
     launch_control: bool = False
+    gathers: int = 1
     clusters: Mapping[int, int] = field(default_factory=dict)
 
     def of_part(self, part: str) -> Target:
@@ -304,6 +307,7 @@ _SM100 = Target(
     no_kernel=frozenset({"i8"}),  # tcgen05.mma .kind::i8 (PTX ISA 9.7.16.10.9)
     converts=_CONVERTS,
     launch_control=True,
+    gathers=4,
 )
 
 TARGETS: dict[str, Target] = {
@@ -351,6 +355,7 @@ TARGETS: dict[str, Target] = {
             no_kernel=frozenset({"i8"}),  # mma.sync .s8 (PTX ISA 9.7.14.5.14)
             converts=_CONVERTS,
             launch_control=True,
+            gathers=4,
         ),
     )
 }

@@ -13,6 +13,7 @@ from scalec.ir.tile_types import (
     DescriptorType,
     FragmentType,
     InputType,
+    RowIndexType,
     ScalarsType,
     ScalesType,
     SharedType,
@@ -383,7 +384,8 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
 
     Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
 
-    Element (row, column) goes to target[row * row_stride + column * column_stride].
+    Element (row, column) goes to target[row * row_stride + column * column_stride]. Rows, or columns, for which one of
+    `skips` names nothing are not stored.
 
     `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
     every) columns further on. Then `together` columns of the accumulator, from the first one on, never are on both
@@ -398,6 +400,7 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
     pair: ir.IntegerAttr
 
     @verifier
@@ -428,7 +431,7 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
 
     Element (row, column) goes to target[column * stride + row], of packed elements in bytes. `staging` has a row for
     each column of each wave, as long as the wave is high and VECTOR bytes, which stay free. `m` and rows of the target
-    are whole VECTORs.
+    are whole VECTORs. Columns for which one of `skips` names nothing are not stored.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -439,11 +442,14 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores into {op.target.type}, expected a memref")
+        if any(str_of(made.axis) != "n" for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
+            return fail(op, "skips rows of the accumulator, whose columns are stored whole")
         staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)
         if element != op.target.type.element_type or swizzle:
             return fail(op, f"stages {element} with swizzle {swizzle}, stores {op.target.type.element_type}, 0")

@@ -163,10 +163,11 @@ class RowScalesOp(Tile.Operation, name="row_scales"):
 
 
 class LoadRowsOp(Tile.Operation, name="load_rows"):
-    """Loads source[row0 + i, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
+    """Loads source[(row0 + i) / row_block, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
 
     Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. `zeros`, an optional
-    unit attribute: beyond k it is 0, which else nobody multiplies by.
+    unit attribute: beyond k it is 0, which else nobody multiplies by. Where `into` is looked up (`tile.look_up`), the
+    rows are those that it names, and where it names none, nothing is loaded.
     """
 
     into: ext.Operand[RowScalesType]
@@ -179,10 +180,11 @@ class LoadRowsOp(Tile.Operation, name="load_rows"):
     k: ext.Operand[I32]
     step: ir.IntegerAttr
     block: ir.IntegerAttr
+    row_block: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "step", "block") and reads_f32(op)
+        return at_least(op, 1, "step", "block", "row_block") and reads_f32(op)
 
 
 class StoreRowsOp(Tile.Operation, name="store_rows"):

@@ -8,13 +8,14 @@ from typing import Any
 from scalec.formats import ELEMENT_TYPES, LAYOUTS
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, maker
-from scalec.ir.tile_types import I32, FragmentType, InputType, Tile, int_of, shape_of, str_of
+from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
 
 
 class QuantizeOp(Tile.Operation, name="quantize"):
-    """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m.
+    """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m, without those
+    for which one of `skips` names nothing.
 
     `by_rows` 1: `block` adjacent rows of a column, for columns below n; read rows for columns, and the reverse, in what
     follows.
@@ -40,6 +41,7 @@ class QuantizeOp(Tile.Operation, name="quantize"):
     m: ext.Operand[I32]
     n: ext.Operand[I32]
     inverse: Sequence[ext.Operand[InputType]]
+    skips: Sequence[ext.Operand[RowIndexType]]
     block: ir.IntegerAttr
     by_rows: ir.IntegerAttr
     element: ir.TypeAttr
@@ -61,6 +63,9 @@ class QuantizeOp(Tile.Operation, name="quantize"):
             return False
         if len(op.inverse) > 1 or any(maker(x, "tile.hold") is None for x in op.inverse):
             return fail(op, f"{len(op.inverse)} inverses, expected one that tile.hold made, or none")
+        along = "n" if int_of(op.by_rows) else "m"
+        if any(str_of(made.axis) != along for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
+            return fail(op, f"skips some of a block's elements, expected whole blocks: indices along {along}")
         if str_of(op.layout) not in LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:

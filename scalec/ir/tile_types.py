@@ -114,6 +114,14 @@ class RowScalesType(Tile.Type, name="rows"):
     """Scales of a tile's rows on their way from memory to a stage, in registers."""
 
 
+class RowIndexType(Tile.Type, name="index"):
+    """An index in memory for each row, or column, of the tensors."""
+
+
+class GatheredType(Tile.Type, name="gathered_rows"):
+    """Indices of a tile's rows, in registers of a warp."""
+
+
 class WindowType(Tile.Type, name="window"):
     """Which of a window's K blocks a role is at, and which slot of a ring of windows holds it."""
 

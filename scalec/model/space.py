@@ -9,6 +9,7 @@ from math import prod
 from scalec.ir.schedule import Request, Schedule, Value
 from scalec.model.cost import Costs, Load, seconds
 from scalec.passes.plan.draft import draft
+from scalec.passes.plan.gather import no_shared_gather
 from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
 from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_unroll
 from scalec.passes.plan.resources import WINDOW, part_rooms
@@ -106,6 +107,8 @@ def plans(problem: Problem, given: Request, tile_k: int, promote: int, larger: b
             splits = _splits(seen, given, whole, tiles)
             for cluster in [given.cluster] if given.cluster else (*CLUSTERS, *LARGER):
                 if not given.cluster and any(c > max(1, t) for c, t in zip(cluster, along, strict=True)):
+                    continue
+                if not given.cluster and no_shared_gather(seen, cluster):
                     continue
                 for split in splits:
                     if split == BY_STEPS and not given.split and not given.cluster and prod(cluster) == 1:

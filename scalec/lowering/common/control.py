@@ -482,6 +482,11 @@ def or_(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.or_(*(s.get(v) for v in op.operands))
 
 
+@COMMON.lowers("arith.xori")
+def xor(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.xor(*(s.b.value(s.get(v), s.b.i1) for v in op.operands))
+
+
 @COMMON.lowers("arith.minui")
 def minimum(s: State, op: ir.OpView) -> None:
     s.values[op.result] = s.b.min(*(s.get(v) for v in op.operands))

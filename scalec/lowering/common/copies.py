@@ -137,13 +137,19 @@ def next_block(s: State, op: ir.OpView) -> None:
         w.flush()
 
 
+NOTHING = 0xFFFFFFFF
+"""The index of no row."""
+
+
 @dataclass(frozen=True)
 class RowScales:
-    """`threads` threads hold, each for the rows thread, thread + threads, ..., a register for a block or a word."""
+    """`threads` threads hold, each for the rows thread, thread + threads, ..., a register for a block or a word; and
+    where rows are gathered, the index of the row that a row's scales are of (`tile.look_up`; all ones: of none)."""
 
     rows: int
     threads: int
     registers: list[list[Variable]]
+    indices: list[Variable] | None = None
 
     def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
         """(row within the tile, whether it is one, its registers) of this thread."""
@@ -158,24 +164,40 @@ class RowScales:
         """Byte of a row's first word in a stage of words."""
         return b.shl(row, 2)
 
+    def of(self, s: State, op: ir.OpView) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
+        """(row of the scales' tensor, whether there is one, its registers) for a load: rows are clamped below the end
+        that the op names, or gathered."""
+        b = s.b
+        last = None if self.indices is not None else b.sub(s.get(op.rows), 1)
+        for i, (row, is_row, registers) in enumerate(self.mine(s)):
+            if last is not None:
+                yield b.min(b.add(s.get(op.row0), row), last), is_row, registers
+            elif self.indices is not None:
+                index = self.indices[i].get()
+                yield index, b.compare("ne", index, NOTHING), registers
+
+
+def indices_of(s: State, room: ir.OpView, count: int) -> list[Variable] | None:
+    """Registers for the indices of `count` rows of a thread, where a room is looked up into."""
+    gathered = any(use.owner.name == "tile.look_up" for use in room.result.uses)
+    return [s.b.variable(s.b.i32, NOTHING) for _ in range(count)] if gathered else None
+
 
 @COMMON.lowers("tile.row_scales")
 def row_scales(s: State, op: ir.OpView) -> None:
     rows, threads = tile.int_of(op.rows), 32 * tile.int_of(op.warps)
     count, blocks = -(-rows // threads), tile.int_of(op.blocks)
     registers = [[s.b.variable(s.b.f32, 0.0) for _ in range(blocks)] for _ in range(count)]
-    s.values[op.result] = RowScales(rows, threads, registers)
+    s.values[op.result] = RowScales(rows, threads, registers, indices_of(s, op, count))
 
 
 @COMMON.lowers("tile.load_rows")
 def load_rows(s: State, op: ir.OpView) -> None:
     """Predicated loads: a register keeps its value where its row or block does not exist."""
     b = s.b
-    step, block = tile.int_of(op.step), tile.int_of(op.block)
-    last = b.sub(s.get(op.rows), 1)
-    for row, is_row, registers in s.get(op.into).mine(s):
-        clamped = b.min(b.add(s.get(op.row0), row), last)
-        at_row = b.offset(s.get(op.source), _scaled(s, clamped, s.get(op.row_stride)), b.f32)
+    step, block, row_block = (tile.int_of(x) for x in (op.step, op.block, op.row_block))
+    for row, is_row, registers in s.get(op.into).of(s, op):
+        at_row = b.offset(s.get(op.source), _scaled(s, b.div(row, row_block), s.get(op.row_stride)), b.f32)
         for j, register in enumerate(registers):
             at = b.add(s.get(op.k0), j * step)
             inside = b.compare("lt", at, s.get(op.k))

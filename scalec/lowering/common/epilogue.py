@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scalec.ir import tile
@@ -11,13 +11,14 @@ from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
+from scalec.lowering.common.gather import RowIndex, named
 from scalec.lowering.common.state import COMMON, State
 
 
 @dataclass(frozen=True)
 class Input:
     """An epilogue input: pointer (or, for a scalar parameter, the value) and how `tile.input` says to read it: axes,
-    each with its stride."""
+    each with its stride, and what is looked up for some of them."""
 
     source: ir.Value
     element: str
@@ -25,6 +26,7 @@ class Input:
     axes: list[tuple[tuple[int, int, int], ir.Value | int]]
     pair: bool
     value: bool
+    lookups: dict[int, RowIndex] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,21 @@ def input_(s: State, op: ir.OpView) -> None:
 
 
 def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
-    """The groups of 8 columns of a wave, with this thread's place in each."""
-    b = s.b
+    """The groups of 8 columns of a wave, with this thread's place in each; what the op skips is not inside."""
+    b, skips = s.b, [s.get(x) for x in getattr(op, "skips", ())]
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
     wave_rows = s.geometry.wave
     above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
     row = b.add(m0, b.add(above, s.row_in_wave))
-    rows = (b.compare("lt", row, m), b.compare("lt", b.add(row, 8), m))
+
+    def inside(at: ir.Value, end: ir.Value | int, axis: str) -> ir.Value:
+        return named(b, skips, axis, at, b.compare("lt", at, end))
+
+    rows = (inside(row, m, "m"), inside(b.add(row, 8), m, "m"))
     start = b.add(b.add(n0, s.first_column), b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, s.geometry.column(g))
-        yield g, Place(row, column, rows, (b.compare("lt", column, n), b.compare("lt", b.add(column, 1), n)))
+        yield g, Place(row, column, rows, (inside(column, n, "n"), inside(b.add(column, 1), n, "n")))
 
 
 def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
@@ -99,52 +105,82 @@ class Reader:
     def __init__(self, s: State, source: Input) -> None:
         self._s, self._in = s, source
         self._once: list[ir.Value] | None = None
+        self._found: dict[tuple[int, int], tuple[ir.Value, ir.Value]] = {}
 
     def pointer(self, row: ir.Value | None, column: ir.Value | None) -> ir.Value:
         """Address of the element at a row and a column; None where it has none."""
+        return self._address([(row, column)[which] for (which, _, _), _ in self._in.axes])
+
+    def _address(self, indices: list[ir.Value | None]) -> ir.Value:
+        """Address of the element whose axes are indexed by these; None where an axis does not count."""
         b, element = self._s.b, _mlir(self._s, self._in.element)
         index = b.constant(0, b.i64)
-        for (which, divisor, modulus), stride in self._in.axes:
-            at = (row, column)[which]
+        for ((_, divisor, modulus), stride), at in zip(self._in.axes, indices, strict=True):
             if at is not None:
                 at = b.div(at, divisor)
                 at = b.sub(at, b.mul(b.div(at, modulus), modulus)) if modulus else at
                 index = b.add(index, b.mul(b.widen(at), stride))
         return b.offset(self._in.source, index, element)
 
+    def _located(
+        self, half: int, row: tuple[ir.Value, ir.Value] | None, column: tuple[ir.Value, ir.Value] | None
+    ) -> tuple[ir.Value, ir.Value]:
+        """(address, whether there is one) of the element at a row and a column, each with whether it is inside; None
+        where it has none."""
+        b, places, indices = self._s.b, (row, column), []
+        inside = [place[1] for place in places if place is not None]
+        for axis, ((which, _, _), _) in enumerate(self._in.axes):
+            place, lookup = places[which], self._in.lookups.get(axis)
+            if lookup is not None and place is not None:
+                place = self._row(half, axis, *place) if which == 0 else lookup.at(b, *place)
+                inside.append(place[1])
+            indices.append(None if place is None else place[0])
+        every, *others = inside
+        for other in others:
+            every = b.and_(every, other)
+        return self._address(indices), every
+
+    def _row(self, half: int, axis: int, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """What is looked up for one of the two rows of a wave, loaded once."""
+        if (half, axis) not in self._found:
+            self._found[half, axis] = self._in.lookups[axis].at(self._s.b, row, inside)
+        return self._found[half, axis]
+
     def new_wave(self) -> None:
         """Row values of the wave before do not hold any more."""
+        self._found = {}
         if self._in.kind == "row":
             self._once = None
 
     def at(self, place: Place) -> list[ir.Value]:
         """Values at (row, c), (row, c + 1), (row + 8, c), (row + 8, c + 1)."""
-        s, b, source = self._s, self._s.b, self._in
+        source = self._in
         if source.value:
             return [source.source] * 4
         if source.kind == "scalar":
             return self.scalar()
-        below = b.add(place.row, 8)
+        rows = self._rows(place)
         if source.kind == "row":
             if self._once is None:
-                pair = [
-                    _load(s, self.pointer(r, None), source.element, inside, 1)[0]
-                    for r, inside in zip((place.row, below), place.row_inside, strict=True)
-                ]
-                self._once = [pair[0], pair[0], pair[1], pair[1]]
+                upper, lower = (self._element(half, row, None) for half, row in enumerate(rows))
+                self._once = [upper, upper, lower, lower]
             return self._once
         if source.kind == "col":
-            return self._columns(None, None, place) * 2
-        return [
-            v
-            for r, inside in zip((place.row, below), place.row_inside, strict=True)
-            for v in self._columns(r, inside, place)
-        ]
+            return self._columns(0, None, place) * 2
+        return [v for half, row in enumerate(rows) for v in self._columns(half, row, place)]
+
+    def _rows(self, place: Place) -> list[tuple[ir.Value, ir.Value]]:
+        """A place's two rows, each with whether it is inside."""
+        return list(zip((place.row, self._s.b.add(place.row, 8)), place.row_inside, strict=True))
 
     def once(self, place: Place) -> None:
         """Loads what is invariant, if this is: where the other values are read, a branch may stand before them."""
         if self._in.kind == "row" or (self._in.kind == "scalar" and not self._in.value):
             self.at(place)
+        elif self._in.kind == "both":
+            for axis in self._in.lookups:
+                for half, row in enumerate(self._rows(place) if self._in.axes[axis][0][0] == 0 else ()):
+                    self._row(half, axis, *row)
 
     def scalar(self) -> list[ir.Value]:
         """Likewise of one that is the same everywhere."""
@@ -153,15 +189,19 @@ class Reader:
             self._once = _load(self._s, self.pointer(None, None), self._in.element, always, 1) * 4
         return self._once
 
-    def _columns(self, row: ir.Value | None, row_inside: ir.Value | None, place: Place) -> list[ir.Value]:
-        s, b = self._s, self._s.b
-        both = lambda c: c if row_inside is None else b.and_(row_inside, c)  # noqa: E731
+    def _columns(self, half: int, row: tuple[ir.Value, ir.Value] | None, place: Place) -> list[ir.Value]:
+        b = self._s.b
         if self._in.pair:
-            return _load(s, self.pointer(row, place.column), self._in.element, both(place.column_inside[0]), 2)
-        return [
-            _load(s, self.pointer(row, b.add(place.column, i)), self._in.element, both(place.column_inside[i]), 1)[0]
-            for i in (0, 1)
-        ]
+            pointer, inside = self._located(half, row, (place.column, place.column_inside[0]))
+            return _load(self._s, pointer, self._in.element, inside, 2)
+        columns = ((b.add(place.column, i), place.column_inside[i]) for i in (0, 1))
+        return [self._element(half, row, column) for column in columns]
+
+    def _element(
+        self, half: int, row: tuple[ir.Value, ir.Value] | None, column: tuple[ir.Value, ir.Value] | None
+    ) -> ir.Value:
+        pointer, inside = self._located(half, row, column)
+        return _load(self._s, pointer, self._in.element, inside, 1)[0]
 
 
 def _mlir(s: State, element: str) -> ir.Type:
@@ -258,7 +298,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
     gaps = tile.gaps_of(op)
     adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
-    adjacent = adjacent and together % 8 == 0
+    adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
@@ -269,7 +309,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
         first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             rows = [b.add(place.row, 8 * half) for half in (0, 1)]
-            within = 8 * g % together
+            within = s.geometry.column(g) % together
             if adjacent and not within:
                 first = [address(row, place.column) for row in rows]
             for half in (0, 1):

@@ -12,6 +12,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     copies,
     cut,
     epilogue,
+    gather,
     items,
     launch,
     meeting,

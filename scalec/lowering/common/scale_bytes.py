@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.copies import RowScales
+from scalec.lowering.common.copies import RowScales, indices_of
 from scalec.lowering.common.state import COMMON, State
 
 ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
@@ -17,7 +17,7 @@ ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
 def byte_scales(s: State, op: ir.OpView) -> None:
     rows, threads, count = tile.int_of(op.rows), 32 * tile.int_of(op.warps), tile.int_of(op.words)
     registers = [[s.b.variable(s.b.i32, 0) for _ in range(count)] for _ in range(-(-rows // threads))]
-    s.values[op.result] = RowScales(rows, threads, registers)
+    s.values[op.result] = RowScales(rows, threads, registers, indices_of(s, op, len(registers)))
 
 
 @COMMON.lowers("tile.load_bytes")
@@ -26,12 +26,11 @@ def load_bytes(s: State, op: ir.OpView) -> None:
     b = s.b
     count, unit, block = (tile.int_of(x) for x in (op.bytes, op.unit, op.block))
     place = _PLACES[tile.str_of(op.layout)]
-    last = b.sub(s.get(op.rows), 1)
     source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
     step = 4 if tile.int_of(op.whole) else 1
     adjacent = tile.str_of(op.layout) == "row" and unit == block
-    for row, is_row, registers in s.get(op.into).mine(s):
-        index = b.div(b.min(b.add(s.get(op.row0), row), last), tile.int_of(op.row_block))
+    for row, is_row, registers in s.get(op.into).of(s, op):
+        index = b.div(row, tile.int_of(op.row_block))
         parts: list[ir.Value] = []
         address = None
         for j in range(0, count, step):

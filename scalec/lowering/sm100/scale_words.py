@@ -49,7 +49,7 @@ class QuadRows(RowScales):
 def byte_scales(s: State, op: ir.OpView) -> None:
     common.byte_scales(s, op)
     made = s.get(op.result)
-    s.values[op.result] = QuadRows(made.rows, made.threads, made.registers)
+    s.values[op.result] = QuadRows(made.rows, made.threads, made.registers, made.indices)
 
 
 # Of a pair the leader's thread has tcgen05.cp read what threads of both CTAs stored: proxy fences at the cluster's

@@ -14,6 +14,7 @@ from scalec.model.space import ranked
 from scalec.passes.base import decide
 from scalec.passes.choose import every_tile
 from scalec.passes.plan.draft import draft
+from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of
 from scalec.passes.plan.resources import stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_group, no_halves, no_swap
@@ -293,6 +294,8 @@ def _depth(problem: Problem, given: Request, tile: tuple[int, int, int], promote
     if given.invariant:  # what the bound is depends on M
         return tile[2]
     plan = draft(problem, given.with_fields(tile=tile))
+    if no_gather(problem, plan.with_fields(tile=(*tile[:2], halves))):
+        return tile[2]
     return tile[2] if stages_that_fit(problem, plan) >= DEEP or not _memory_bound(problem) else halves
 
 
@@ -415,4 +418,5 @@ def _cluster(problem: Problem, given: Request, tile_n: int, ctas: int) -> tuple[
     if given.cluster is not None or ctas > 1:
         return given.cluster or PAIR
     pair = cluster_ctas((1, 2), given.split or 1, given.parts or "memory")
-    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and problem.target.max_cluster >= pair else (1, 1)
+    able = problem.target.max_cluster >= pair and not no_shared_gather(problem, (1, 2))
+    return (1, 2) if problem.n.tiles(tile_n, ASSUMED) >= 2 and able else (1, 1)

@@ -42,6 +42,7 @@ class Consumer(Epilogue):
             h.parts_cursor = e.op("tile.cursor", [e.type("position")], depth=1).result
         self.hold()
         with self.over_tiles(h, turns=self.turns) as w:
+            w = self.judged(w)
             e.op("tile.clear", operands=[accumulator])
             if partial is None:
                 self.accumulate(h, w, cursor, accumulator)

@@ -98,6 +98,10 @@ class Emitter:
         """An i32 constant."""
         return self._constant(value, 32)
 
+    def i1(self, value: int) -> ir.Value:
+        """An i1 constant."""
+        return self._constant(value, 1)
+
     def i64(self, value: int) -> ir.Value:
         """An i64 constant."""
         return self._constant(value, 64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES
@@ -64,29 +65,48 @@ class Epilogue(Body):
         """The elementwise body of one result, then its store: the accumulator has the sums no more."""
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result = of.result
-        place = [w.m0, w.n0, w.m_end, w.n_end]
+        place, skips = [w.m0, w.n0, w.m_end, w.n_end], [self.row_index(x.name, w) for x in of.row_lookups]
         if self.by_tile(result):
             self.split[number] = self.split_body(result, w)
         self.elementwise(of, self.split[number], accumulator, place)
         if result.scale is not None:
-            self.quantize(number, of, accumulator, result.scale, place, w)
+            self.quantize(number, of, accumulator, result.scale, place, skips, w)
         staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
-        elif s.epilogue == "bulk" and (cut := cut_along(self.problem, s)):
-            first, end, extent = (w.m0, w.m_end, s.tile[0]) if cut == of.m.name else (w.n0, w.n_end, s.tile[1])
-            last = e.arith("arith.addi", first, e.i32(extent - 1))
-            with e.region("tile.when", [e.compare("lt", last, end)]):
+        elif s.epilogue == "bulk" and w.whole is not None:
+            with e.region("tile.when", [w.whole]):
                 self.store_bulk(of, accumulator, staging, w)
-            with e.region("tile.when", [e.compare("lt", e.arith("arith.subi", end, e.i32(1)), last)]):
+            with e.region("tile.when", [e.arith("arith.xori", w.whole, e.i1(1))]):
                 self.store_direct(of, accumulator, w)
         elif s.epilogue == "bulk":
             self.store_bulk(of, accumulator, staging, w)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
-            e.op("tile.store_turned", operands=[accumulator, staging, target, stride, *place])
+            operands = [accumulator, staging, target, stride, *place, *skips]
+            e.op("tile.store_turned", operands=operands, segments=(1,) * 8 + (len(skips),))
         else:
             self.store_direct(of, accumulator, w)
+
+    def judged(self, w: Work) -> Work:
+        """The tile, and whether all of it is to be written, where that is not so of each: copies then store it."""
+        e, s, p = self.e, self.schedule, self.problem
+        cut = cut_along(p, s)
+        if s.epilogue != "bulk" or not (cut or p.row_lookups):
+            return w
+        whole: list[ir.Value] = []
+        if cut:
+            first, end, extent = (w.m0, w.m_end, s.tile[0]) if cut == p.m.name else (w.n0, w.n_end, s.tile[1])
+            whole.append(e.compare("lt", e.arith("arith.addi", first, e.i32(extent - 1)), end))
+        for lookup in p.row_lookups:
+            by_m = lookup.dim == p.m.name
+            first, end, extent = (w.m0, w.m_end, s.tile[0]) if by_m else (w.n0, w.n_end, s.tile[1])
+            operands, i1 = [self.row_index(lookup.name, w), first, end], ir.IntegerType.get_signless(1)
+            whole.append(e.op("tile.all_named", [i1], operands, count=extent).result)
+        every, *others = whole
+        for other in others:
+            every = e.arith("arith.andi", every, other)
+        return replace(w, whole=every)
 
     def store_bulk(self, of: Problem, accumulator: ir.Value, staging: ir.Value | None, w: Work) -> None:
         """Stores a tile by copies out of shared memory."""
@@ -108,8 +128,9 @@ class Epilogue(Body):
         size = max(1, bits // 8)
         target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-        place = [w.m0, w.n0, w.m_end, w.n_end]
-        e.op("tile.store_direct", operands=[accumulator, target, *strides, *place], pair=pair, **around)
+        skips = [self.row_index(x.name, w) for x in of.row_lookups]
+        operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *skips]
+        e.op("tile.store_direct", operands=operands, segments=(1,) * 8 + (len(skips),), pair=pair, **around)
 
     def result_memory(self, of: Problem, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie
@@ -127,7 +148,14 @@ class Epilogue(Body):
         return next(axis for axis, at in enumerate(of.result.coords) if at.dim == rows)
 
     def quantize(
-        self, number: int, of: Problem, accumulator: ir.Value, scale: ResultScale, place: list[ir.Value], w: Work
+        self,
+        number: int,
+        of: Problem,
+        accumulator: ir.Value,
+        scale: ResultScale,
+        place: list[ir.Value],
+        skips: list[ir.Value],
+        w: Work,
     ) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""
         e, by_rows, result = self.e, of.swapped, of.result
@@ -144,11 +172,11 @@ class Epilogue(Body):
         )  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
         inverse = [x for x in [self.split[number].inverse] if x is not None]
-        operands = [accumulator, target, stride, *place, *inverse]
+        operands = [accumulator, target, stride, *place, *inverse, *skips]
         e.op(
             "tile.quantize",
             operands=operands,
-            segments=(1,) * (3 + len(place)) + (len(inverse),),
+            segments=(1,) * (3 + len(place)) + (len(inverse), len(skips)),
             block=scale.block,
             by_rows=int(by_rows),
             element=ir.TypeAttr.get(ir.Type.parse(result.element.mlir)),

@@ -37,7 +37,6 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.access import Dim
 from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
 
@@ -93,12 +92,6 @@ class Frame(Tensors):
         tcgen05.commit, then arrives at barriers of a CTA that has exited, and who meets needs no more than to meet.
         The responses of clusters that take tiles over are a ring of which nobody does."""
         return not self.ends_together or (self.family.sums_in == "tensor" and self.schedule.scheduler != "dynamic")
-
-    def size(self, d: Dim) -> ir.Value:
-        """Of a dimension: a constant where it is known, else a parameter."""
-        if d.size is not None:
-            return self.e.i32(d.size)
-        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
 
     def handles(self) -> Handles:
         """Parameters, shared memory and barriers."""
@@ -241,6 +234,20 @@ class Frame(Tensors):
         with self.e.region("tile.when", [self.e.compare("eq", h.pair_rank, self.e.i32(0))]):
             yield
 
+    @property
+    def gathering(self) -> list[Side]:
+        """The sides whose rows are copied one by one, by all threads of the warp that copies."""
+        return [side for side in self.sides if side.operand.gathered]
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """What one thread of the warp that copies does, where there are others."""
+        if not self.gathering:
+            yield
+            return
+        with self.e.region("tile.elect"):
+            yield
+
     def give_back(self, h: Handles) -> None:
         """What the kernel does when all roles are done."""
 
@@ -284,8 +291,9 @@ class Frame(Tensors):
             m0, n0, *rest = block.arguments
             part, indices = rest[: -len(outer)] if outer else rest, rest[len(rest) - len(outer) :]
             if response and asks:
-                e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
-                e.op("tile.try_cancel", operands=[*response, h.responses])
+                with self.one_thread():
+                    e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
+                    e.op("tile.try_cancel", operands=[*response, h.responses])
             w = Work(m0, n0, h.m, h.n, self.length(h))
             w = self.part(w, *part) if part else w
             yield replace(w, outer=dict(zip(outer, indices, strict=True)))
@@ -306,7 +314,7 @@ class Frame(Tensors):
             ends = {p.m.name: h.m, p.n.name: h.n}
             if cut := cut_along(p, self.schedule):
                 ends[cut] = at["end"]
-            outer = {x.name: at[x.name] for x in (*p.outer, *p.lookups)}
+            outer = {x.name: at[x.name] for x in (*p.outer, *p.constant_lookups)}
             w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer)
             yield replace(w, **{name: at[name] for name in RANGE_OF_K}) if p.range_of_k is not None else w
 

@@ -34,9 +34,7 @@ class Side:
     @property
     def axes(self) -> tuple[int, int]:
         """The operand's axes that a tile runs along, the contiguous one first."""
-        order = [c.dim for c in self.operand.coords]
-        rows = order.index(self.operand.rows)
-        k = order.index(self.k)
+        rows, k = self.operand.row_axis, [c.dim for c in self.operand.coords].index(self.k)
         return (rows, k) if self.operand.mn_major else (k, rows)
 
     def shape(self, depth: int) -> tuple[int, int]:
@@ -45,8 +43,11 @@ class Side:
         return (depth, count(self.copied)) if self.operand.mn_major else (self.copied, count(depth))
 
     def box(self, depth: int) -> tuple[int, ...]:
-        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle."""
+        """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle; of
+        gathered rows one."""
         height, width = self.shape(depth)
+        if self.operand.gathered:
+            return width, 1
         width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
         if not self.permuted:
             return width, height
@@ -68,6 +69,7 @@ class Handles:
             position there; None where no sums meet in a cluster.
         items, item_ring: what there is to do, as a warp finds it; None where all know it.
         cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
+        gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
     """
 
     m: ir.Value
@@ -90,6 +92,7 @@ class Handles:
     parts: ir.Value | None = None
     parts_ring: ir.Value | None = None
     parts_cursor: ir.Value | None = None
+    gathered: dict[str, ir.Value] = field(default_factory=dict)
     items: ir.Value | None = None
     item_ring: ir.Value | None = None
     cut_ring: ir.Value | None = None

@@ -7,6 +7,7 @@ from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
+from scalec.passes.problem.access import Lookup
 from scalec.passes.problem.types import EpilogueInput, Result
 
 
@@ -15,8 +16,9 @@ class Inputs(Frame):
 
     def even_columns(self) -> int:
         """1 where two adjacent columns are always both inside or both outside."""
-        n, cut = self.problem.n, cut_along(self.problem, self.schedule)
-        return int(n.size is not None and n.size % 2 == 0 and cut != n.name)
+        n, cut = self.problem.n, cut_along(self.problem, self.schedule) == self.problem.n.name
+        cut = cut or any(x.dim == n.name for x in self.problem.row_lookups)
+        return int(n.size is not None and n.size % 2 == 0 and not cut)
 
     def added(self, result: Result) -> EpilogueInput | None:
         """The result itself, where copies add to it, or it is loaded: one rounding of the same sum, and no thread reads
@@ -30,27 +32,37 @@ class Inputs(Frame):
 
     @property
     def ahead(self) -> list[EpilogueInput]:
-        """Those of which a tile reads some elements many times, behind the main loop: one for each row or column."""
+        """Those of which a tile reads some elements many times, behind the main loop: one for each row or column, and
+        not one that is looked up."""
         found = {(x.name, x.coords): x for r in self.problem.results for x in self.read(r) if x.kind in ("row", "col")}
-        return list(found.values())
+        return [x for x in found.values() if not self.looked_up(x)]
+
+    def looked_up(self, x: EpilogueInput) -> list[Lookup]:
+        """What an input is read at that is looked up for each row or column."""
+        names = {at.dim for at in x.coords}
+        return [lookup for lookup in self.problem.row_lookups if lookup.name in names]
 
     def by_tile(self, result: Result) -> bool:
         """Whether what a result's body reads depends on where a tile is along the dimensions of `outer`."""
         scale = result.scale
         outer = [scale.outer] if scale is not None and scale.outer is not None else []
-        return any(self.problem.outside(x.coords) for x in (*self.read(result), *outer))
+        coords = [x.coords for x in (*self.read(result), *outer)]
+        coords += [lookup.index.coords for x in self.read(result) for lookup in self.looked_up(x)]
+        return any(self.problem.outside(x) for x in coords)
 
     def input(self, x: EpilogueInput, w: Work | None) -> ir.Value:
         """What the body reads of a tensor or scalar: of the tile of `w`, where that matters (`by_tile`)."""
         e, dims = self.e, (self.problem.m.name, self.problem.n.name)
-        axes: list[tuple[tuple[int, int, int], ir.Value]] = []
+        along = {lookup.name: lookup.dim for lookup in self.looked_up(x)}
+        axes: list[tuple[tuple[int, int, int], ir.Value, str]] = []
         rank = len(x.coords)
         if isinstance(self.argument(x.argument_index).type, ir.RankedTensorType):
             contiguous = rank - 1 if x.layout == "row" else rank - 2
             for axis, at in enumerate(x.coords):
-                if at.dim in dims:
+                dim = along.get(at.dim, at.dim)
+                if dim in dims:
                     stride = e.i64(1) if axis == contiguous else self.stride(x.name, axis)
-                    axes.append(((dims.index(at.dim), at.divisor, at.modulus), stride))
+                    axes.append(((dims.index(dim), at.divisor, at.modulus), stride, at.dim))
             last = x.coords[contiguous]
             whole = last.dim == dims[1] and last.divisor == 1 and last.modulus % 2 == 0
             alone = sum(at.dim == dims[1] for at in x.coords) == 1
@@ -62,12 +74,17 @@ class Inputs(Frame):
         else:
             source, pair = e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name)), 0
         axes.sort(key=lambda axis: axis[0][0])
-        return e.op(
+        made = e.op(
             "tile.input",
             [e.type("operand")],
-            [source, *(stride for _, stride in axes)],
+            [source, *(stride for _, stride, _ in axes)],
             segments=(1, len(axes)),
             kind=x.kind,
-            axes=tuple(number for numbers, _ in axes for number in numbers),
+            axes=tuple(number for numbers, _, _ in axes for number in numbers),
             pair=pair,
         ).result
+        for number, (_, _, name) in enumerate(axes):
+            if name in along:
+                operands = [made, self.row_index(name, w)]
+                made = e.op("tile.input_at", [e.type("operand")], operands, axis=number).result
+        return made

@@ -92,7 +92,7 @@ class Dealer(Frame):
     def look_up(self, w: Work) -> tuple[Work, ir.Value | None]:
         """The tile's lookups, and whether all of them lead somewhere; None where there are none."""
         e, leads = self.e, None
-        for lookup in self.problem.lookups:
+        for lookup in self.problem.constant_lookups:
             value = self.index_at(lookup.index, self.positions(w))
             for extent in lookup.extents:
                 inside = e.compare("lt", value, self.size(extent))  # unsigned: a negative one is beyond any

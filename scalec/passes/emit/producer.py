@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
@@ -13,6 +14,7 @@ from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.gather import gathered_together
 from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
@@ -29,10 +31,13 @@ class Producer(Results, Dealer, Cutter):
         """One elected thread issues all bulk copies; a warp copies the scales that bulk copies cannot bring, and one's
         thread loads and stores results where they are added to what is there."""
         e = self.e
-        with e.region("tile.warp", index=0, count=1, elected=1):
+        with e.region("tile.warp", index=0, count=1, elected=int(not self.gathering)):
             cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
             window = self.window()
+            h.gathered = {side.label: self.gathered(side) for side in self.gathering}
             with self.over_all_tiles(h, asks=True) as w:
+                for side in self.gathering:
+                    self.look_up_rows(h.gathered[side.label], side, w, self.copied_row(h, side, w.row0[side.label]))
                 if window is not None:
                     e.op("tile.open_window", operands=[window])
                 with self.over_k(w) as k:
@@ -105,31 +110,52 @@ class Producer(Results, Dealer, Cutter):
             first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
             if w.k0 is not None:  # a part may begin within a window
                 first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
-            with self.leading(h), e.region("tile.when", [first]):
+            with self.leading(h), e.region("tile.when", [first]), self.one_thread():
                 size = sum(4 * WINDOW * side.rows for side in windows)
                 e.op("tile.announce", operands=[ring, cursor], bytes=ctas * size)
-        with self.leading(h):
-            e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
-        for side in self.sides:
-            packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
-            x = e.arith("arith.divui", k0, e.i32(packed)) if packed > 1 else k0
-            row = self.copied_row(h, side, row0[side.label])
-            place = (row, k0) if side.operand.mn_major else (x, row)
+        with self.one_thread():
+            with self.leading(h):
+                e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
+            for side in self.sides:
+                if not side.operand.gathered:
+                    x, row = self.element_of_map(side, k0), self.copied_row(h, side, row0[side.label])
+                    place = (row, k0) if side.operand.mn_major else (x, row)
+                    source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
+                    operands = [source, h.tiles[side.label], filled, cursor, *place]
+                    e.op("tile.copy", operands=operands, multicast=side.multicast)
+        for side in self.gathering:
             source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
-            operands = [source, h.tiles[side.label], filled, cursor, *place]
-            e.op("tile.copy", operands=operands, multicast=side.multicast)
+            rows, x = h.gathered[side.label], self.element_of_map(side, k0)
+            e.op("tile.gather", operands=[source, h.tiles[side.label], filled, cursor, rows, x])
         if window is not None:
             with e.region("tile.when", [first]):
                 block = at = e.arith("arith.divui", k0, e.i32(depth))
                 if w.k0 is not None:
                     block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
-                for side in windows:
-                    maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-                    operands = [maps, tiles, filled, cursor, window, block, row0[side.label]]
-                    e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
+                with self.one_thread():
+                    for side in windows:
+                        maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
+                        operands = [maps, tiles, filled, cursor, window, block, row0[side.label]]
+                        e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
                 if w.k0 is not None:
                     e.op("tile.skip_blocks", operands=[window, at])
             e.op("tile.next_block", operands=[window])
+        if words or vectors:
+            with self.one_thread():
+                self.scale_copies(h, (filled, cursor), w, k0, words, vectors)
+        e.op("tile.advance", operands=[cursor])
+
+    def scale_copies(
+        self,
+        h: Handles,
+        stage: tuple[ir.Value, ir.Value],
+        w: Work,
+        k0: ir.Value,
+        words: list[tuple[Side, WordPlan]],
+        vectors: list[Side],
+    ) -> None:
+        """Scales that come with their `stage`, of a ring and a position there: words, and columns of f32."""
+        e, row0 = self.e, w.row0
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
             maps, tiles = self.scale_map(h, side, plan.scale, w), h.scale_tiles[side.label]
@@ -137,14 +163,28 @@ class Producer(Results, Dealer, Cutter):
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
                 place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
-            operands = [maps, tiles, filled, cursor, *place]
+            operands = [maps, tiles, *stage, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
             maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-            operands = [maps, tiles, filled, cursor, row0[side.label], block]
+            operands = [maps, tiles, *stage, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
-        e.op("tile.advance", operands=[cursor])
+
+    def element_of_map(self, side: Side, k0: ir.Value) -> ir.Value:
+        """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes."""
+        packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
+        return self.e.arith("arith.divui", k0, self.e.i32(packed)) if packed > 1 else k0
+
+    def gathered(self, side: Side) -> ir.Value:
+        """Registers for the indices of rows that are gathered."""
+        together = gathered_together(self.problem, side.operand)
+        return self.e.op("tile.gathered", [self.e.type("gathered_rows")], rows=side.copied, together=together).result
+
+    def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
+        """Loads the indices of the rows that are gathered, from `row0` on."""
+        end = w.row_end[side.label]
+        self.e.op("tile.look_up", operands=[into, self.row_index(side.operand.gathered, w), row0, end])
 
     def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work) -> ir.Value:
         """The tensor map of a side's scale, where the tile is."""
@@ -173,6 +213,8 @@ class Producer(Results, Dealer, Cutter):
             whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
         with self.over_all_tiles(h) as w:
             for side in sides:
+                if self.gathers_scales(side):
+                    self.look_up_rows(rooms[side.label], side, w, w.row0[side.label])
                 self.load_rows(h, side, rooms[side.label], w, self.at_k(w))
             with self.over_k(w, step=group * step) as k0:
                 self.cut_rooms(h, rooms, w, self.at_k(w, k0))
@@ -186,6 +228,12 @@ class Producer(Results, Dealer, Cutter):
                 following = self.at_k(w, e.arith("arith.addi", k0, e.i32(group * step)))
                 for side in sides:
                     self.load_rows(h, side, rooms[side.label], w, following)
+
+    def gathers_scales(self, side: Side) -> bool:
+        """Whether the scales that threads bring are those of gathered rows, and not one for all of them."""
+        plan = self.word_plan(side)
+        scale = self.row_scale(side) if plan is None else plan.scale
+        return bool(scale.gathered)
 
     def room(self, side: Side, group: int) -> ir.Value:
         """Registers for the side's scales on their way."""
@@ -207,7 +255,9 @@ class Producer(Results, Dealer, Cutter):
         source = self.at(self.pointer(scale.name, scale.argument_index, align=4), scale.name, scale.coords, w)
         strides = self.strides(scale)
         operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
-        self.e.op("tile.load_rows", operands=operands, step=self.schedule.tile[2], block=scale.k, **self.beyond)
+        row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
+        sizes: dict[str, Any] = {"step": self.schedule.tile[2], "block": scale.k, "row_block": row_block}
+        self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond)
 
     def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:
         scale = plan.scale

@@ -258,6 +258,7 @@ class TensorConsumer(Producer, Consumer):
         else:
             parts = self.parts()
             with self.over_tiles(h) as w:
+                w = self.judged(w)
                 e.op("tile.wait", operands=[h.sums_ring, slot])
                 if s.split > 1:
                     self.sum_parts(h, w, slot, parts)
@@ -354,6 +355,7 @@ class TensorConsumer(Producer, Consumer):
         sums = e.op("tile.fragment", [e.accumulator(self.waves * self.wave, self.own_columns, "warp")]).result
         parts, at = self.parts(), Positions(cursor, self.window())
         with self.over_tiles(h) as w:
+            w = self.judged(w)
             e.op("tile.clear", operands=[sums])
             if at.window is not None:
                 self.open_window(w, at.window)

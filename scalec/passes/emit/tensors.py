@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.ir.tile import DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
-from scalec.passes.problem.access import Coord
+from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.types import Problem, Scale
 
 
@@ -24,6 +24,7 @@ class Work:
         part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
         outer: the tile's index along each dimension of the problem's `outer`, and each lookup, by name.
         k_low, k_high: the range of K, where there is one: the first and last K block may reach beyond it.
+        whole: whether all of the tile is to be written (i1); None where nobody asks, or each tile's is.
     """
 
     m0: ir.Value
@@ -37,6 +38,7 @@ class Work:
     outer: dict[str, ir.Value] = field(default_factory=dict)
     k_low: ir.Value | None = None
     k_high: ir.Value | None = None
+    whole: ir.Value | None = None
 
     @property
     def row0(self) -> dict[str, ir.Value]:
@@ -93,6 +95,28 @@ class Tensors:
         strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
         segments = (1, len(indices), len(strides))
         return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
+
+    def row_index(self, name: str, w: Work | None) -> ir.Value:
+        """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
+        `outer`."""
+        p, e = self.problem, self.e
+        lookup = next(x for x in p.row_lookups if x.name == name)
+        coords, tensor = lookup.index.coords, lookup.index.tensor
+        source = self.pointer(tensor, lookup.index.argument_index, align=4)
+        if w is not None:
+            source = self.at(source, tensor, coords, w)
+        along = [c.dim for c in coords].index(lookup.dim)
+        stride = e.i64(1) if along == len(coords) - 1 else self.stride(tensor, along)
+        operands = [source, stride, *(self.size(d) for d in lookup.extents)]
+        axis = "m" if lookup.dim == p.m.name else "n"
+        segments = (1, 1, len(lookup.extents))
+        return e.op("tile.row_index", [e.type("index")], operands, segments=segments, axis=axis).result
+
+    def size(self, d: Dim) -> ir.Value:
+        """Of a dimension: a constant where it is known, else a parameter."""
+        if d.size is not None:
+            return self.e.i32(d.size)
+        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
 
     def stride(self, name: str, axis: int) -> ir.Value:
         """Of a tensor, a parameter."""

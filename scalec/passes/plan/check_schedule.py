@@ -13,6 +13,7 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
+from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
 from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll, not_known, sums, unknown
@@ -230,6 +231,14 @@ def _cluster(problem: Problem, schedule: Schedule) -> None:
         )
 
 
+def _gather(problem: Problem, schedule: Schedule) -> None:
+    reason = no_gather(problem, schedule)
+    if reason:
+        shared = no_shared_gather(problem, schedule.cluster, schedule.cta_group)
+        wide = problem.target.swizzles[0] * 8 // max(x.shared_bits for x in (problem.lhs, problem.rhs))
+        raise ScheduleError(reason, fix=f"cluster={schedule.cta_group}x1" if shared == reason else f"tile K = {wide}")
+
+
 def _cta_group(problem: Problem, schedule: Schedule) -> None:
     group = schedule.cta_group
     if reason := no_group(problem, group):
@@ -421,6 +430,7 @@ CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _tile_k,
     _box,
     _cluster,
+    _gather,
     _sums,
     _split,
     _tiles,

@@ -69,6 +69,8 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
         return f"{result.name} does not go through shared memory (epilogue={schedule.epilogue})"
     if b.mn_major:
         return f"{b.name} is contiguous along {n.name}, and copies permute whole rows"
+    if b.gathered:
+        return f"{b.name} is copied row by row, as {b.gathered} names them"
     if len(b.coords) > 2:
         return f"{b.name} has {len(b.coords)} indices, and copies that permute rows take five coordinates for two"
     if n.size is None or n.size % within:

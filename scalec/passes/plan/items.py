@@ -26,7 +26,7 @@ def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     a range of K, and an index for each of `outer` and each lookup."""
     ends = ("end",) if cut_along(problem, schedule) else ()
     k = RANGE_OF_K if problem.range_of_k is not None else ()
-    return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.lookups))
+    return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))
 
 
 def free_warps(problem: Problem) -> int:

@@ -55,6 +55,8 @@ def round_up(value: int, step: int) -> int:
 def no_bulk(problem: Problem, scale: Scale) -> str:
     """Why a scale with one value a row, varying along K, cannot come by bulk copy; "" where it can."""
     dim, align = (problem.m if scale in problem.lhs.promoted else problem.n), problem.target.tma_align
+    if scale.gathered:
+        return f"{scale.name} is of rows that {scale.gathered} names"
     if scale.layout == "col":
         if dim.size is not None and dim.size * 4 % align:
             return (

@@ -196,6 +196,8 @@ def no_turned_epilogue(problem: Problem) -> str:
         return f"swap=0 computes rows of {problem.names}"
     if problem.family.kernel != "shared":  # nobody has measured it
         return f"{problem.target.name} does not multiply from shared memory into registers"
+    if left_out := next((x for x in problem.row_lookups if x.dim == problem.m.name), None):
+        return f"{left_out.name} may be negative, and a thread stores several {left_out.dim} of a row"
     cut = problem.ragged.dim if problem.ragged is not None else problem.blocks[0]
     if cut == problem.m.name:
         return f"{cut} has a range, or blocks, which may begin anywhere in a row of {problem.names}"
@@ -205,8 +207,12 @@ def no_turned_epilogue(problem: Problem) -> str:
 def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
     """Why results cannot leave by bulk copy, "" where they can."""
     result, n, target = problem.results[0], problem.n, problem.target
-    if (cut := cut_along(problem, schedule)) and any(r.added is not None for r in problem.results):
-        return f"a range or block of {cut} may end within a tile, and copies would add to what lies behind its end"
+    if any(r.added is not None for r in problem.results):
+        cut, left_out = cut_along(problem, schedule), [x.name for x in problem.row_lookups]
+        why = f"a range or block of {cut} may end within a tile" if cut else ""
+        why = why or next((f"{name} may be negative" for name in left_out), "")
+        if why:
+            return f"{why}, and copies would add to what is not to be written"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:

@@ -102,6 +102,8 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
         return ""
     dim, rows = (problem.m, tile[0]) if operand is problem.lhs else (problem.n, tile[1])
     align, wanted = problem.target.tma_align, AS_STORED["tensor" if problem.family.sums_in == "tensor" else "registers"]
+    if scale.gathered:
+        return f"{scale.name} is of rows that {scale.gathered} names"
     if scale.layout != wanted or scale.rows != 1:
         return f"{scale.name} is not {wanted}, one scale for each {dim.name}"
     unit, count = _bytes(problem, scale, tile)

@@ -75,6 +75,11 @@ class Lookup:
     dim: str = ""
     block: int = 1
 
+    @property
+    def by_row(self) -> bool:
+        """Whether each row, or column, of a tile has an index of its own: it gathers, or scatters."""
+        return bool(self.dim) and self.block == 1
+
 
 @dataclass(frozen=True)
 class Domain:

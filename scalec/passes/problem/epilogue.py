@@ -9,7 +9,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, written
+from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
@@ -268,6 +268,8 @@ class EpilogueReader(Lookups):
         index, name, layout = self.argument(read.source, f"an input of {result}'s elementwise expression")
         where = map_of(read.map)
         reads = {self.dims[d] for d in dims_in(where)}
+        for e in symbols_in(where):
+            reads |= {d.name for d in (m, n) if self.gathers(list(read.symbols)[e], d.name)}
         known = {d.name: None for d in (*outer, m, n)}
         if reads - known.keys():
             raise UnsupportedError(
@@ -301,8 +303,11 @@ class EpilogueReader(Lookups):
         Raises:
             UnsupportedError: at what no Coord says.
         """
+        divisor = 1
+        if isinstance(e, ir.AffineFloorDivExpr) and isinstance(e.lhs, ir.AffineSymbolExpr):
+            e, divisor = e.lhs, e.rhs.value
         if isinstance(e, ir.AffineSymbolExpr):
-            return self.noted(list(read.symbols)[e.position], read.source, axis)
+            return self.noted(list(read.symbols)[e.position], read.source, axis, divisor)
         found = self.coord(e)
         if found is None or found.offset:
             raise UnsupportedError(

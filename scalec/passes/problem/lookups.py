@@ -71,12 +71,45 @@ class Lookups:
             )
         return Index(self.arguments.index(op.tensor), self.tensor(op.tensor), tuple(c for c in coords if c))
 
-    def noted(self, symbol: Any, value: Any, axis: int) -> Coord:
-        """An axis of an argument that is read at an index out of memory."""
-        name, extent = self.spelled(symbol), self.extent_of(value, axis)
+    def gathers(self, symbol: Any, dim: str) -> bool:
+        """Whether an index out of memory is another one for each index of a dimension."""
+        return Coord(dim) in (self.coord(e) for e in map_of(symbol.owner.opview.map).results)
+
+    def row_of(self, where: ir.AffineMap, symbols: Sequence[Any], rows: str, value: Any) -> str:
+        """What an operand that is read at `where` is indexed by, as `results_of` has it, along the dimension `rows`
+        that a tile has: itself, or an index out of memory for each.
+
+        Raises:
+            UnsupportedError: neither.
+        """
+        order = self.results_of(where, symbols)
+        for e, at in zip(where.results, order, strict=True):
+            if isinstance(e, ir.AffineSymbolExpr) and self.gathers(symbols[e.position], rows):
+                return at
+        if rows in order:
+            return rows
+        name = self.tensor(value)
+        raise UnsupportedError(
+            f"{name}[{', '.join(order)}] has no index of its own for each {rows}",
+            expected=f"{rows} among the indices of {name}, or in an index that is read from memory",
+            fix=f"pass a copy or a view of {name} that is indexed so",
+            place=place_of(value),
+        )
+
+    def noted(self, symbol: Any, value: Any, axis: int, divisor: int = 1) -> Coord:
+        """An axis of an argument that is read at an index out of memory, or at that divided by a number."""
+        name = self.spelled(symbol)
         _, extents = self.found.get(name, (symbol, ()))
+        extent = self.extent_of(value, axis) if divisor == 1 else next(iter(extents), None)
+        if extent is None:
+            raise UnsupportedError(
+                f"{self.tensor(value)} is read at {name}/{divisor}, and nothing at {name} itself",
+                expected="an index read from memory that is divided for the scales of what it gathers",
+                fix="divide the index before the call",
+                place=place_of(symbol.owner),
+            )
         self.found[name] = (symbol, extents if extent in extents else (*extents, extent))
-        return Coord(name)
+        return Coord(name, divisor)
 
     def lookups(self, tiled: tuple[str, ...]) -> tuple[Lookup, ...]:
         """The indices that were `noted`; a tile runs along the dimensions `tiled`.

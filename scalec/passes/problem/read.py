@@ -13,6 +13,7 @@ from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.gather import check_left_out
 from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Operand, Problem, Scale
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
@@ -73,6 +74,7 @@ class Reader(EpilogueReader):
         domains = self.domains(contract, ranged, outer)
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         self.check_cut(made)
+        check_left_out(made)
         return self.shared(made)
 
     def check_cut(self, problem: Problem) -> None:
@@ -80,7 +82,7 @@ class Reader(EpilogueReader):
         ragged, (along, block) = problem.ragged, problem.blocks
         if ragged is not None and along:
             raise UnsupportedError(
-                f"{ragged.dim} has a range, and {problem.lookups[0].name} changes within",
+                f"{ragged.dim} has a range, and {problem.constant_lookups[0].name} changes within",
                 expected=f"a range, or an index for each {block} of {along}",
                 fix="give each group its index: B[e[g],n,k]",
                 place=problem.written,
@@ -254,13 +256,7 @@ class Reader(EpilogueReader):
                 fix=f"store {name} with {k.name} last",
                 place=place_of(value),
             )
-        if rows.name not in order:
-            raise UnsupportedError(
-                f"{name}[{', '.join(order)}] gathers rows, which has no kernel on {self.target.name} yet",
-                expected=f"{rows.name} among the indices of {name}",
-                fix=f"gather {name} before the call",
-                place=place_of(value),
-            )
+        row = self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         if transposed and not (own is not None and own.takes_transposed(element.name)):
             reason = self.no_mn_major(element)
@@ -281,7 +277,10 @@ class Reader(EpilogueReader):
                 fix="multiply the levels into one tensor of scales before the call",
                 place=place_of(levels[1].scales),
             )
-        scales = tuple(self.scale(op, order, name, rows, k, promoted, family) for op in levels)
+        seen, gathered = rows, "" if row == rows.name else row
+        if gathered:  # as many as the tensor has, whatever the tile's dimension has
+            seen, promoted = replace(self.extent_of(self.arguments[index], order.index(row)), name=row), 1
+        scales = tuple(self.scale(op, order, name, seen, k, promoted, family).of_rows(gathered) for op in levels)
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed else ATOM
@@ -298,7 +297,7 @@ class Reader(EpilogueReader):
                 fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
                 place=place_of(value),
             )
-        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords)
+        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:
@@ -307,7 +306,8 @@ class Reader(EpilogueReader):
         return dict(zip(order, [1] * (len(order) - len(block)) + block, strict=True))
 
     def layout(self, op: Any, name: str, operand: str, order: list[str], rows: Dim, k: Dim) -> str:
-        """The layout of a scale as the kernel sees it: "row" where K is contiguous, "col" where rows are."""
+        """The layout of a scale as the kernel sees it: "row" where K is contiguous, "col" where rows are. `rows` is
+        called as the operand's index of rows is."""
         layout = ir.StringAttr(GranularityAttr(op.granularity).layout).value
         last = order[-2:] if layout != "row" else order[-1:]
         if layout != "row" and set(last) != {rows.name, k.name}:

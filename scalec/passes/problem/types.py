@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scalec.errors import Place
-from scalec.formats import ElementType
+from scalec.formats import WHOLE, ElementType
 from scalec.passes.problem.access import Coord, Dim, Domain, Gaps, Index, Lookup
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
@@ -50,6 +50,8 @@ class Scale:
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
         axes: the tensor's axes of rows and of K.
         coords: where it is read, one entry an axis.
+        gathered: the lookup that says which row it is of; "" where its rows are those of the tile. Promoted, each row
+            of a tile then has its own (`rows` is 1), whatever the block in memory (`coords`).
     """
 
     argument_index: int
@@ -61,6 +63,14 @@ class Scale:
     in_mma: bool = False
     axes: tuple[int, int] = (0, 1)
     coords: tuple[Coord, ...] = ()
+    gathered: str = ""
+
+    def of_rows(self, gathered: str) -> Scale:
+        """The scale of an operand whose rows the lookup `gathered` names: each row of a tile has its own, or all have
+        the same. With "" it stays as it is."""
+        if not gathered or self.rows == WHOLE:
+            return self
+        return replace(self, gathered=gathered, rows=self.rows if self.in_mma else 1)
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,7 @@ class Operand:
         align: bytes that its address and its outer stride must be multiples of.
         atom: bytes that the swizzle of its tile keeps together.
         coords: where it is read, one entry an axis.
+        gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
     """
 
     argument_index: int
@@ -90,6 +101,12 @@ class Operand:
     align: int
     atom: int = ATOM
     coords: tuple[Coord, ...] = ()
+    gathered: str = ""
+
+    @property
+    def row_axis(self) -> int:
+        """Its axis along M or N of a tile."""
+        return [c.dim for c in self.coords].index(self.gathered or self.rows)
 
     @property
     def padded(self) -> bool:
@@ -247,7 +264,18 @@ class Problem:
     @property
     def queued(self) -> bool:
         """Whether what there is to do is read from memory: a warp finds it and tells the others."""
-        return bool(self.lookups or self.domains)
+        return bool(self.constant_lookups or self.domains)
+
+    @property
+    def constant_lookups(self) -> tuple[Lookup, ...]:
+        """The lookups that are the same for all of a tile."""
+        return tuple(x for x in self.lookups if not x.by_row)
+
+    @property
+    def row_lookups(self) -> tuple[Lookup, ...]:
+        """Those of which each row of a tile, or each column, has its own. Results are not written where one is
+        negative."""
+        return tuple(x for x in self.lookups if x.by_row)
 
     @property
     def ragged(self) -> Domain | None:
@@ -300,7 +328,7 @@ class Problem:
     def blocks(self) -> tuple[str, int]:
         """The dimension of a tile along which lookups change, and of how many indices of it each block is that they
         have in common; ("", 0) without such lookups."""
-        along = [x for x in self.lookups if x.dim]
+        along = [x for x in self.constant_lookups if x.dim]
         return (along[0].dim, math.gcd(*(x.block for x in along))) if along else ("", 0)
 
     def covering(self, d: Dim, size: int, extent: int) -> float:
@@ -336,8 +364,9 @@ class Problem:
         return m, n, self.k, *self.outer, *self.summed
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
-        """A size of each of `dims`, and the extent of each lookup, by name: its own, else the one given, else the
-        largest of its range, or where any may come as large as is assumed. Of one that groups share out a share."""
+        """A size of each of `dims`, and of each lookup, by name: its own, else the one given, else the largest of its
+        range, or where any may come as large as is assumed. Of one that groups share out a share. A lookup has that of
+        what it is an index of; with an index for each row, it reaches as many as there are rows."""
 
         def size(d: Dim) -> int:
             own = d.size if d.size is not None else (given or {}).get(d.name, d.most)
@@ -347,11 +376,12 @@ class Problem:
         if (shared := self.shared_out) is not None:
             sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
         sizes |= {d.name: d.share for d in (self.m, self.n, self.k) if d.share}
-        return sizes | {x.name: size(x.extents[0]) for x in self.lookups}
+        return sizes | {x.name: sizes[x.dim] if x.by_row else size(x.extents[0]) for x in self.lookups}
 
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:
-        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or a lookup, outermost first."""
-        names = {d.name for d in (*self.outer, *self.summed, *self.lookups)}
+        """The axes of a tensor that are indexed by a dimension of `outer` or `summed`, or by a lookup that is the same
+        for all of a tile, outermost first."""
+        names = {d.name for d in (*self.outer, *self.summed, *self.constant_lookups)}
         return tuple(axis for axis, at in enumerate(coords) if at.dim in names)
 
     @property

@@ -132,14 +132,14 @@
       }) {approximate, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2>} : (!sums, i32, i32, i32, i32, !tile.operand, !tile.operand) -> ()
       // CHECK: "tile.store"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {adds = 0 : i64} :
       "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64} : (!sums, !c, !c_map, i32, i32) -> ()
-      // CHECK-NEXT: "tile.store_direct"({{.*}}) {pair = 1 : i64}
-      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
+      // CHECK-NEXT: "tile.store_direct"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64}
+      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.store"({{.*}}) {adds = 0 : i64, columns = 256 : i64, gaps = array<i64: 64, 128, 0>} :
       "tile.store"(%sum, %c, %C, %m0, %n0) {adds = 0 : i64, columns = 256 : i64, gaps = array<i64: 64, 128, 0>} : (!sums, !c, !c_map, i32, i32) -> ()
-      // CHECK-NEXT: "tile.store_direct"({{.*}}) {gaps = array<i64: 1, 3, 1>, pair = 0 : i64, together = 1 : i64}
-      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {gaps = array<i64: 1, 3, 1>, pair = 0 : i64, together = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
-      // CHECK-NEXT: "tile.store_turned"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, !tile.buffer<array<i64: 128, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
-      "tile.store_turned"(%sum, %turned, %D, %s, %m0, %n0, %m, %n) : (!sums, !turned, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+      // CHECK-NEXT: "tile.store_direct"({{.*}}) {gaps = array<i64: 1, 3, 1>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64, together = 1 : i64}
+      "tile.store_direct"(%sum, %D, %s, %s, %m0, %n0, %m, %n) {gaps = array<i64: 1, 3, 1>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64, together = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
+      // CHECK-NEXT: "tile.store_turned"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : ({{.*}}, !tile.buffer<array<i64: 128, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+      "tile.store_turned"(%sum, %turned, %D, %s, %m0, %n0, %m, %n) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!sums, !turned, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
     // CHECK-NEXT: }) {band = 7 : i64, cluster = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     }) {band = 7 : i64, cluster = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 0>, order = "n", split = 1 : i64, tile = array<i64: 128, 64>, turns = 1 : i64} : (i32, i32) -> ()
     // CHECK-NEXT: "tile.drain"() : () -> ()
@@ -168,8 +168,8 @@
       // CHECK-NEXT: "tile.copy_window"({{.*}}) {multicast = 0 : i64} : ({{.*}}, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
       "tile.copy_window"(%As, %w, %ring, %at, %window, %zero, %zero) {multicast = 0 : i64}
         : (!slots_map, !slots, !tile.stages, !tile.position, !tile.window, i32, i32) -> ()
-      // CHECK-NEXT: "tile.load_rows"({{.*}}) {block = 128 : i64, step = 128 : i64}
-      "tile.load_rows"(%rows, %Bs, %s, %s, %zero, %n, %zero, %k) {block = 128 : i64, step = 128 : i64}
+      // CHECK-NEXT: "tile.load_rows"({{.*}}) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64}
+      "tile.load_rows"(%rows, %Bs, %s, %s, %zero, %n, %zero, %k) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64}
         : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
       // CHECK-NEXT: "tile.store_rows"(%{{.*}}, %{{.*}}, %{{.*}}) {index = 3 : i64}
       "tile.store_rows"(%rows, %v, %at) {index = 3 : i64} : (!tile.rows, !vector, !tile.position) -> ()

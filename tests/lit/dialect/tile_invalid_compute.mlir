@@ -621,7 +621,7 @@ func.func @p(%C: !tile.descriptor<array<i64: 32, 64>, f32, 128 : i64>, %p: i32) 
 // EXPECT: stores into f32, expected a memref
 func.func @p(%C: f32, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {pair = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, f32, i64, i32, i32, i32, i32) -> ()
+  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, f32, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -631,7 +631,7 @@ func.func @p(%C: f32, %i: i64, %p: i32) {
 // EXPECT: pair is 2, expected 0 or 1
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {pair = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -641,7 +641,7 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 // EXPECT: gaps is [64, 128], expected a size, a distance and a phase
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128>, pair = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -651,7 +651,7 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 // EXPECT: gaps [64, 128, 3] between pairs of columns of 16 bits, expected even ones
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 3>, pair = 1 : i64, together = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 3>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64, together = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -661,7 +661,7 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 // EXPECT: gaps [64, 128, 32] in 64 columns, 64 of which are together: not a divisor
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 32>, pair = 1 : i64, together = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 32>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64, together = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -671,7 +671,7 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 // EXPECT: gaps [64, 128, 0] between pairs of columns of 4 bits
 func.func @p(%C: memref<?x64xf4E2M1FN>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.store_direct"(%t, %C, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 0>, pair = 1 : i64, together = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xf4E2M1FN>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_direct"(%t, %C, %i, %i, %p, %p, %p, %p) {gaps = array<i64: 64, 128, 0>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 1 : i64, together = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?x64xf4E2M1FN>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -682,7 +682,7 @@ func.func @p(%C: memref<?x64xf4E2M1FN>, %i: i64, %p: i32) {
 func.func @p(%C: f32, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>
-  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>, f32, i64, i32, i32, i32, i32) -> ()
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>, f32, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -693,7 +693,7 @@ func.func @p(%C: f32, %i: i64, %p: i32) {
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, f16, 0 : i64, 1 : i64>
-  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, f16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, f16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -704,7 +704,7 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, bf16, 128 : i64, 1 : i64>
-  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 128 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -715,7 +715,7 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>
-  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -726,6 +726,6 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
 func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 96, 72>, bf16, 0 : i64, 1 : i64>
-  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 96, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
+  "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 96, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
   return
 }

@@ -215,7 +215,7 @@ func.func @p(%A: !tile.descriptor<array<i64: 8, 64>, f32, 32 : i64>, %x: i32) {
 // EXPECT: step is 0, expected at least 1
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
   %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
-  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, step = 0 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, row_block = 1 : i64, step = 0 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -225,7 +225,7 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // EXPECT: block is 0, expected at least 1
 func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
   %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
-  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 0 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 0 : i64, row_block = 1 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -235,7 +235,7 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // EXPECT: reads scales from memref<?x?xbf16>, expected a memref of f32
 func.func @p(%A: memref<?x?xbf16>, %i: i64, %x: i32) {
   %s = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
-  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xbf16>, i64, i64, i32, i32, i32, i32) -> ()
+  "tile.load_rows"(%s, %A, %i, %i, %x, %x, %x, %x) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64} : (!tile.rows, memref<?x?xbf16>, i64, i64, i32, i32, i32, i32) -> ()
   return
 }
 

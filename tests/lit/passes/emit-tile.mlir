@@ -157,12 +157,12 @@
 // THREAD-NOT: "tile.windows"
 // THREAD: "tile.steps"(%[[K]])
 // THREAD: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 1 : i64}
-// THREAD: "tile.store_direct"({{.*}}) {pair = 0 : i64}
+// THREAD: "tile.store_direct"({{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>, pair = 0 : i64}
 // THREAD: }) {count = 1 : i64, elected = 1 : i64, index = 0 : i64}
 // THREAD-NEXT: "tile.warp"
 // THREAD: %[[ROWS:.*]] = "tile.row_scales"() {blocks = 2 : i64, rows = 256 : i64, warps = 3 : i64}
 // THREAD: "tile.tiles"
-// THREAD: "tile.load_rows"(%[[ROWS]], {{.*}}) {block = 128 : i64, step = 128 : i64}
+// THREAD: "tile.load_rows"(%[[ROWS]], {{.*}}) {block = 128 : i64, row_block = 1 : i64, step = 128 : i64}
 // THREAD: "tile.steps"(%[[K]])
 // THREAD: "tile.acquire"
 // THREAD-NEXT: "tile.store_rows"(%[[ROWS]], {{.*}}) {index = 0 : i64}
@@ -341,7 +341,7 @@
 // QUANTISED: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 1 : i64>
 // QUANTISED: %[[QSUM:.*]] = "tile.fragment"
 // QUANTISED: "tile.epilogue"(%[[QSUM]]
-// QUANTISED: "tile.quantize"(%[[QSUM]], {{.*}}) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, exchange = -1 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, padding = 0 : i64, ragged = 0 : i64, scale = "ue8m0", together = 2 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">, memref<512x16xf8E8M0FNU>
+// QUANTISED: "tile.quantize"(%[[QSUM]], {{.*}}) {block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, exchange = -1 : i64, layout = "row", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0>, padding = 0 : i64, ragged = 0 : i64, scale = "ue8m0", together = 2 : i64} : (!tile.accumulator<array<i64: 64, 128>, "registers">, memref<512x16xf8E8M0FNU>
 // QUANTISED-NEXT: "tile.store"(%[[QSUM]]
 // Copies of B permute its rows within 16: a box counts two, four, two, and as many groups as the tile has.
 // QUANTISED: "tile.copy"{{.*}} : (!tile.descriptor<array<i64: 64, 128>, bf16, 128 : i64>
@@ -352,7 +352,7 @@
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]' --dim m=40,n=512,k=512 --schedule swap=1,tile=128x16x64,split=1 --emit tile | filecheck %s --check-prefix=TURNED
 // TURNED: %[[ROOM:.*]] = "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 32, 72>, bf16, 0 : i64, 1 : i64>
 // TURNED: %[[TSUM:.*]] = "tile.fragment"
-// TURNED: "tile.store_turned"(%[[TSUM]], %[[ROOM]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, memref<40x512xbf16>, i64, i32, i32, i32, i32) -> ()
+// TURNED: "tile.store_turned"(%[[TSUM]], %[[ROOM]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : ({{.*}}, memref<40x512xbf16>, i64, i32, i32, i32, i32) -> ()
 // TURNED-NEXT: }) {{{.*}}cluster
 // TURNED-NEXT: }) {label = "consumer"
 // TURNED-NOT: tile.drain

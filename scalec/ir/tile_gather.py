@@ -1,0 +1,172 @@
+"""Ops of `tile` for rows that an index read from memory names: copied row by row, and left out where it names none."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, in_step, maker
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    ByteScalesType,
+    CursorType,
+    DescriptorType,
+    GatheredType,
+    InputType,
+    RingType,
+    RowIndexType,
+    RowScalesType,
+    SharedType,
+    Tile,
+    atom_of,
+    bits_of,
+    element_of,
+    int_of,
+    ints_of,
+    shape_of,
+    str_of,
+    swizzle_of,
+)
+from scalec.ir.verify import fail, verifier
+
+COPY_ALIGN = 128
+"""Of a tensor copy's place in shared memory, whatever the swizzle (PTX ISA 5.5.6, and measured on an H200)."""
+
+GATHERED_TOGETHER = (1, 4)
+"""Rows that one copy brings: a box of one row, or four with `.tile::gather4` (PTX ISA 5.5.3.4)."""
+
+
+class RowIndexOp(Tile.Operation, name="row_index"):
+    """An index for each row of a tile (`axis` "m") or each column ("n"): that of row or column i of the tensors is
+    source[i * stride]. One that is negative, or not below all `extents`, names nothing."""
+
+    source: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    extents: Sequence[ext.Operand[I32]]
+    result: ext.Result[RowIndexType]
+    axis: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        memory = op.source.type
+        if not isinstance(memory, ir.MemRefType) or str(memory.element_type) != "i32":
+            return fail(op, f"reads {memory}, expected memory of i32")
+        if str_of(op.axis) not in ("m", "n"):
+            return fail(op, f"axis is {op.axis}, expected m or n")
+        return bool(len(op.extents)) or fail(op, "has no extents, expected one or more")
+
+
+class AllNamedOp(Tile.Operation, name="all_named"):
+    """Whether `index` names something for all of `count` rows or columns from `first` on, of those below `end`; each
+    warp asks for itself."""
+
+    index: ext.Operand[RowIndexType]
+    first: ext.Operand[I32]
+    end: ext.Operand[I32]
+    result: ext.Result[I1]
+    count: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "count")
+
+
+class GatheredOp(Tile.Operation, name="gathered"):
+    """Registers for the indices of `rows` rows, spread over a warp's threads, `together` adjacent ones in each."""
+
+    result: ext.Result[GatheredType]
+    rows: ir.IntegerAttr
+    together: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        rows, together = int_of(op.rows), int_of(op.together)
+        if together not in GATHERED_TOGETHER or rows % together:
+            able = " or ".join(map(str, GATHERED_TOGETHER))
+            return fail(op, f"{rows} rows, {together} together, expected {able} that divide the rows")
+        return at_least(op, 1, "rows")
+
+
+class LookUpOp(Tile.Operation, name="look_up"):
+    """Loads the indices of rows row0 + i, for all rows i of `into`; of rows from `rows` on, none.
+
+    `into` are registers of their own, or those of scales: these are then loaded of the rows that the indices name.
+    """
+
+    into: ext.Operand[Any]
+    index: ext.Operand[RowIndexType]
+    row0: ext.Operand[I32]
+    rows: ext.Operand[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if isinstance(op.into.type, (GatheredType, RowScalesType, ByteScalesType)):
+            return True
+        return fail(op, f"looks up into {op.into.type}, expected gathered rows, or rows of scales")
+
+
+class GatherOp(Tile.Operation, name="gather"):
+    """Bulk copies of rows into the cursor's stage, those that `rows` names, from element x of each; they complete on
+    the ring's full barrier. A whole warp's: each thread copies the rows whose indices it has. A row that has none is
+    zeros.
+
+    The box is one row of the tile, as wide as the swizzle. The ring may be the one of a leader, as that of `tile.copy`.
+    """
+
+    source: ext.Operand[DescriptorType]
+    target: ext.Operand[SharedType]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    x: ext.Operand[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        source, target, made = op.source.type, op.target.type, maker(op.rows, "tile.gathered")
+        box, (rows, columns) = shape_of(source), shape_of(target)
+        if box != (columns, 1):
+            return fail(op, f"box {list(box)} (innermost first), expected one row of a tile of {[rows, columns]}")
+        for what, of in (("elements", element_of), ("swizzles", swizzle_of), ("what swizzles keep together", atom_of)):
+            if of(source) != of(target):
+                return fail(op, f"{what} differ: {of(source)} and {of(target)}")
+        width = columns * bits_of(element_of(target)) // 8
+        if width != swizzle_of(target):
+            return fail(op, f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many")
+        if made is not None and int_of(made.rows) != rows:
+            return fail(op, f"{int_of(made.rows)} indices, of a tile of {rows} rows")
+        together = 1 if made is None else int_of(made.together)
+        if together * width % COPY_ALIGN:
+            return fail(op, f"copies {together} x {width} bytes, expected a multiple of {COPY_ALIGN}")
+        return in_step(op, op.ring, op.target)
+
+
+class ElectOp(Tile.Operation, name="elect", traits=[ir.NoTerminatorTrait]):
+    """Runs its body in one thread of the warp, which is whole."""
+
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        blocks = list(op.body.blocks)
+        return (len(blocks) == 1 and not len(blocks[0].arguments)) or fail(
+            op, "body is not one block without arguments"
+        )
+
+
+class InputAtOp(Tile.Operation, name="input_at"):
+    """An epilogue input of `tile.input`, of which axis number `axis` is indexed by what `index` has for the row or
+    column, and not by that itself. Where it names nothing, the input is 0."""
+
+    source: ext.Operand[InputType]
+    index: ext.Operand[RowIndexType]
+    result: ext.Result[InputType]
+    axis: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made = maker(op.source, "tile.input")
+        if made is not None and not 0 <= int_of(op.axis) < len(ints_of(made.axes)) // 3:
+            return fail(op, f"axis is {int_of(op.axis)}, of {len(ints_of(made.axes)) // 3}")
+        return at_least(op, 0, "axis")

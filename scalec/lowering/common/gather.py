@@ -1,0 +1,158 @@
+"""Rows that an index read from memory names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import CLUSTER, SHARED, Builder, Variable
+from scalec.lowering.common.copies import NOTHING, MapView, RowScales
+from scalec.lowering.common.state import COMMON, State
+
+
+@dataclass(frozen=True)
+class RowIndex:
+    """An index in memory for each row or column, along `axis` ("m" or "n"): its address, its stride in elements, and
+    from where on it names nothing."""
+
+    source: ir.Value
+    stride: ir.Value | int
+    extent: ir.Value | int
+    axis: str
+
+    def at(self, b: Builder, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The index of a row or column that is `inside`, and whether it is and names something."""
+        wide = b.widen(row)
+        index = wide if isinstance(self.stride, int) and self.stride == 1 else b.mul(wide, self.stride)
+        address = b.op("llvm.ptrtoint", [b.i64], [b.offset(self.source, index, b.i32)])
+        operands = [address, inside, b.constant(NOTHING)]
+        (found,) = b.asm("@$2 ld.global.nc.b32 $0, [$1];", [b.i32], operands, tied=1)
+        return found, b.compare("lt", found, self.extent)
+
+
+def named(b: Builder, indices: Sequence[RowIndex], axis: str, row: ir.Value, inside: ir.Value) -> ir.Value:
+    """Whether a row or column is `inside`, and all of these that are along `axis` name something for it."""
+    for index in indices:
+        if index.axis == axis:
+            _, inside = index.at(b, row, inside)
+    return inside
+
+
+@COMMON.lowers("tile.row_index")
+def row_index(s: State, op: ir.OpView) -> None:
+    b, (first, *others) = s.b, [s.get(x) for x in op.extents]
+    for other in others:
+        first = b.min(first, other)
+    s.values[op.result] = RowIndex(s.get(op.source), s.get(op.stride), first, tile.str_of(op.axis))
+
+
+@COMMON.lowers("tile.all_named")
+def all_named(s: State, op: ir.OpView) -> None:
+    """Lanes ask for a row each. Beyond the end there is nothing to name."""
+    b, count, index, every = s.b, tile.int_of(op.count), s.get(op.index), None
+    for i in range(0, count, tile.LANES):
+        row = b.add(s.lane, i)
+        at = b.add(s.get(op.first), row)
+        inside = b.compare("lt", at, s.get(op.end))
+        if i + tile.LANES > count:
+            inside = b.and_(inside, b.compare("lt", row, count))
+        _, names = index.at(b, at, inside)
+        fine = b.or_(names, b.xor(inside, b.constant(1, b.i1)))
+        every = fine if every is None else b.and_(every, fine)
+    text = (
+        "{\n.reg .pred P1;\nsetp.ne.b32 P1, $1, 0;\nvote.sync.all.pred P1, P1, 0xFFFFFFFF;\nselp.b32 $0, 1, 0, P1;\n}"
+    )
+    (all_,) = b.asm(text, [b.i32], [b.select(every, b.constant(1), 0)])
+    s.values[op.result] = b.compare("ne", all_, 0)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Indices of a tile's rows: a thread has those of `together` adjacent rows, then of as many a warp's further on."""
+
+    rows: int
+    together: int
+    indices: list[list[Variable]]
+
+    def first(self, s: State, i: int) -> tuple[ir.Value, ir.Value | None]:
+        """The first row within the tile of a thread's i-th ones, and whether it is one."""
+        b, step = s.b, self.together * tile.LANES
+        row = b.add(b.mul(s.lane, self.together), i * step)
+        return row, b.compare("lt", row, self.rows) if (i + 1) * step > self.rows else None
+
+
+@COMMON.lowers("tile.gathered")
+def gathered(s: State, op: ir.OpView) -> None:
+    rows, together = tile.int_of(op.rows), tile.int_of(op.together)
+    count = -(-rows // (together * tile.LANES))
+    indices = [[s.b.variable(s.b.i32, NOTHING) for _ in range(together)] for _ in range(count)]
+    s.values[op.result] = Gathered(rows, together, indices)
+
+
+@COMMON.lowers("tile.look_up")
+def look_up(s: State, op: ir.OpView) -> None:
+    """What names nothing is `NOTHING`, below 0 for copies."""
+    b, into, index = s.b, s.get(op.into), s.get(op.index)
+
+    def load(variable: Variable, row: ir.Value, is_row: ir.Value | None) -> None:
+        at = b.add(s.get(op.row0), row)
+        inside = b.compare("lt", at, s.get(op.rows))
+        found, names = index.at(b, at, inside if is_row is None else b.and_(inside, is_row))
+        variable.set(b.select(names, found, b.constant(NOTHING)))
+
+    if isinstance(into, RowScales):
+        for variable, (row, is_row, _) in zip(into.indices or [], into.mine(s), strict=True):
+            load(variable, row, is_row)
+        return
+    for i, variables in enumerate(into.indices):
+        first, is_row = into.first(s, i)
+        for j, variable in enumerate(variables):
+            load(variable, b.add(first, j), is_row)
+
+
+@COMMON.lowers("tile.gather")
+def gather(s: State, op: ir.OpView) -> None:
+    b, cursor, rows = s.b, s.get(op.cursor), s.get(op.rows)
+    ring, source = s.get(op.ring), MapView.of(s, op.source)
+    target, barrier = s.get(op.target).address(b, cursor), b.add(ring.full, b.shl(cursor.at(), 3))
+    space = CLUSTER if s.target.max_cluster > 1 else SHARED  # as tile.copy
+    group = {"group": ir.Attribute.parse("#nvvm.cta_group<cta_2>")} if ring.of_leader else {}
+    mode = "tile" if rows.together == 1 else "tile_gather4"
+    pitch = tile.swizzle_of(op.target.type)
+
+    def issue(first: ir.Value, indices: list[Variable]) -> None:
+        coordinates = [s.get(op.x), *(x.get() for x in indices), *source.at]
+        place = b.address(space, b.add(target, b.mul(first, pitch)))
+        operands = [place, source.map, *coordinates, b.address(SHARED, barrier)]
+        b.op(
+            "nvvm.cp.async.bulk.tensor.shared.cluster.global",
+            [],
+            [b.value(v) for v in operands],
+            isCTAOnly=ir.BoolAttr.get(space == SHARED),
+            mode=ir.Attribute.parse(f"#nvvm.tma_load_mode<{mode}>"),
+            operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 1, len(coordinates), 1, 0, 0, 0, 0]),
+            **group,
+        )
+
+    for i, indices in enumerate(rows.indices):
+        first, is_row = rows.first(s, i)
+        if is_row is None:
+            issue(first, indices)
+            continue
+        with b.when(is_row):
+            issue(first, indices)
+
+
+@COMMON.lowers("tile.elect")
+def elect(s: State, op: ir.OpView) -> None:
+    b = s.b
+    with b.when(b.op("nvvm.elect.sync", [b.i1], [])):
+        s.table.block(s, op.body.blocks[0])
+
+
+@COMMON.lowers("tile.input_at")
+def input_at(s: State, op: ir.OpView) -> None:
+    source = s.get(op.source)
+    s.values[op.result] = replace(source, lookups={**source.lookups, tile.int_of(op.axis): s.get(op.index)})

@@ -1,0 +1,37 @@
+// RUN: %roundtrip %s | filecheck %s
+
+// Rows that an index names, four copied at once; their scales along with them, and the rows that it leaves out.
+!desc = !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>
+!tiles = !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+!sums = !tile.accumulator<array<i64: 64, 64>, "registers">
+func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32>, %C: memref<?x64xbf16>, %r: memref<?xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tiles
+  %ring = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 40000 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  // CHECK: %[[INDEX:.*]] = "tile.row_index"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %index = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  // CHECK: %[[ROWS:.*]] = "tile.gathered"() {rows = 64 : i64, together = 4 : i64} : () -> !tile.gathered_rows
+  %rows = "tile.gathered"() {rows = 64 : i64, together = 4 : i64} : () -> !tile.gathered_rows
+  // CHECK: "tile.look_up"(%[[ROWS]], %[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.gathered_rows, !tile.index, i32, i32) -> ()
+  "tile.look_up"(%rows, %index, %x, %x) : (!tile.gathered_rows, !tile.index, i32, i32) -> ()
+  // CHECK: "tile.elect"() ({
+  "tile.elect"() ({
+    "tile.expect"(%ring, %c) {bytes = 8192 : i64} : (!tile.stages, !tile.position) -> ()
+  }) : () -> ()
+  // CHECK: "tile.gather"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[ROWS]], %{{.*}})
+  "tile.gather"(%A, %a, %ring, %c, %rows, %x) : (!desc, !tiles, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  %scales = "tile.row_scales"() {rows = 64 : i64, blocks = 2 : i64, warps = 3 : i64} : () -> !tile.rows
+  // CHECK: "tile.look_up"(%{{.*}}, %[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.rows, !tile.index, i32, i32) -> ()
+  "tile.look_up"(%scales, %index, %x, %x) : (!tile.rows, !tile.index, i32, i32) -> ()
+  // CHECK: "tile.load_rows"({{.*}}) {block = 128 : i64, row_block = 128 : i64, step = 128 : i64}
+  "tile.load_rows"(%scales, %S, %s, %s, %x, %x, %x, %x) {block = 128 : i64, row_block = 128 : i64, step = 128 : i64} : (!tile.rows, memref<?x4xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  // CHECK: "tile.all_named"(%[[INDEX]], %{{.*}}, %{{.*}}) {count = 64 : i64} : (!tile.index, i32, i32) -> i1
+  %whole = "tile.all_named"(%index, %x, %x) {count = 64 : i64} : (!tile.index, i32, i32) -> i1
+  %input = "tile.input"(%r, %s) {axes = array<i64: 0, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 1>, pair = 0 : i64} : (memref<?xf32>, i64) -> !tile.operand
+  // CHECK: "tile.input_at"(%{{.*}}, %[[INDEX]]) {axis = 0 : i64} : (!tile.operand, !tile.index) -> !tile.operand
+  %looked = "tile.input_at"(%input, %index) {axis = 0 : i64} : (!tile.operand, !tile.index) -> !tile.operand
+  %sum = "tile.fragment"() : () -> !sums
+  // CHECK: "tile.store_direct"({{.*}}, %[[INDEX]]) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, pair = 1 : i64}
+  "tile.store_direct"(%sum, %C, %s, %s, %x, %x, %x, %x, %index) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>, pair = 1 : i64} : (!sums, memref<?x64xbf16>, i64, i64, i32, i32, i32, i32, !tile.index) -> ()
+  return
+}

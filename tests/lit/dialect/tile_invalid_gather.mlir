@@ -1,0 +1,223 @@
+// RUN: %invalid none %s
+
+// gather: box
+// EXPECT: box [128, 64] (innermost first), expected one row of a tile of [64, 128]
+func.func @p(%A: !tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 64>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gather: element
+// EXPECT: elements differ: f8E5M2 and f8E4M3FN
+func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E5M2, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E5M2, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gather: swizzle
+// EXPECT: swizzles differ: 64 and 128
+func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 64 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 64 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gather: atom
+// EXPECT: what swizzles keep together differ: 16 and 32
+func.func @p(%A: !tile.descriptor<array<i64: 32, 1>, tf32, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 32, 1>, tf32, 128 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, array<i64: 128, 32>, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gather: width
+// EXPECT: a row is 64 bytes and the swizzle 128, expected as many
+func.func @p(%A: !tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gather: rows
+// EXPECT: 32 indices, of a tile of 64 rows
+func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 32 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gather: place in shared memory
+// EXPECT: copies 1 x 64 bytes, expected a multiple of 128
+func.func @p(%A: !tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 64 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 64 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 64, 1>, f8E4M3FN, 64 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 64 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gather: depth
+// EXPECT: the cursor goes through 3 stages, the ring has 4
+func.func @p(%A: !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, %x: i32) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  %g = "tile.gathered"() {rows = 64 : i64, together = 1 : i64} : () -> !tile.gathered_rows
+  "tile.gather"(%A, %a, %r, %c, %g, %x) : (!tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  return
+}
+
+// -----
+
+// gathered: together
+// EXPECT: 64 rows, 2 together, expected 1 or 4 that divide the rows
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %g = "tile.gathered"() {rows = 64 : i64, together = 2 : i64} : () -> !tile.gathered_rows
+  return
+}
+
+// -----
+
+// gathered: rows
+// EXPECT: 66 rows, 4 together, expected 1 or 4 that divide the rows
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %g = "tile.gathered"() {rows = 66 : i64, together = 4 : i64} : () -> !tile.gathered_rows
+  return
+}
+
+// -----
+
+// gathered: no rows
+// EXPECT: rows is 0, expected at least 1
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %g = "tile.gathered"() {rows = 0 : i64, together = 4 : i64} : () -> !tile.gathered_rows
+  return
+}
+
+// -----
+
+// row_index: memory
+// EXPECT: reads memref<?xf32>, expected memory of i32
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%f, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xf32>, i64, i32) -> !tile.index
+  return
+}
+
+// -----
+
+// row_index: axis
+// EXPECT: axis is "k", expected m or n
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  return
+}
+
+// -----
+
+// row_index: extents
+// EXPECT: has no extents, expected one or more
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%at, %s) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 0>} : (memref<?xi32>, i64) -> !tile.index
+  return
+}
+
+// -----
+
+// look_up: into
+// EXPECT: looks up into !tile.position, expected gathered rows, or rows of scales
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.look_up"(%c, %i, %x, %x) : (!tile.position, !tile.index, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// all_named: count
+// EXPECT: count is 0, expected at least 1
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %b = "tile.all_named"(%i, %x, %x) {count = 0 : i64} : (!tile.index, i32, i32) -> i1
+  return
+}
+
+// -----
+
+// input_at: axis
+// EXPECT: axis is 1, of 1
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %o = "tile.input"(%f, %s) {axes = array<i64: 0, 1, 0>, kind = "row", operandSegmentSizes = array<i32: 1, 1>, pair = 0 : i64} : (memref<?xf32>, i64) -> !tile.operand
+  %p = "tile.input_at"(%o, %i) {axis = 1 : i64} : (!tile.operand, !tile.index) -> !tile.operand
+  return
+}
+
+// -----
+
+// elect: arguments
+// EXPECT: body is not one block without arguments
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  "tile.elect"() ({
+  ^bb0(%y: i32):
+  }) : () -> ()
+  return
+}
+
+// -----
+
+// store_turned: rows are skipped
+// EXPECT: skips rows of the accumulator, whose columns are stored whole
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref<?x64xbf16>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>
+  "tile.store_turned"(%t, %a, %C, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  return
+}
+
+// -----
+
+// quantize: a part of blocks is skipped
+// EXPECT: skips some of a block's elements, expected whole blocks: indices along n
+func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>) {
+  %i = "tile.row_index"(%at, %s, %x) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xi32>, i64, i32) -> !tile.index
+  %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+  "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1>, block = 32 : i64, by_rows = 1 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
+  return
+}
