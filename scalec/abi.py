@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from scalec import schema
 from scalec.errors import FormatError
 from scalec.formats import ELEMENT_TYPES
+from scalec.reads import Reads
 from scalec.schema import matching, one_of, within
 from scalec.sizes import MOST
 
@@ -108,6 +109,18 @@ class Extent:
         return -(-dims[self.dim] // self.divisor) if self.dim else self.size
 
     @property
+    def tells(self) -> str:
+        """The dimension whose size the extent tells (`size_of`): `g` of `g` and of `g + 1`; "" where it tells none."""
+        if not self.terms:
+            return self.dim if self.divisor == 1 else ""
+        first = self.terms[0]
+        return first.dim if len(self.terms) == 1 and first.factor == first.divisor == 1 else ""
+
+    def size_of(self, extent: int) -> int:
+        """The size of the dimension that it `tells`."""
+        return extent - self.size - self.terms[0].offset if self.terms else extent
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The dimensions that it depends on."""
         return (self.dim,) if self.dim else tuple(term.dim for term in self.terms)
@@ -136,8 +149,9 @@ class TensorSpec:
         align: bytes that its address and its outer strides must be multiples of.
         scalar: a Python number rather than a tensor.
         inout: a result that is also read (`+=`): the caller must give it.
-
-    A result at computed indices is not written where no point reaches it: the caller must give that too (`given`).
+        partial: a result of which elements may keep what they hold: around gaps of a computed index, outside a range,
+            where an index read from memory is negative, or that no entry of a scatter names. The caller must give that
+            too.
     """
 
     name: str
@@ -147,11 +161,12 @@ class TensorSpec:
     align: Positive = 16
     scalar: bool = False
     inout: bool = False
+    partial: bool = False
 
     @property
     def given(self) -> bool:
         """Whether this result must be given by the caller."""
-        return self.inout or any(e.terms for e in self.shape)
+        return self.inout or self.partial
 
 
 def permuted_rows(within: int, rows: int) -> tuple[tuple[int, int], ...]:
@@ -287,6 +302,7 @@ class KernelSpec:
         schedule: the decided schedule, as text for people.
         flops: dims whose product, times two, is the floating-point operations of the contraction.
         dropped: schedules that were tried before, in order.
+        reads: what is read from memory to know what to compute; empty for a program without such indices and ranges.
     """
 
     source: str
@@ -301,6 +317,7 @@ class KernelSpec:
     flops: tuple[str, ...] = field(default=())
     dropped: tuple[Dropped, ...] = ()
     ranges: dict[str, tuple[Positive, Positive]] = field(default_factory=dict)
+    reads: tuple[Reads, ...] = ()
 
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""
@@ -344,6 +361,8 @@ def _check(spec: KernelSpec) -> None:
         (dim for dim, _ in spec.launch.sums),
         spec.flops,
         spec.ranges,
+        (dim for reads in spec.reads for entry in reads.entries for dim in entry.dims),
+        (domain.dim for reads in spec.reads for domain in reads.domains),
     )
     for dim in used:
         if dim not in spec.dims:
@@ -365,6 +384,21 @@ def _check(spec: KernelSpec) -> None:
             for axis in (a.axis,) if a.kind == "stride" else a.axes:
                 if axis >= len(t.shape):
                     raise FormatError(f"axis {axis} of {a.tensor}, which has {len(t.shape)}")
+    for reads in spec.reads:
+        _check_reads(reads, tensors, {t.name for t in spec.operands})
 
 
-VERSION = 7
+def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[str]) -> None:
+    for entry in reads.entries:
+        t = tensors.get(entry.tensor)
+        if t is None or t.name not in operands or t.dtype != "i32" or len(t.shape) != len(entry.coords):
+            raise FormatError(f"an index {entry}", wanted="one of an i32 operand, a coordinate for each of its axes")
+    for lookup in reads.lookups:
+        t = tensors.get(lookup.tensor)
+        if t is None or lookup.axis >= len(t.shape):
+            raise FormatError(f"{lookup.entry} as index {lookup.axis} of {lookup.tensor!r}, which has no such one")
+        if any(axis >= len(lookup.entry.coords) for axis in lookup.once or ()):
+            raise FormatError(f"axes {lookup.once} of {lookup.entry.tensor}, which has {len(lookup.entry.coords)}")
+
+
+VERSION = 8

@@ -17,7 +17,7 @@ from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.scale import ranges_of
 from scalec.ir.schedule import Request, Schedule
-from scalec.lowering import llvm, ptxas, signature
+from scalec.lowering import llvm, ptxas, reads, signature
 from scalec.measured.database import Entry
 from scalec.measured.key import describe
 from scalec.passes.base import problem_of
@@ -284,6 +284,7 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     *decisions, emit = (own.get(p.name, p) for p in PIPELINE)
     run_pipeline(module, row, passes=decisions, on_pass=after)
     operands, results = signature.tensors(_function(module))
+    read = reads.reads(_function(module))
     dims = signature.sizes(_function(module))
     dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
     within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high}
@@ -299,7 +300,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     run_pipeline(module, row, passes=[emit], on_pass=after)
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-    made.spec = signature.spec(kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within)
+    made.spec = signature.spec(
+        kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within, read
+    )
     return kernel
 
 

@@ -74,6 +74,10 @@ def _flag(text: str) -> bool:
     return _one_of(text, "0", "1") != "0"
 
 
+def _off(text: str) -> bool:
+    return _one_of(text, "0", "1") == "1"
+
+
 def _device(text: str) -> str:
     return _one_of(text, "cuda", "emulator")
 
@@ -140,8 +144,16 @@ TUNING = Variable(
     doc="measured schedules, asked before those that ship with scalec; off asks neither",
     parse=str,
 )
+CHECK = Variable(
+    "SCALEC_CHECK",
+    default="0 (the emulator always checks)",
+    expected="0 or 1",
+    doc="1 reads index tensors before each launch, which waits for the GPU, and refuses what no kernel may be given:"
+    " to find mistakes with; asked when a kernel is first called with tensors of their shapes",
+    parse=_off,
+)
 
-FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, CACHE_LIMIT, TARGET, DEVICE, PTXAS, TUNING)
+FIELDS: tuple[Variable, ...] = (CACHE_DIR, CACHE, CACHE_LIMIT, TARGET, DEVICE, PTXAS, TUNING, CHECK)
 
 
 def describe() -> list[Setting]:

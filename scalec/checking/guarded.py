@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from scalec import reference
 from scalec.abi import TensorSpec
+from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.array import DeviceArray
-from scalec.runtime.stored import align_up, itemsize, laid_out, stored_shape
+from scalec.runtime.stored import align_up, contiguous_axis, itemsize, laid_out, stored_shape
 
 GUARD = 4096
 """Bytes before and after a tensor; a multiple of what any address is aligned to."""
@@ -87,6 +88,26 @@ class Guarded(DeviceArray):
         return written(self.spec, self, sizes, self.bytes.size - 2 * GUARD, points)
 
 
+def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which elements as they are stored are written where the elements of `points` are: bytes of packed ones, words of
+    four scales, whole tiles of 128x4 of which rows that pad are not. What shares one with a written element is."""
+    if spec.layout in ("packed", "blocked"):
+        words = np.zeros((*points.shape[:-1], align_up(points.shape[-1], 4)), bool)
+        words[..., : points.shape[-1]] = points
+        words = words.reshape(*points.shape[:-1], -1, 4).any(axis=-1)
+        if spec.layout == "packed":
+            return words
+        return reference.to_blocked(words.repeat(4, axis=-1).astype(np.uint8)).astype(bool)
+    bits = ELEMENT_TYPES[spec.dtype].bits
+    if bits >= 8:
+        return points
+    points = np.moveaxis(points, contiguous_axis(spec), -1)
+    made = np.zeros((*points.shape[:-1], ELEMENT_TYPES[spec.dtype].bytes(points.shape[-1])), bool)
+    for at in range(made.shape[-1]):
+        made[..., at] = points[..., 8 * at // bits : (8 * at + 7) // bits + 1].any(axis=-1)
+    return np.moveaxis(made, -1, contiguous_axis(spec))
+
+
 def written(
     spec: TensorSpec,
     result: DeviceArray,
@@ -94,16 +115,17 @@ def written(
     size: int,
     points: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """The bytes, of `size` from a result's first element on, that a kernel writes: of the elements of `points`, of
-    whole bytes, where these are given."""
+    """The bytes, of `size` from a result's first element on, that a kernel writes: of the elements of `points`,
+    where these are given."""
     wanted = np.zeros(size, bool)
     if 0 in result.shape:
         return wanted
+    points = None if points is None else stored_points(spec, points)
     if spec.layout == "blocked":  # rows that pad a tile are not written
         *rows, columns = (e.value(sizes) for e in spec.shape)
-        wanted[: prod(result.shape)] = (
-            reference.to_blocked(np.ones((*rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
-        )
+        if points is None:
+            points = stored_points(spec, np.ones((*rows, columns), bool))
+        wanted[: prod(result.shape)] = points.reshape(-1)
         return wanted
     at = np.zeros((), np.int64)
     for extent, stride in zip(result.shape, result.strides, strict=True):

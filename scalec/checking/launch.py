@@ -78,14 +78,17 @@ def values_of(t: TensorSpec, made: DeviceArray) -> NDArray[Any]:
 
 
 def touched(t: TensorSpec, made: DeviceArray, points: NDArray[Any]) -> int:
-    """How many elements of a result that `upload` made have changed of those that the program does not reach: all but
-    `points`."""
+    """How many elements, as stored, of a result that `upload` made have changed of those that the program does not
+    reach: all but `points`."""
     import numpy as np
 
-    if not t.given or t.inout:  # all of it is written, or kept what it was
+    from scalec.checking.guarded import stored_points
+
+    if not t.given or t.inout or not points.size:  # all of it is written, or kept what it was
         return 0
-    raw = np.ascontiguousarray(made.numpy()).view(np.uint8).reshape(*points.shape, -1)
-    return int((raw[~points] != 0xFF).any(axis=-1).sum())
+    stored = stored_points(t, points)
+    raw = np.ascontiguousarray(made.numpy()).view(np.uint8).reshape(*stored.shape, -1)
+    return int((raw[~stored] != 0xFF).any(axis=-1).sum())
 
 
 def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:

@@ -7,6 +7,7 @@ ask for; m has a tail of every tile.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,6 +59,11 @@ PROGRAMS: dict[str, str] = {
     "columns of two dimensions": "C[m,b,n] = gelu(A[m,k] @ B[b,n,k] + bias[b,n])",
     "around gaps": "C[m,n/64*96 + n%64] = A[m,k]@B[n,k] scale(1x128,128x128)",
     "columns first": "C[n,m] = A[m,k]@B[n,k] scale(1x128,1x128)",
+    "groups of blocks": "C[m,n] = A[m,k]@B[e[m/64],n,k] scale(1x128,1x128x128)",
+    "ragged groups": "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
+    "ragged, +=": "C[m,n]:f32 += A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
+    "masked groups": "C[g,m,n] = A[g,m,k]:mxfp8 @ B[g,n,k]:mxfp8 for m < rows[g]",
+    "ragged mxfp8 result": "C[m,n]:mxfp8 = A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
     "several results": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n] + x[n]; D[m,n]:mxfp8 = relu(T[m,n])",
     "several results of FP8": "T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:f32 += T; D[m,n]:e4m3 = gelu(T)",
     "invariant": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with invariant",
@@ -128,8 +134,11 @@ TIMED: dict[str, Sequence[Mapping[str, int]]] = {
 }
 """Programs that are timed on a GPU, and at which sizes."""
 
-BATCHES = 3
-"""The size of "b", where a program has it."""
+BATCHES = {"b": r"\bb\b", "g": r"\bg\b", "B_0": r"\bB\[e\["}
+"""Dimensions of batches and of groups, and how a program shows that it has them."""
+
+BATCH = 3
+"""Their size."""
 
 SMALL = ({"m": 70, "n": 128, "k": 384}, {"m": 1, "n": 128, "k": 384}, {"m": 0, "n": 128, "k": 384})
 """Sizes in the emulator: the second and third by the kernel of the first, where m is dynamic."""
@@ -169,7 +178,7 @@ def items(target: str, *, emulated: bool, only: str = "") -> Iterator[Item]:
     """
     chosen = {name: source for name, source in PROGRAMS.items() if only in name}
     for name, source in chosen.items():
-        more = {"b": BATCHES} if "[b," in source or ",b," in source else {}
+        more = {dim: BATCH for dim, shown in BATCHES.items() if re.search(shown, source)}
         launches = [{**sizes, **more} for sizes in (SMALL if emulated else LARGE)]
         yield Item(name, source, target, "", launches)
         for schedule in SCHEDULES.get(target, {}).get(name, ()):

@@ -28,9 +28,9 @@ from scalec.errors import ScalecError
 from scalec.sizes import fixed
 
 DEFAULT_SIZE, DEFAULT_K, DEFAULT_OUTER = 192, 256, 3
-"""Of a dimension that was given no size, in a result, summed over, or one that no tile runs along: seconds in the
-emulator, with a tail of a tile of 128 in each result, and whole blocks and rows that the copies of every type can
-take."""
+"""Of a dimension that was given no size: of a tile or a result, summed over, or one that no tile runs along, as that of
+groups, also where an index of whole blocks (`e[m/128]`) alone reaches them: seconds in the emulator, with a tail of a
+tile of 128 in each result, and whole blocks and rows that the copies of every type can take."""
 
 EMULATED_RATE = 1e8
 """Multiply-adds of tensor instructions that the emulator does in a second, about: 0.7e8 (sm_120a, sm_100a) to 1.1e8
@@ -97,8 +97,13 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
 def sizes_of_run(spec: KernelSpec, given: Mapping[str, int]) -> dict[str, int]:
     """A size of each dimension: the one given, or DEFAULT_SIZE, DEFAULT_K or DEFAULT_OUTER."""
     kept = {dim for result in spec.results for extent in result.shape for dim in extent.names}
+    kept |= {dim for dim, _, _ in spec.launch.tiles}
     steps = [*((dim, tile) for dim, tile, _ in spec.launch.tiles), *spec.launch.sums]
     outer = {dim for dim, step in steps if step == 1}
+    shapes = {t.name: t.shape for t in (*spec.operands, *spec.results)}
+    for lookup in (x for reads in spec.reads for x in reads.lookups):
+        blocks = any(c.divisor > 1 for c in lookup.entry.coords)
+        (outer if blocks else kept).update(shapes[lookup.tensor][lookup.axis].names)
 
     def size(name: str) -> int:
         return DEFAULT_OUTER if name in outer else DEFAULT_SIZE if name in kept else DEFAULT_K

@@ -12,6 +12,8 @@ from scalec.ir import scale, tile
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
+from scalec.lowering.reads import partial
+from scalec.reads import Reads
 
 
 def _text(attributes: dict[str, ir.Attribute], name: str, otherwise: str = "") -> str:
@@ -85,7 +87,7 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
         said = scales.get(value, name)
         return said if ELEMENT_TYPES[said].mlir == ELEMENT_TYPES[name].mlir else name
 
-    def specs(values: Sequence[ir.Value], key: str) -> list[abi.TensorSpec]:
+    def specs(values: Sequence[ir.Value], key: str, result: bool = False) -> list[abi.TensorSpec]:
         made = []
         for i, value in enumerate(values):
             t = value.type
@@ -102,11 +104,12 @@ def tensors(function: ir.OpView) -> tuple[tuple[abi.TensorSpec, ...], tuple[abi.
                     align=1,
                     scalar=not isinstance(t, ir.RankedTensorType),
                     inout="scale.inout" in facts,
+                    partial=result and (partial(value) or any(e.terms for e in shape)),
                 )
             )
         return made
 
-    results = specs(list(returned), "res_attrs")
+    results = specs(list(returned), "res_attrs", result=True)
     given = {r.name for r in results if r.inout}
     operands = [t for t in specs(list(block.arguments), "arg_attrs") if t.name not in given]
     return tuple(operands), tuple(results)
@@ -137,10 +140,11 @@ def spec(
     source: str,
     target: str,
     ranges: dict[str, tuple[int, int]],
+    reads: tuple[Reads, ...] = (),
 ) -> abi.KernelSpec:
     """The spec of a `tile.kernel`; `roles` are the names of its dimensions: m, n, k, outer and summed as
     scalec.passes.problem.types.Problem has them. `schedule` is its schedule, `ranges` those of its dynamic
-    dimensions."""
+    dimensions, `reads` what its program reads before (scalec.lowering.reads)."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -168,6 +172,8 @@ def spec(
 
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
+    # groups that follow one another have a dimension between them, and not each all of it
+    shared = {dim for x in reads for domain in x.domains if domain.rises is not None for dim in domain.dims}
     return abi.KernelSpec(
         source=source,
         target=target,
@@ -188,6 +194,7 @@ def spec(
             sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] else (),
         ),
         schedule=str(schedule),
-        flops=(m, n, k, *roles["outer"], *roles["summed"]),
+        flops=(m, n, k, *(dim for dim in roles["outer"] if dim not in shared), *roles["summed"]),
         ranges=ranges,
+        reads=reads,
     )

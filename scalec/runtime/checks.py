@@ -7,7 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, TensorSpec
+from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, shown
 from scalec.formats import ELEMENT_TYPES
 from scalec.runtime.device import Device
@@ -15,14 +15,12 @@ from scalec.runtime.stored import (
     align_up,
     contiguous_axis,
     dense,
-    elements,
     has_gaps,
     itemsize,
     memory_order,
-    stored_shape,
 )
 from scalec.runtime.tensors import CPU, TensorView
-from scalec.sizes import MOST, Range
+from scalec.sizes import MOST
 from scalec.suggestions import did_you_mean
 
 _WHOLE_ROWS = 16  # bytes that copies and vectors of a thread store at once: no other result asks for as much
@@ -35,7 +33,8 @@ def written(t: TensorSpec) -> str:
     return f"{t.name}[{','.join(map(str, t.shape))}]"
 
 
-def _seen(t: TensorSpec, view: TensorView) -> str:
+def seen(t: TensorSpec, view: TensorView) -> str:
+    """The tensor as it came."""
     return f"{t.name} of shape {list(view.shape)}"
 
 
@@ -88,11 +87,18 @@ def _results(spec: KernelSpec, given: dict[str, Any], out: Any) -> tuple[Any, ..
     found = [given.get(name) for name in names]
     absent = [name for name, value in zip(names, found, strict=True) if value is None]
     for t in (t for t in spec.results if t.given and t.name in absent):
-        why = "is accumulated into (+=)" if t.inout else "keeps what lies between the columns that are written"
+        why = "is accumulated into (+=)" if t.inout else f"keeps what {_kept(t)}"
         raise ArgumentError(f"{t.name} {why} and must be given", fix=f"{t.name}=tensor, or out=tensor")
     if absent and len(absent) < len(names):
         raise ArgumentError(f"{absent[0]} is not given", expected=f"all results or none: {', '.join(names)}")
     return None if absent else tuple(found)
+
+
+def _kept(t: TensorSpec) -> str:
+    """What of a result that is partly written is not."""
+    if any(e.terms for e in t.shape):
+        return "lies between the columns that are written"
+    return "it holds where nothing is written (outside a range, or at an index that is skipped)"
 
 
 def sizes(given: Any) -> dict[str, int]:
@@ -154,153 +160,6 @@ def _has(value: Any, attribute: str) -> bool:
         return True
 
 
-# -------------------------------------------------------------------------------------------------------------- shapes
-
-
-def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, int]:
-    """The size of every dimension, from the shapes of the tensors given and the sizes fixed at compile time."""
-    dims: dict[str, int] = {}
-    giver: dict[str, str] = {}
-    tensors = [t for t in (*spec.operands, *spec.results) if t.name in views]
-    # whole bytes of packed elements may be of several numbers of them, the fewer bits the more: those are asked last
-    for t in sorted(tensors, key=lambda t: -min(ELEMENT_TYPES[t.dtype].bits, 8)):
-        view = views[t.name]
-        if t.layout == "blocked":
-            continue
-        _check_rank(t, view)
-        for axis, e in enumerate(t.shape):
-            if not e.dim or e.divisor != 1:
-                continue
-            size = elements(t, axis, view)
-            fixed = spec.dims.get(e.dim)
-            if (
-                fixed is not None
-                and size != fixed
-                and stored_shape(t, {**_ones(t), e.dim: fixed})[axis] != _extent(t, axis, view)
-            ):
-                raise ArgumentError(
-                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {fixed}",
-                    got=_seen(t, view),
-                    expected=f"{written(t)} with {e.dim} = {fixed}",
-                    fix=f"compile with {e.dim} = {size}, or without {e.dim} in dims to leave it open",
-                )
-            size = size if fixed is None else fixed
-            known = dims.setdefault(e.dim, size)
-            if known != size and stored_shape(t, {**_ones(t), e.dim: known})[axis] != _extent(t, axis, view):
-                raise ArgumentError(
-                    f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
-                    got=_seen(t, view),
-                    expected=f"{written(t)} with {e.dim} = {dims[e.dim]}",
-                )
-            giver.setdefault(e.dim, t.name)
-            within = spec.ranges.get(e.dim)
-            if within is not None and not Range(*within).has(size):
-                raise ArgumentError(
-                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {Range(*within)}",
-                    got=_seen(t, view),
-                    expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
-                    fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
-                )
-            if size > MOST:
-                raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
-    dims.update({name: size for name, size in spec.dims.items() if size is not None})
-    for t in (*spec.operands, *spec.results):
-        for dim in (dim for e in t.shape for dim in e.names):
-            if dim not in dims:
-                raise ArgumentError(
-                    f"no argument tells the size of {dim}, which {written(t)} needs",
-                    fix=f"compile with dims={{{dim!r}: ...}}",
-                )
-    for t in tensors:
-        if t.layout == "blocked":
-            _check_blocked(t, views[t.name], dims)
-        else:
-            _check_shape(t, views[t.name], dims)
-    return dims
-
-
-def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
-    """Refuses sizes of more tiles than a kernel counts."""
-    length = spec.launch.length(dims)
-    if length > MOST:
-        raise ArgumentError(
-            f"{spec.entry} would sum over {length} products",
-            got=", ".join(f"{dim} = {dims[dim]}" for dim, _ in spec.launch.sums),
-            expected=f"at most {MOST}: a kernel counts them in 32 bits",
-            fix="call it for parts of a dimension, with +=",
-        )
-    ctas = spec.launch.ctas(dims)
-    if ctas > MOST_CTAS:
-        sizes = ", ".join(f"{dim} = {dims[dim]}" for dim, _, _ in spec.launch.tiles)
-        tiles = "x".join(str(tile) for _, tile, _ in spec.launch.tiles)
-        raise ArgumentError(
-            f"{spec.entry} would have {ctas} tiles of {tiles}",
-            got=sizes,
-            expected=f"at most {MOST_CTAS}, the largest grid",
-            fix="call it for parts of a dimension",
-        )
-
-
-def _ones(t: TensorSpec) -> dict[str, int]:
-    return {dim: 1 for e in t.shape for dim in e.names}
-
-
-def _extent(t: TensorSpec, axis: int, view: TensorView) -> int:
-    return view.shape[axis] if view.shape else 1
-
-
-def _check_rank(t: TensorSpec, view: TensorView) -> None:
-    if len(view.shape) == len(t.shape):
-        return
-    raise ArgumentError(
-        f"{t.name} has {len(view.shape)} dimensions, expected {len(t.shape)}",
-        got=_seen(t, view),
-        expected=written(t) if t.shape else f"{t.name} with one element",
-    )
-
-
-def _check_shape(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> None:
-    if not t.shape:
-        return
-    for axis, (size, found) in enumerate(zip(stored_shape(t, dims), view.shape, strict=True)):
-        if size == found:
-            continue
-        e = t.shape[axis]
-        because = f" ({', '.join(f'{dim} = {dims[dim]}' for dim in dict.fromkeys(e.names))})" if e.names else ""
-        raise ArgumentError(
-            f"{t.name} has extent {found} along index {axis} ({e}), expected {size}{because}",
-            got=_seen(t, view),
-            expected=f"{written(t)}, here {list(stored_shape(t, dims))}",
-        )
-
-
-def _check_blocked(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> None:
-    """Refuses anything but whole tiles; their holders give them any shape: flat, a matrix, or five indices."""
-    stored, found = stored_shape(t, dims), math.prod(view.shape)
-    if found == math.prod(stored):
-        return
-    scales = "x".join(str(e.value(dims)) for e in t.shape)
-    raise ArgumentError(
-        f"{t.name} has {found} scales, its 128x4 tiles (layout blocked) have {math.prod(stored)}",
-        got=_seen(t, view),
-        expected=f"{scales} scales padded to whole tiles: {list(stored)} without gaps, in any shape of that size",
-    )
-
-
-def check_padded(t: TensorSpec, dims: Mapping[str, int]) -> None:
-    """Refuses extents that a copy which pads each 16 elements to 16 bytes does not take (see abi.PADDED)."""
-    inner = t.shape[contiguous_axis(t)]
-    extent = inner.value(dims)
-    if extent % PADDED_BOX:
-        raise ArgumentError(
-            f"{t.name}: {inner} = {extent} is not a multiple of {PADDED_BOX}, which copies that give each element of"
-            f" {t.dtype} a byte need",
-            got=f"rows of {extent} elements ({ELEMENT_TYPES[t.dtype].bytes(extent)} bytes)",
-            expected=f"rows of a multiple of {PADDED_BOX} elements (cuTensorMapEncodeTiled)",
-            fix=f"pad {inner} with zeros to {align_up(extent, PADDED_BOX)}, in every tensor that has it",
-        )
-
-
 # --------------------------------------------------------------------------------------------- types, places, strides
 
 # stored types that may stand for an element type, beside the type itself; packed elements are bytes of either sign
@@ -328,9 +187,11 @@ def check_type(t: TensorSpec, view: TensorView) -> None:
         expected = f"{t.dtype} packed, {packed // bits} elements in {packed // 8} byte{'s'[: packed > 8]}, as uint8"
     elif "uint8" in _STANDS_FOR[t.dtype]:
         expected += ", or its bytes as uint8"
+    elif t.dtype == "i32" and not known:  # as torch's and numpy's indices are by themselves
+        fix = f"{t.name}.astype(numpy.int32)" if view.kind == "numpy" else f"{t.name}.to(torch.int32)"
     raise ArgumentError(
         f"{t.name} is {view.dtype}, expected {t.dtype}",
-        got=f"{_seen(t, view)} and type {view.dtype}",
+        got=f"{seen(t, view)} and type {view.dtype}",
         expected=expected,
         fix=fix,
     )

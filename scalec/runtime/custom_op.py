@@ -18,7 +18,7 @@ from typing import Any
 
 from scalec.abi import KernelSpec
 from scalec.errors import ArgumentError
-from scalec.runtime import checks, plan, stored, torch_calls
+from scalec.runtime import checks, extents, plan, stored, torch_calls
 from scalec.runtime.registry import Registered
 from scalec.runtime.tensors import TensorView, torch_dtype
 
@@ -153,7 +153,7 @@ def _results(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, ...] 
         checks.check_type(t, views[t.name])
         use = kernel.signature.uses[t.name]
         checks.check_strides(t, views[t.name], use.strides, use.mapped, t in spec.results)
-    dims = checks.bind_dims(spec, views)
+    dims = extents.bind_dims(spec, views)
     device = operands[0][1].device if operands else torch.device("cpu")
     for t, value in given:
         if value.device != device:

@@ -53,6 +53,7 @@ class Device(Protocol):
         sms: how many SMs it has.
         place: where its tensors live.
         image: what `load` takes: "cubin" or "ptx".
+        checks: whether index tensors are checked before each launch, whatever SCALEC_CHECK says.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Device(Protocol):
     sms: int
     place: Place
     image: str
+    checks: bool
 
     def load(self, image: bytes, entry: str, shared_bytes: int) -> Any:
         """The function `entry` of a cubin or a PTX text, allowed `shared_bytes` of dynamic shared memory.
@@ -139,6 +141,11 @@ class Device(Protocol):
 
     def download(self, address: int, size: int, stream: int) -> bytes:
         """Copies device memory to the host, after the work now on `stream`."""
+        ...
+
+    def read(self, address: int, size: int, stream: int) -> bytes | None:
+        """Copies memory of a caller's tensor to the host, after the work now on `stream`; None where that is being
+        captured into a graph, and nothing can be read."""
         ...
 
     def order(self, first: int, then: int) -> None:

@@ -183,6 +183,7 @@ class CudaDevice:
     """One GPU in one context. See scalec.runtime.device.Device for what each method does."""
 
     image = "cubin"
+    checks = False
 
     def __init__(self, gpu: GpuFacts, context: Any) -> None:
         self._cu, self._context, self._handle = _cuda(), context, int(context)
@@ -420,6 +421,14 @@ class CudaDevice:
             _check(self._cu, result, "cuMemcpyDtoHAsync")
             self.synchronize(stream)
         return bytes(target)
+
+    def read(self, address: int, size: int, stream: int) -> bytes | None:
+        cu = self._cu
+        with self._current():
+            capturing = _check(cu, cu.cuStreamIsCapturing(stream), "cuStreamIsCapturing")
+        if capturing != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
+            return None
+        return self.download(address, size, stream)
 
     # ----------------------------------------------------------------------------------------------- streams, events
 

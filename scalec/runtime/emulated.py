@@ -94,6 +94,7 @@ class EmulatedDevice:
     """
 
     image = "ptx"
+    checks = True
     mover = trampoline = None  # a launch is told which memory it may touch
     place: Place = ("cpu", 0)
 
@@ -222,6 +223,9 @@ class EmulatedDevice:
     def download(self, address: int, size: int, stream: int) -> bytes:
         segment, offset = self._range(address, size)
         return segment.data[offset : offset + size].tobytes()
+
+    def read(self, address: int, size: int, stream: int) -> bytes:
+        return ctypes.string_at(address, size)
 
     def _range(self, address: int, size: int) -> tuple[Segment, int]:
         segment = self.memory.find(address, size)

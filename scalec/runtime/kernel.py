@@ -441,8 +441,8 @@ def _sizes(signature: Signature) -> list[tuple[int, int]]:
     spec, found = signature.spec, {}
     for i, t in enumerate(signature.tensors[: len(signature.tensors) - len(spec.results)]):
         for axis, e in enumerate(t.shape):
-            if e.dim and spec.dims.get(e.dim) is None and e.divisor == 1 and t.layout != "blocked":
-                found.setdefault(e.dim, (i, axis))
+            if e.tells and spec.dims.get(e.tells) is None and t.layout != "blocked":
+                found.setdefault(e.tells, (i, axis))
     return list(found.values())
 
 

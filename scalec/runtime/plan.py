@@ -16,9 +16,10 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from scalec import env
 from scalec.abi import PADDED_BOX, Argument, TensorSpec
 from scalec.errors import ArgumentError
-from scalec.runtime import checks, stored
+from scalec.runtime import checks, extents, stored
 from scalec.runtime.device import Device, Launcher, Parameter
 from scalec.runtime.form import Form
 from scalec.runtime.moved import Moved, Mover
@@ -48,6 +49,8 @@ class Plan:
         moved: parameters for what comes once; None before the first launch, and where the device moves none.
         seen: what came once.
         zeros: where operands without elements are taken to be, by their places among the tensors; see `of_nothing`.
+        checked: index tensors that are read and checked before each launch (scalec.runtime.indices): places and forms.
+        sizes: the size of every dimension, as the caller gives it.
     """
 
     signature: Signature
@@ -65,6 +68,8 @@ class Plan:
     moved: Moved | None = None
     seen: set[tuple[Any, ...]] = field(default_factory=set)
     zeros: dict[int, int] = field(default_factory=dict)
+    checked: tuple[tuple[int, Form], ...] = ()
+    sizes: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
     def make(
@@ -104,11 +109,11 @@ class Plan:
                     expected="memory that the kernel may write",
                     fix="another out=",
                 )
-        dims = checks.bind_dims(spec, views)
-        checks.check_tiles(spec, dims)
+        dims = extents.bind_dims(spec, views)
+        extents.check_tiles(spec, dims)
         for t in signature.tensors:
             if signature.uses[t.name].padded:
-                checks.check_padded(t, dims)
+                extents.check_padded(t, dims)
         forms = []
         for t in signature.tensors:
             view, use = views.get(t.name), signature.uses[t.name]
@@ -125,6 +130,9 @@ class Plan:
         plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]), workspaces)
         if all(0 in f.shape for f in plan.results) or not spec.launch.units(dims):  # what has gaps may be all gap
             return plan
+        plan.sizes = dims
+        if signature.indices and (device.checks or env.CHECK.get()):
+            plan.checked = tuple([(i, forms[i]) for i in signature.indices])
         if any(0 in f.shape for f in plan.operands):
             plan.of_nothing()
         plan.grid = spec.launch.grid(plan.dims, clusters)
@@ -134,11 +142,12 @@ class Plan:
     def of_nothing(self) -> None:
         """Sums over no elements are 0, as those over one that is 0: kernels walk at least one K block, and no driver
         makes a tensor map without elements. So dimensions of 0 are walked as one of 1, and operands that have them are
-        zeros of the kernel's own, wherever the caller's are (NULL is as good as any)."""
+        zeros of the kernel's own, wherever the caller's are (NULL is as good as any). So are those whose extents then
+        are others: offsets of no group are [0], and as those of one group [0, 0]."""
         uses = self.signature.uses
         inner = {f.spec.shape[stored.contiguous_axis(f.spec)].dim for f in self.operands if uses[f.spec.name].padded}
         walked = {d: size or (PADDED_BOX if d in inner else 1) for d, size in self.dims.items()}
-        empty = [i for i, form in enumerate(self.operands) if 0 in form.shape]
+        empty = [i for i, f in enumerate(self.operands) if 0 in f.shape or _sizes(f, walked) != _sizes(f, self.dims)]
         forms = list(self.operands)
         for i in empty:
             t = forms[i].spec
@@ -200,7 +209,7 @@ class Plan:
             asked: what is asked of torch.
         """
         make, launch, template = self.device.trampoline, self.signature.spec.launch, self.template
-        if make is None or template is None or self.zeros:
+        if make is None or template is None or self.zeros or self.checked:
             return None
         forms = (*self.operands, *self.results)
         names = [f.spec.name for f in forms]
@@ -250,6 +259,7 @@ class Plan:
             ArgumentError: NULL, alignment, or a result that overlaps another tensor.
         """
         forms = (*self.operands, *self.results)
+        given = addresses
         addresses = tuple([self.zeros.get(i, address) for i, address in enumerate(addresses)])
         for i, (form, address) in enumerate(zip(forms, addresses, strict=True)):
             if form.span:
@@ -258,17 +268,32 @@ class Plan:
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
-        given = Given(where, values, self.dims, workspace, self.tensor_map)
-        slots = [SLOTS[a.kind](i, a, given) for i, a in enumerate(spec.arguments)]
+        bound = Given(where, values, self.dims, workspace, self.tensor_map)
+        slots = [SLOTS[a.kind](i, a, bound) for i, a in enumerate(spec.arguments)]
         memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
         if workspace is not None:
             memory.append(("the sums of the parts", workspace.parts, workspace.part_bytes))
             memory.append(("the counters of the tiles", workspace.counters, workspace.counter_bytes))
         if self.template is None:
             self.template = [bytes(memoryview(slot).cast("B")) for slot in slots]
+        if self.checked:
+            return self._after_check(given, self._prepared(slots, memory))
         if self.moved is None and self.device.mover is not None and not self.zeros:
-            self.moved = self._moving(self.device.mover, given, [f.spec.name for f in forms])
+            self.moved = self._moving(self.device.mover, bound, [f.spec.name for f in forms])
         return self._prepared(slots, memory)
+
+    def _after_check(self, addresses: tuple[int, ...], launcher: Launcher) -> Launcher:
+        """A launcher that first reads the index tensors, and refuses what they must not hold."""
+        from scalec.runtime import indices
+
+        def launch(stream: int) -> None:
+            held = {f.spec.name: indices.held(self.device, addresses[i], f, stream) for i, f in self.checked}
+            found = {name: entries for name, entries in held.items() if entries is not None}
+            if len(found) == len(held):
+                indices.check(self.signature.spec, self.sizes, found)
+            launcher(stream)
+
+        return launch
 
     def _prepared(self, slots: Sequence[Parameter], memory: Sequence[tuple[str, int, int]] = ()) -> Launcher:
         launch = self.signature.spec.launch
@@ -331,6 +356,10 @@ def allocated(
             step, wide = step * extent, stored.align_up(wide * extent, multiple)
     walks = use.mapped or all(a in use.strides or padded[a] == gapless[a] for a in order)
     return shape, tuple(padded if walks else gapless)
+
+
+def _sizes(form: Form, dims: Mapping[str, int]) -> tuple[int, ...]:
+    return stored.stored_shape(form.spec, dims)
 
 
 def _check_overlap(forms: Sequence[Form], addresses: Sequence[int], operands: int) -> None:

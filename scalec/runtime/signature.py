@@ -37,12 +37,14 @@ class Signature:
         tensors: tensor operands, then results: the order of addresses in a plan.
         scalars: names of the numbers, in order.
         uses: how each tensor is reached.
+        indices: places among `tensors` of those that say what is computed (KernelSpec.reads).
     """
 
     spec: KernelSpec
     tensors: tuple[TensorSpec, ...]
     scalars: tuple[str, ...]
     uses: dict[str, Use]
+    indices: tuple[int, ...] = ()
 
     @staticmethod
     def of(spec: KernelSpec) -> Signature:
@@ -67,7 +69,9 @@ class Signature:
             axes = frozenset(a.axis for a in spec.arguments if a.tensor == t.name and a.kind == "stride")
             padded = any(a.tensor == t.name and a.element == PADDED for a in spec.arguments)
             uses[t.name] = Use("tensor_map" in kinds and "pointer" not in kinds, padded, axes)
-        return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses)
+        read = {entry.tensor for reads in spec.reads for entry in reads.entries}
+        indices = tuple(i for i, t in enumerate(tensors) if t.name in read)
+        return Signature(spec, tensors, tuple(t.name for t in spec.operands if t.scalar), uses, indices)
 
 
 def _check_map(spec: KernelSpec, a: Argument) -> None:

@@ -51,7 +51,7 @@ def tensor_map(argument: Argument, form: Form, address: int) -> TensorMap:
         reach = form.strides[axis] * item if form.shape[axis] > 1 else reach
         strides.append(reach)
     extents = [form.shape[axis] for axis in order]
-    if padded:  # checks.check_padded saw that these are whole bytes
+    if padded:  # extents.check_padded saw that these are whole bytes
         extents[0] = extents[0] * 8 // ELEMENT_TYPES[t.dtype].bits
     if argument.permuted:
         rows = permuted_rows(argument.permuted, extents[1])

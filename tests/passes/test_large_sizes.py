@@ -21,7 +21,7 @@ from scalec.lowering.ptxas import Assembled
 from scalec.passes.plan.parts import parts
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.problem.types import Dim
-from scalec.runtime import checks
+from scalec.runtime import extents
 from scalec.sizes import MOST, parse_size
 from tests.schedules import plain
 
@@ -145,9 +145,9 @@ def test_more_tiles_than_a_grid_has(ptx: Callable[..., compiler.Compilation]) ->
         ptx(BF16, "sm_90a", {"m": MOST, "n": MOST, "k": 64}, None)
     made = ptx(BF16, "sm_90a", {"k": 64}, None)
     assert made.spec is not None
-    checks.check_tiles(made.spec, {"m": MOST, "n": 64, "k": 64})
+    extents.check_tiles(made.spec, {"m": MOST, "n": 64, "k": 64})
     with pytest.raises(ArgumentError, match="tiles of"):
-        checks.check_tiles(made.spec, {"m": MOST, "n": MOST, "k": 64})
+        extents.check_tiles(made.spec, {"m": MOST, "n": MOST, "k": 64})
 
 
 def test_more_parts_than_are_counted(ptx: Callable[..., compiler.Compilation]) -> None:

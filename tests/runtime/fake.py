@@ -38,6 +38,8 @@ class FakeDevice:
     sms: int = 132
     place: Place = ("cuda", 0)
     image: str = "cubin"
+    checks: bool = False
+    capturing: bool = False
     launches: list[Recorded] = field(default_factory=list)
     encoded: list[TensorMap] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
@@ -186,6 +188,9 @@ class FakeDevice:
 
     def download(self, address: int, size: int, stream: int) -> bytes:
         return ctypes.string_at(address, size)
+
+    def read(self, address: int, size: int, stream: int) -> bytes | None:
+        return None if self.capturing else self.download(address, size, stream)
 
     def order(self, first: int, then: int) -> None:
         self.ordered.append((first, then))

@@ -129,6 +129,7 @@ def test_variables(monkeypatch):
         "SCALEC_DEVICE",
         "SCALEC_PTXAS",
         "SCALEC_TUNING",
+        "SCALEC_CHECK",
     ]
     monkeypatch.setenv("SCALEC_CACHE", " maybe ")
     with pytest.raises(ScalecError) as caught:
@@ -141,6 +142,9 @@ def test_variables(monkeypatch):
     for text, value in (("", True), ("1", True), ("0", False)):
         monkeypatch.setenv("SCALEC_CACHE", text)
         assert env.CACHE.get() is value
+    for text, value in (("", False), ("1", True), ("0", False)):
+        monkeypatch.setenv("SCALEC_CHECK", text)
+        assert env.CHECK.get() is value
     for text, value in (("", 1 << 30), ("0", 0), ("5000", 5000), ("2k", 2048), ("500M", 500 << 20), ("3T", 3 << 40)):
         monkeypatch.setenv("SCALEC_CACHE_LIMIT", text)
         assert env.CACHE_LIMIT.get() == value

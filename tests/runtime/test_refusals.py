@@ -29,7 +29,7 @@ REFUSED = {
         {"A_scale": Tensor((256, 7), "<f4", at=GB)},
         {},
         "A_scale has extent 7 along index 1 (ceil(k/128)), expected 8 (k = 1024)\n"
-        "  got: A_scale of shape [256, 7]\n  expected: A_scale[m,ceil(k/128)], here [256, 8]",
+        "  got: A_scale of shape [256, 7]\n  expected: A_scale[m,ceil(k/128)], here [256, 8]; A has k = 1024",
     ),
     "result's shape": (
         {},

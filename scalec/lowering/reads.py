@@ -1,0 +1,198 @@
+"""What a `scale` program reads from memory to know what to compute, and which results it may leave unwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scalec.ir import scale
+from scalec.ir.mlir import ir
+from scalec.reads import Coord, Domain, Entry, Lookup, Reads
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A value that an op reads or writes, at which indices."""
+
+    value: Any
+    map: ir.AffineMap
+    symbols: Sequence[Any]
+
+    @property
+    def used(self) -> list[Any]:
+        """The indices from memory that the map has."""
+        return [self.symbols[i] for i in sorted(scale.symbols_in(self.map))]
+
+
+def _inputs(op: Any) -> list[Seen]:
+    """What an op computes its result of, at the points of its iteration space; an op without maps reads all."""
+    name = op.operation.name
+    if name == "scale.contract":
+        return [Seen(v, m, list(op.symbols)) for v, m in zip((op.lhs, op.rhs), scale.maps_of(op.maps), strict=False)]
+    if name in ("scale.reduce", "scale.scatter"):
+        return [Seen(op.input, scale.maps_of(op.maps)[0], list(op.symbols))]
+    if name == "scale.map":
+        views = [v.owner.opview for v in op.views]
+        return [Seen(v.source, scale.map_of(v.map), list(v.symbols)) for v in views]
+    return []
+
+
+def _output(op: Any) -> Seen | None:
+    """Where an op writes; None for one without maps."""
+    if op.operation.name in ("scale.contract", "scale.reduce", "scale.scatter"):
+        return Seen(op.result, scale.maps_of(op.maps)[-1], list(op.symbols))
+    return Seen(op.result, scale.map_of(op.map), list(op.symbols)) if op.operation.name == "scale.map" else None
+
+
+def _domains(op: Any) -> list[Any]:
+    return [v.owner.opview for v in op.domains] if _output(op) is not None else []
+
+
+def _sources(op: Any) -> list[Any]:
+    """The values that an op computes its results of."""
+    if op.operation.name == "scale.dequantize":
+        return [op.values]
+    return [op.input] if op.operation.name == "scale.quantize" else [seen.value for seen in _inputs(op)]
+
+
+def _maker(value: Any) -> Any:
+    """The op that makes a value, None for an argument."""
+    return None if isinstance(value.owner, ir.Block) else value.owner.opview
+
+
+def partial(value: Any) -> bool:
+    """Whether elements of a value may be left unwritten, gaps of its own indices apart.
+
+    What is summed over is left out of a sum, which is written all the same: a range along K, a skipped index along K.
+    """
+    op = _maker(value)
+    if op is None:
+        return False
+    out = _output(op)
+    if out is not None:
+        if "otherwise" in op.operation.attributes:
+            return False
+        kept = scale.dims_read(out.map, list(out.symbols))
+        dims = scale.program_dims(op)
+        if any(dims.index(ir.StringAttr(d.dim).value) in kept for d in _domains(op)):
+            return True
+        for seen in (*_inputs(op), out):
+            if any(_dims_of(symbol) <= kept for symbol in seen.used):
+                return True
+    return any(partial(v) for v in _sources(op))
+
+
+def _dims_of(symbol: Any) -> set[int]:
+    index = symbol.owner.opview
+    return scale.dims_read(scale.map_of(index.map), list(index.symbols))
+
+
+@dataclass
+class _Walk:
+    """What was met on the way from one result to the arguments."""
+
+    dims: list[str]
+    names: dict[Any, str]
+    lookups: dict[Lookup, None] = field(default_factory=dict)
+    domains: dict[Domain, None] = field(default_factory=dict)
+
+    def visit(self, value: Any, result: str, added: bool) -> None:
+        """What `value` is computed of, for the result of this name; `added`: what is there is added to."""
+        op = _maker(value)
+        if op is None:
+            return
+        for seen in _inputs(op):
+            self._seen(seen, self._argument(seen.value), False)
+        out = _output(op)
+        if out is not None:
+            self._seen(out, result, not added)
+        for domain in _domains(op):
+            self._domain(domain)
+        for source in _sources(op):
+            self.visit(source, result, added)
+
+    def _argument(self, value: Any) -> str:
+        """What the user calls the argument that a value is, scaled or not; "" for a temporary."""
+        op = _maker(value)
+        if op is None:
+            return self.names[value]
+        return self._argument(op.values) if op.operation.name == "scale.dequantize" else ""
+
+    def _seen(self, seen: Seen, tensor: str, once: bool) -> None:
+        results = list(seen.map.results)
+        for axis, e in enumerate(results):
+            if not isinstance(e, ir.AffineSymbolExpr) or not tensor:
+                continue
+            entry = self._entry(seen.symbols[e.position])
+            if entry is None:
+                continue
+            others = {x.position for x in results if isinstance(x, ir.AffineDimExpr)}
+            apart = tuple(
+                i
+                for i, c in enumerate(entry.coords)
+                if c == Coord(c.dim) and c.dim and self.dims.index(c.dim) in others
+            )
+            alone = once and len(seen.used) == 1
+            self.lookups[Lookup(entry, tensor, axis, apart if alone else None)] = None
+
+    def _entry(self, symbol: Any) -> Entry | None:
+        """Where an index is read; None at an index that is read itself, or computed in a way that no Coord says."""
+        op = symbol.owner.opview
+        coords = [self._coord(e) for e in scale.map_of(op.map).results]
+        if op.tensor not in self.names or not all(coords):
+            return None
+        return Entry(self.names[op.tensor], tuple(c for c in coords if c))
+
+    def _coord(self, e: ir.AffineExpr) -> Coord | None:
+        if isinstance(e, ir.AffineConstantExpr):
+            return Coord(offset=e.value)
+        if isinstance(e, ir.AffineDimExpr):
+            return Coord(self.dims[e.position])
+        if not isinstance(e, ir.AffineBinaryExpr) or not isinstance(e.rhs, ir.AffineConstantExpr):
+            return None
+        inner, by = self._coord(e.lhs), e.rhs.value
+        if inner is None:
+            return None
+        plain = inner.divisor == 1 and not inner.modulus
+        if isinstance(e, ir.AffineAddExpr):
+            return replace(inner, offset=inner.offset + by) if plain else None
+        if isinstance(e, ir.AffineFloorDivExpr):
+            return None if inner.modulus else replace(inner, divisor=inner.divisor * by)
+        if isinstance(e, ir.AffineModExpr):
+            return None if inner.modulus else replace(inner, modulus=by)
+        return None
+
+    def _domain(self, op: Any) -> None:
+        bounds = []
+        for m in (scale.map_of(op.lower), scale.map_of(op.upper)):
+            e = m.results[0]
+            if isinstance(e, ir.AffineConstantExpr):
+                bounds.append(e.value)
+            else:
+                bounds.append(self._entry(op.symbols[e.position]) if isinstance(e, ir.AffineSymbolExpr) else None)
+        low, high = bounds
+        if low is not None and high is not None:
+            self.domains[Domain(ir.StringAttr(op.dim).value, low, high)] = None
+
+
+def reads(function: ir.OpView) -> tuple[Reads, ...]:
+    """What is read for each result of a program, each once; empty where it has no such indices and ranges."""
+    block = function.body.blocks[0]
+    returned = block.operations[len(block.operations) - 1].operands
+    names = dict(zip(block.arguments, (x["name"] for x in _facts(function, "arg_attrs", block.arguments)), strict=True))
+    found: dict[Reads, None] = {}
+    for value, facts in zip(returned, _facts(function, "res_attrs", returned), strict=True):
+        walk = _Walk(list(scale.program_dims(function)), names)
+        walk.visit(value, facts["name"], facts["inout"])
+        if walk.lookups or walk.domains:
+            found[Reads(tuple(walk.lookups), tuple(walk.domains))] = None
+    return tuple(found)
+
+
+def _facts(function: ir.OpView, key: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    attributes = function.attributes
+    for i, _ in enumerate(values):
+        facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
+        name = ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else f"argument{i}"
+        yield {"name": name, "inout": "scale.inout" in facts}

@@ -1,0 +1,179 @@
+"""The sizes of a call: what the shapes of its tensors say of every dimension, and whether they agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from scalec.abi import MOST_CTAS, PADDED_BOX, KernelSpec, TensorSpec
+from scalec.errors import ArgumentError
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime.checks import seen, written
+from scalec.runtime.stored import align_up, contiguous_axis, elements, stored_shape
+from scalec.runtime.tensors import TensorView
+from scalec.sizes import MOST, Range
+
+
+def bind_dims(spec: KernelSpec, views: Mapping[str, TensorView]) -> dict[str, int]:
+    """The size of every dimension, from the shapes of the tensors given and the sizes fixed at compile time."""
+    dims: dict[str, int] = {}
+    giver: dict[str, str] = {}
+    tensors = [t for t in (*spec.operands, *spec.results) if t.name in views]
+    # whole bytes of packed elements may be of several numbers of them, the fewer bits the more: those are asked last
+    for t in sorted(tensors, key=lambda t: -min(ELEMENT_TYPES[t.dtype].bits, 8)):
+        view = views[t.name]
+        if t.layout == "blocked":
+            continue
+        _check_rank(t, view)
+        for axis, e in enumerate(t.shape):
+            if not e.dim or e.divisor != 1:
+                continue
+            size = elements(t, axis, view)
+            fixed = spec.dims.get(e.dim)
+            if (
+                fixed is not None
+                and size != fixed
+                and stored_shape(t, {**_ones(t), e.dim: fixed})[axis] != _extent(t, axis, view)
+            ):
+                raise ArgumentError(
+                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {fixed}",
+                    got=seen(t, view),
+                    expected=f"{written(t)} with {e.dim} = {fixed}",
+                    fix=f"compile with {e.dim} = {size}, or without {e.dim} in dims to leave it open",
+                )
+            size = size if fixed is None else fixed
+            known = dims.setdefault(e.dim, size)
+            if known != size and stored_shape(t, {**_ones(t), e.dim: known})[axis] != _extent(t, axis, view):
+                raise ArgumentError(
+                    f"{t.name} has {e.dim} = {size}, {giver[e.dim]} has {e.dim} = {dims[e.dim]}",
+                    got=seen(t, view),
+                    expected=f"{written(t)} with {e.dim} = {dims[e.dim]}",
+                )
+            giver.setdefault(e.dim, t.name)
+            within = spec.ranges.get(e.dim)
+            if within is not None and not Range(*within).has(size):
+                raise ArgumentError(
+                    f"{t.name} has {e.dim} = {size}, the kernel was compiled for {e.dim} = {Range(*within)}",
+                    got=seen(t, view),
+                    expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
+                    fix=f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
+                )
+            if size > MOST:
+                raise ArgumentError(f"{t.name} has {e.dim} = {size}", expected=f"at most {MOST}")
+    dims.update({name: size for name, size in spec.dims.items() if size is not None})
+    _solve(tensors, views, dims, giver)
+    for t in (*spec.operands, *spec.results):
+        for dim in (dim for e in t.shape for dim in e.names):
+            if dim not in dims:
+                raise ArgumentError(
+                    f"no argument tells the size of {dim}, which {written(t)} needs",
+                    fix=f"compile with dims={{{dim!r}: ...}}",
+                )
+    for t in tensors:
+        if t.layout == "blocked":
+            _check_blocked(t, views[t.name], dims)
+        else:
+            _check_shape(t, views[t.name], dims, giver)
+    return dims
+
+
+def _solve(
+    tensors: Sequence[TensorSpec], views: Mapping[str, TensorView], dims: dict[str, int], giver: dict[str, str]
+) -> None:
+    """Adds the sizes that only an extent like `g + 1` tells: there are as many groups as offsets, less one."""
+    for t in tensors:
+        for axis, e in enumerate(t.shape):
+            if not e.terms or not e.tells or e.tells in dims or len(views[t.name].shape) != len(t.shape):
+                continue
+            size = e.size_of(elements(t, axis, views[t.name]))
+            if size < 0:
+                raise ArgumentError(
+                    f"{t.name} has extent {views[t.name].shape[axis]} along index {axis} ({e})",
+                    got=seen(t, views[t.name]),
+                    expected=f"{written(t)}, at least {e.value({e.tells: 0})}",
+                )
+            dims[e.tells], giver[e.tells] = size, t.name
+
+
+def check_tiles(spec: KernelSpec, dims: Mapping[str, int]) -> None:
+    """Refuses sizes of more tiles than a kernel counts."""
+    length = spec.launch.length(dims)
+    if length > MOST:
+        raise ArgumentError(
+            f"{spec.entry} would sum over {length} products",
+            got=", ".join(f"{dim} = {dims[dim]}" for dim, _ in spec.launch.sums),
+            expected=f"at most {MOST}: a kernel counts them in 32 bits",
+            fix="call it for parts of a dimension, with +=",
+        )
+    ctas = spec.launch.ctas(dims)
+    if ctas > MOST_CTAS:
+        sizes = ", ".join(f"{dim} = {dims[dim]}" for dim, _, _ in spec.launch.tiles)
+        tiles = "x".join(str(tile) for _, tile, _ in spec.launch.tiles)
+        raise ArgumentError(
+            f"{spec.entry} would have {ctas} tiles of {tiles}",
+            got=sizes,
+            expected=f"at most {MOST_CTAS}, the largest grid",
+            fix="call it for parts of a dimension",
+        )
+
+
+def _ones(t: TensorSpec) -> dict[str, int]:
+    return {dim: 1 for e in t.shape for dim in e.names}
+
+
+def _extent(t: TensorSpec, axis: int, view: TensorView) -> int:
+    return view.shape[axis] if view.shape else 1
+
+
+def _check_rank(t: TensorSpec, view: TensorView) -> None:
+    if len(view.shape) == len(t.shape):
+        return
+    raise ArgumentError(
+        f"{t.name} has {len(view.shape)} dimensions, expected {len(t.shape)}",
+        got=seen(t, view),
+        expected=written(t) if t.shape else f"{t.name} with one element",
+    )
+
+
+def _check_shape(t: TensorSpec, view: TensorView, dims: Mapping[str, int], giver: Mapping[str, str]) -> None:
+    if not t.shape:
+        return
+    for axis, (size, found) in enumerate(zip(stored_shape(t, dims), view.shape, strict=True)):
+        if size == found:
+            continue
+        e = t.shape[axis]
+        names = dict.fromkeys(e.names)
+        because = f" ({', '.join(f'{dim} = {dims[dim]}' for dim in names)})" if names else ""
+        told = "".join(f"; {giver[dim]} has {dim} = {dims[dim]}" for dim in names if giver.get(dim, t.name) != t.name)
+        raise ArgumentError(
+            f"{t.name} has extent {found} along index {axis} ({e}), expected {size}{because}",
+            got=seen(t, view),
+            expected=f"{written(t)}, here {list(stored_shape(t, dims))}{told}",
+        )
+
+
+def _check_blocked(t: TensorSpec, view: TensorView, dims: Mapping[str, int]) -> None:
+    """Refuses anything but whole tiles; their holders give them any shape: flat, a matrix, or five indices."""
+    stored, found = stored_shape(t, dims), math.prod(view.shape)
+    if found == math.prod(stored):
+        return
+    scales = "x".join(str(e.value(dims)) for e in t.shape)
+    raise ArgumentError(
+        f"{t.name} has {found} scales, its 128x4 tiles (layout blocked) have {math.prod(stored)}",
+        got=seen(t, view),
+        expected=f"{scales} scales padded to whole tiles: {list(stored)} without gaps, in any shape of that size",
+    )
+
+
+def check_padded(t: TensorSpec, dims: Mapping[str, int]) -> None:
+    """Refuses extents that a copy which pads each 16 elements to 16 bytes does not take (see abi.PADDED)."""
+    inner = t.shape[contiguous_axis(t)]
+    extent = inner.value(dims)
+    if extent % PADDED_BOX:
+        raise ArgumentError(
+            f"{t.name}: {inner} = {extent} is not a multiple of {PADDED_BOX}, which copies that give each element of"
+            f" {t.dtype} a byte need",
+            got=f"rows of {extent} elements ({ELEMENT_TYPES[t.dtype].bytes(extent)} bytes)",
+            expected=f"rows of a multiple of {PADDED_BOX} elements (cuTensorMapEncodeTiled)",
+            fix=f"pad {inner} with zeros to {align_up(extent, PADDED_BOX)}, in every tensor that has it",
+        )

@@ -1,0 +1,67 @@
+"""Results that are partly written: what the checks take for written bytes, and what they find where others changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scalec import reference
+from scalec.abi import Extent, TensorSpec
+from scalec.checking import launch
+from scalec.checking.guarded import GUARD, Guarded, stored_points
+from scalec.formats import ELEMENT_TYPES
+from scalec.runtime.stored import stored_shape
+from tests.runtime.fake import FakeDevice
+
+SIZES = {"m": 200, "n": 42}
+LAYOUTS = [
+    ("bf16", "row", Extent("n"), 42),
+    ("e2m1", "row", Extent("n"), 42),
+    ("e3m2", "row", Extent("n"), 42),
+    ("f32", "col", Extent("n", 32), 2),
+    ("ue8m0", "blocked", Extent("n", 8), 6),
+    ("i32", "packed", Extent("n", 32), 6),
+]
+
+
+def spec_of(dtype: str, layout: str, inner: Extent) -> TensorSpec:
+    return TensorSpec("D", dtype, (Extent("m"), inner), layout, partial=True)
+
+
+@pytest.mark.parametrize(("dtype", "layout", "inner", "columns"), LAYOUTS)
+def test_rows_that_nobody_writes(dtype, layout, inner, columns) -> None:
+    spec, device = spec_of(dtype, layout, inner), FakeDevice()
+    points = np.zeros((200, columns), bool)
+    points[40:130] = True
+    stored = stored_points(spec, points)
+    assert stored.shape == stored_shape(spec, SIZES)
+    item = max(1, ELEMENT_TYPES[dtype].bits // 8)
+    pad = 8 if layout == "blocked" else stored.shape[1]
+    assert int(stored.sum()) == 90 * pad
+    made = Guarded.result(device, spec, SIZES, 0xFF, None)
+    raw = np.frombuffer(device.memory[made._buffer.pointer], np.uint8)  # the buffer begins where it is aligned
+    start = made._buffer.pointer - raw.ctypes.data + GUARD
+    at = np.full(stored.shape, start)
+    for axis, step in enumerate(made.strides):
+        at += np.indices(stored.shape)[axis] * step * item
+    assert made.changed(SIZES, points) == 0
+    raw[at[stored]] = 7
+    assert made.changed(SIZES, points) == 0
+    assert made.contents(SIZES, points).count(7) >= 90 * pad
+    raw[at[~stored][:2]] = 7
+    assert made.changed(SIZES, points) == 2
+    with_launch = launch.placed(device, spec, np.zeros(stored.shape, f"u{item}"), unset=True)
+    assert launch.touched(spec, with_launch, points) == 0
+    device.upload(with_launch.pointer, b"\0" * item, 0)
+    assert launch.touched(spec, with_launch, points) == (0 if stored[0, 0] else 1)
+
+
+def test_bytes_that_a_written_element_shares() -> None:
+    points = np.asarray([[True, False, False, False, False, True]])
+    four, six = (spec_of(t, "row", Extent("n")) for t in ("e2m1", "e3m2"))
+    assert stored_points(four, points).tolist() == [[True, False, True]]
+    assert stored_points(six, points).tolist() == [[True, False, False, True, True]]
+    words = stored_points(spec_of("ue8m0", "blocked", Extent("n", 8)), points)
+    assert int(words.sum()) == 8
+    assert not stored_points(spec_of("ue8m0", "blocked", Extent("n", 8)), ~points & points).any()
+    assert reference.to_blocked(np.ones((1, 8), np.uint8)).astype(bool).tolist() == words.tolist()
