@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
-from scalec.lowering.common.gather import RowIndex, named
+from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -31,12 +31,15 @@ class Input:
 
 @dataclass(frozen=True)
 class Place:
-    """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next."""
+    """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next; and where these
+    are stored, `row_to` and `column_to`."""
 
     row: ir.Value
     column: ir.Value
     row_inside: tuple[ir.Value, ir.Value]
     column_inside: tuple[ir.Value, ir.Value]
+    row_to: tuple[ir.Value, ir.Value]
+    column_to: tuple[ir.Value, ir.Value]
 
 
 @COMMON.lowers("tile.input")
@@ -51,20 +54,31 @@ def input_(s: State, op: ir.OpView) -> None:
 
 def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
     """The groups of 8 columns of a wave, with this thread's place in each; what the op skips is not inside."""
-    b, skips = s.b, [s.get(x) for x in getattr(op, "skips", ())]
+    b = s.b
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
     wave_rows = s.geometry.wave
     above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
     row = b.add(m0, b.add(above, s.row_in_wave))
 
-    def inside(at: ir.Value, end: ir.Value | int, axis: str) -> ir.Value:
-        return named(b, skips, axis, at, b.compare("lt", at, end))
+    def both(
+        first: ir.Value, step: int, end: ir.Value | int, axis: str
+    ) -> tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]:
+        """(where they go, whether they are inside) of the first row or column and the one a step on."""
+        where, inside = [], []
+        for at in (first, b.add(first, step)):
+            to, within = at, b.compare("lt", at, end)
+            if len(getattr(op, "skips", ())):
+                to, within = placed(s, op, axis, at, within)
+            where.append(to)
+            inside.append(within)
+        return (where[0], where[1]), (inside[0], inside[1])
 
-    rows = (inside(row, m, "m"), inside(b.add(row, 8), m, "m"))
+    rows_to, rows_inside = both(row, 8, m, "m")
     start = b.add(b.add(n0, s.first_column), b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, s.geometry.column(g))
-        yield g, Place(row, column, rows, (inside(column, n, "n"), inside(b.add(column, 1), n, "n")))
+        columns_to, columns_inside = both(column, 1, n, "n")
+        yield g, Place(row, column, rows_inside, columns_inside, rows_to, columns_to)
 
 
 def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
@@ -299,6 +313,8 @@ def store_direct(s: State, op: ir.OpView) -> None:
     adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
     adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
+    to = goes_to(s, op)
+    apart = to is not None and to.axis == "n"
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
@@ -308,13 +324,13 @@ def store_direct(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
-            rows = [b.add(place.row, 8 * half) for half in (0, 1)]
+            rows, columns = place.row_to, place.column_to
             within = s.geometry.column(g) % together
             if adjacent and not within:
-                first = [address(row, place.column) for row in rows]
+                first = [address(row, columns[0]) for row in rows]
             for half in (0, 1):
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], place.column), 0)
+                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], columns[0]), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if bits < 8 and not pair:
                     _store_rows(s, op, element, rows[half], place, values)
@@ -326,8 +342,8 @@ def store_direct(s: State, op: ir.OpView) -> None:
                 else:
                     for i in (0, 1):
                         step = b.add(at, b.mul(strides[1], i * bits // 8))
-                        if i and together % 2:  # two columns of a thread, the first an even one
-                            step = address(rows[half], b.add(place.column, 1))
+                        if i and (together % 2 or apart):  # two columns of a thread, the first an even one
+                            step = address(rows[half], columns[1])
                         _store_one(s, step, offset, element, values[i], inside[i])
 
 
@@ -357,7 +373,8 @@ def _store_rows(s: State, op: ir.OpView, element: str, row: ir.Value, place: Pla
     b = s.b
     odd, second, both = both_of_a_column(s, values)
     packed = rounding.pair(s, element, *both)
-    at = b.mul(b.widen(b.add(place.column, odd)), s.get(op.column_stride))
+    column = b.add(place.column, odd) if goes_to(s, op) is None else b.select(second, *place.column_to[::-1])
+    at = b.mul(b.widen(column), s.get(op.column_stride))
     address = address_of(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
     inside = b.select(second, place.column_inside[1], place.column_inside[0])
     inside = b.and_(b.compare("lt", b.sub(row, odd), s.get(op.m)), inside)
