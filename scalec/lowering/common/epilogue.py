@@ -31,15 +31,15 @@ class Input:
 
 @dataclass(frozen=True)
 class Place:
-    """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next; and where these
-    are stored, `row_to` and `column_to`."""
+    """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next; and where
+    the rows, or the columns, are stored, if not there."""
 
     row: ir.Value
     column: ir.Value
     row_inside: tuple[ir.Value, ir.Value]
     column_inside: tuple[ir.Value, ir.Value]
-    row_to: tuple[ir.Value, ir.Value]
-    column_to: tuple[ir.Value, ir.Value]
+    row_to: tuple[ir.Value, ir.Value] | None = None
+    column_to: tuple[ir.Value, ir.Value] | None = None
 
 
 @COMMON.lowers("tile.input")
@@ -60,24 +60,25 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iter
     above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
     row = b.add(m0, b.add(above, s.row_in_wave))
 
+    skips, to = len(getattr(op, "skips", ())), goes_to(s, op)
+
     def both(
         first: ir.Value, step: int, end: ir.Value | int, axis: str
-    ) -> tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]:
-        """(where they go, whether they are inside) of the first row or column and the one a step on."""
-        where, inside = [], []
-        for at in (first, b.add(first, step)):
-            to, within = at, b.compare("lt", at, end)
-            if len(getattr(op, "skips", ())):
-                to, within = placed(s, op, axis, at, within)
-            where.append(to)
-            inside.append(within)
-        return (where[0], where[1]), (inside[0], inside[1])
+    ) -> tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value] | None]:
+        """(whether they are inside, where they go) of the first row or column and the one a step on."""
+        made = []
+        for i in (0, step):
+            at = b.add(first, i) if i else first
+            inside = b.compare("lt", at, end)
+            made.append(placed(s, op, axis, at, inside) if skips else (at, inside))
+        (upper, lower), inside = ((made[0][i], made[1][i]) for i in (0, 1))
+        return inside, (upper, lower) if to is not None and to.axis == axis else None
 
-    rows_to, rows_inside = both(row, 8, m, "m")
+    rows_inside, rows_to = both(row, 8, m, "m")
     start = b.add(b.add(n0, s.first_column), b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, s.geometry.column(g))
-        columns_to, columns_inside = both(column, 1, n, "n")
+        columns_inside, columns_to = both(column, 1, n, "n")
         yield g, Place(row, column, rows_inside, columns_inside, rows_to, columns_to)
 
 
@@ -313,8 +314,6 @@ def store_direct(s: State, op: ir.OpView) -> None:
     adjacent = strides[1] == 1 if isinstance(strides[1], int) else False
     together = tile.int_of(op.operation.attributes["together"]) if gaps is not None else fragment.columns
     adjacent = adjacent and together % max(8, s.geometry.permuted) == 0
-    to = goes_to(s, op)
-    apart = to is not None and to.axis == "n"
 
     def address(row: ir.Value, column: ir.Value) -> ir.Value:
         column = b.div(column, max(1, 8 // bits))  # strides count bytes of packed elements
@@ -324,7 +323,8 @@ def store_direct(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
-            rows, columns = place.row_to, place.column_to
+            rows = place.row_to or [b.add(place.row, 8 * half) for half in (0, 1)]
+            columns = place.column_to or (place.column,)
             within = s.geometry.column(g) % together
             if adjacent and not within:
                 first = [address(row, columns[0]) for row in rows]
@@ -342,8 +342,10 @@ def store_direct(s: State, op: ir.OpView) -> None:
                 else:
                     for i in (0, 1):
                         step = b.add(at, b.mul(strides[1], i * bits // 8))
-                        if i and (together % 2 or apart):  # two columns of a thread, the first an even one
+                        if i and place.column_to:
                             step = address(rows[half], columns[1])
+                        elif i and together % 2:  # two columns of a thread, the first an even one
+                            step = address(rows[half], b.add(place.column, 1))
                         _store_one(s, step, offset, element, values[i], inside[i])
 
 
@@ -373,7 +375,7 @@ def _store_rows(s: State, op: ir.OpView, element: str, row: ir.Value, place: Pla
     b = s.b
     odd, second, both = both_of_a_column(s, values)
     packed = rounding.pair(s, element, *both)
-    column = b.add(place.column, odd) if goes_to(s, op) is None else b.select(second, *place.column_to[::-1])
+    column = b.select(second, *place.column_to[::-1]) if place.column_to else b.add(place.column, odd)
     at = b.mul(b.widen(column), s.get(op.column_stride))
     address = address_of(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
     inside = b.select(second, place.column_inside[1], place.column_inside[0])

@@ -95,7 +95,7 @@ def _quantize_rows(s: State, op: ir.OpView) -> None:
         inside = b.and_(b.and_(x.mine, x.place.column_inside[x.which]), b.compare("lt", block, blocks))
         if together:
             inside = b.and_(inside, b.compare("eq", first, b.mul(block, size)))
-        row = x.place.column_to[x.which]
+        row = x.place.column_to[x.which] if x.place.column_to else b.add(x.place.column, x.which)
         _store(s, op, _address(s, op, base, row, block), found.code, inside)
         if tile.int_of(op.padding):
             with b.when(b.and_(inside, b.compare("ge", b.add(block, 1), blocks))):
@@ -181,8 +181,9 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
                 reciprocal = _of_lane(s, scale.reciprocal, lane)
                 for v, _ in values:
                     v.set(b.fmul(v.get(), reciprocal))
+        within = b.compare("lt", share.block, blocks)
         row, stored = _stored(s, op, share.row)
-        inside = b.and_(b.compare("lt", share.block, blocks), stored)
+        inside = b.and_(within, stored)
         if share.lanes < _QUAD:
             inside = b.and_(inside, b.compare("lt", _in_quad(s), share.lanes))
         if exchange >= 0:

@@ -254,7 +254,7 @@ class EpilogueReader(Lookups):
 
     def result_scale(self, written: Written, m: Dim, n: Dim, result: Result) -> ResultScale:
         """The scales of a quantised result."""
-        coords, rows = result.coords, result.scattered or m.name
+        coords, row = result.coords, result.scattered or m.name
         op, name, index = written.quantize, written.name, written.index + 1
         granularity, place = GranularityAttr(op.granularity), place_of(op)
         *rows, block = block_of(granularity)
@@ -267,13 +267,13 @@ class EpilogueReader(Lookups):
                 fix=f"say 1x32 or 1x128, or give {name} f32, bf16 or f16 and quantise it after the call",
                 place=place,
             )
-        if layout != "row" and coords[-2].dim != rows:
+        if layout != "row" and coords[-2].dim != row:
             raise UnsupportedError(
-                f"{name} has scales of layout {layout}, and a tile of it has rows of {rows}, with {coords[-2].dim} "
+                f"{name} has scales of layout {layout}, and a tile of it has rows of {row}, with {coords[-2].dim} "
                 f"second to last",
                 got=f"{name}[{', '.join(x.dim for x in coords)}]",
-                expected=f"{rows} second to last: the layout is one of the last two indices",
-                fix=f"leave out @{layout}, or write {name} with {rows} second to last",
+                expected=f"{row} second to last: the layout is one of the last two indices",
+                fix=f"leave out @{layout}, or write {name} with {row} second to last",
                 place=place,
             )
         facts = self.facts("res_attrs", index)
