@@ -42,7 +42,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
     "scales by columns": (f"D[idx[m],n]:e4m3 scale(1x32:f32@col) = {BF16}", TARGETS),
     "packed scales": (f"D[idx[m],n]:e4m3 scale(1x32:ue8m0@packed) = {BF16}", TARGETS),
     "blocked scales": (f"D[idx[m],n]:e5m2 scale(1x32:ue8m0@blocked) = {BF16}", TARGETS),
-    "quantised, ragged": (f"D[idx[m],n]:fp8_block = silu(A[m,k] @ B[g,n,k]) {RAGGED}", TARGETS),
+    "quantised, ragged": (f"D[idx[m],n]:mxfp8 = silu(A[m,k] @ B[g,n,k]) {RAGGED}", TARGETS),
     "some of several": (
         f"T[m,n] = {BF16}; C[idx[m],n] = T + x[n]; D[m,n]:mxfp8 = relu(T); E[p[m],n]:f32 = T * r[m]",
         TARGETS,
