@@ -169,12 +169,21 @@ class Target(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Promise(Node):
+    """`by 128` or `about 20`, of a range: `word` and the number."""
+
+    word: Name
+    number: Name
+
+
+@dataclass(frozen=True, eq=False)
 class Range(Node):
-    """`for m in off[g]:off[g+1] else -inf`; `lower` is None in `for m < rows[g]`."""
+    """`for m in off[g]:off[g+1] by 128 else -inf`; `lower` is None in `for m < rows[g]`."""
 
     dim: Name
     lower: Node | None
     upper: Node
+    promises: tuple[Promise, ...]
     otherwise: Name | None
 
 

@@ -165,6 +165,9 @@ class Builder:
             symbols, (lower, upper) = self._maps((r.lower,), (r.upper,))
             with self._at(r.span):
                 op = scale.DomainOp(symbols, scale.SubsetType.get(), ir.StringAttr.get(r.dim), lower, upper)
+                for word, number in r.promises:
+                    i64 = ir.IntegerType.get_signless(64)
+                    op.operation.attributes[word] = ir.IntegerAttr.get(i64, number)
             self.subsets[r] = op.result
         return self.subsets[r]
 

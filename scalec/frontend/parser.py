@@ -59,7 +59,16 @@ _BROKEN = re.compile(
 _BEGINS = re.compile(r"[^\s;][ \t\r\f]*\n\s*$")  # the beginning of a line, after a statement
 
 _WORD = re.compile(r"[A-Za-z]\w+")
-KEYWORDS = ("SCALE", "FOR", "IN", "ELSE", "WITH", "INF")  # terminals that are words; written in lower case
+KEYWORDS = (
+    "SCALE",
+    "FOR",
+    "IN",
+    "ELSE",
+    "WITH",
+    "INF",
+    "BY",
+    "ABOUT",
+)  # terminals that are words; written in lower case
 
 
 def blank(text: str) -> str:
@@ -78,6 +87,12 @@ def blank(text: str) -> str:
 
 def _span(meta: Meta) -> Span:
     return (0, 0) if meta.empty else (meta.start_pos, meta.end_pos)
+
+
+def _said(rest: list[Any]) -> tuple[tuple[ast.Promise, ...], ast.Name | None]:
+    """The promises of a range, and what fills the points outside."""
+    promises = tuple(x for x in rest if isinstance(x, ast.Promise))
+    return promises, next((x[0] for x in rest if isinstance(x, tuple)), None)
 
 
 def _name(token: Token) -> ast.Name:
@@ -181,13 +196,14 @@ class _ToAst(Transformer[Token, Any]):
         text = "".join(str(t) for t in c[1:])
         return (ast.Name((c[1].start_pos, c[-1].start_pos + len(c[-1])), text),)
 
+    def promise(self, meta: Meta, c: list[Any]) -> ast.Promise:
+        return ast.Promise(_span(meta), _name(c[0]), _name(c[1]))
+
     def span(self, meta: Meta, c: list[Any]) -> ast.Range:
-        otherwise = c[5][0] if len(c) > 5 else None
-        return ast.Range(_span(meta), _name(c[1]), c[3], c[4], otherwise)
+        return ast.Range(_span(meta), _name(c[1]), c[3], c[4], *_said(c[5:]))
 
     def mask(self, meta: Meta, c: list[Any]) -> ast.Range:
-        otherwise = c[3][0] if len(c) > 3 else None
-        return ast.Range(_span(meta), _name(c[1]), None, c[2], otherwise)
+        return ast.Range(_span(meta), _name(c[1]), None, c[2], *_said(c[3:]))
 
     def schedule(self, meta: Meta, c: list[Any]) -> list[ast.Setting]:
         return c[1:]

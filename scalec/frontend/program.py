@@ -143,12 +143,13 @@ class Reduce(Value):
 
 @dataclass(frozen=True)
 class Range:
-    """The points whose `dim` lies in [lower, upper)."""
+    """The points whose `dim` lies in [lower, upper). `promises`: what the program says of them, by word."""
 
     span: Span
     dim: str
     lower: Linear
     upper: Linear
+    promises: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(eq=False)

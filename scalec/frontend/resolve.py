@@ -16,6 +16,7 @@ from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
 from scalec.frontend.program import Apply, Constant, Contract, Program, Range, Read, Reduce, Statement, Tensor, Value
 from scalec.frontend.statements import Settings, Targets, read_float
+from scalec.sizes import MOST
 from scalec.suggestions import did_you_mean
 
 MAX_POWER = 64
@@ -163,8 +164,22 @@ class Resolver:
                         expected="bounds that read other indices of this statement",
                     )
             lower = self.names.index(r.lower) if r.lower else affine.constant(0)
-            found[dim] = Range(r.span, dim, lower, self.names.index(r.upper))
+            found[dim] = Range(r.span, dim, lower, self.names.index(r.upper), self._promises(r))
         return tuple(found.values())
+
+    def _promises(self, r: ast.Range) -> tuple[tuple[str, int], ...]:
+        found: dict[str, int] = {}
+        for p in r.promises:
+            word, number = p.word.text, int(p.number.text)
+            if word in found or not 1 <= number <= MOST:
+                raise self.source.error(
+                    p.span,
+                    f"the range of {r.dim.text} has {word} {p.number.text}" + (" too" if word in found else ""),
+                    got=f"{word} {p.number.text}",
+                    expected=f"each word once, with a number from 1 to {MOST}",
+                )
+            found[word] = number
+        return tuple(sorted(found.items()))
 
     def _otherwise(self, node: ast.Statement, statement: Statement) -> float | None:
         filled = [(r.dim.text, r.otherwise) for r in node.ranges if r.otherwise]

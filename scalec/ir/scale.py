@@ -238,7 +238,11 @@ class ReadOp(Scale.Operation, name="read"):
 
 
 class DomainOp(Scale.Operation, name="domain"):
-    """The points whose dimension `dim` lies in [lower, upper): both affine in the dims and the symbols."""
+    """The points whose dimension `dim` lies in [lower, upper): both affine in the dims and the symbols.
+
+    Optional integer attributes are promises, for speed alone: both bounds are multiples of `by`, apart from an end at
+    the extent, and about `about` points lie between them.
+    """
 
     symbols: Sequence[ext.Operand[SymbolType]]
     result: ext.Result[SubsetType]

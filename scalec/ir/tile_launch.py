@@ -59,8 +59,11 @@ class QueryCancelOp(Tile.Operation, name="query_cancel"):
 
 
 def _within_tiles(op: ir.OpView) -> bool:
-    """Refuses an op that does not stand in the body of `tile.tiles` itself: it happens once for each tile."""
+    """Refuses an op that does not stand in the body of `tile.tiles` itself, or there in one thread of a warp: it
+    happens once for each tile."""
     parent = op.operation.parent
+    if parent is not None and parent.name == "tile.elect" and op.operation.name == "tile.try_cancel":
+        parent = parent.parent
     if parent is None or parent.name != "tile.tiles":
         return fail(op, "is not in the body of a tile.tiles")
     return True

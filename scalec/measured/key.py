@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scalec.formats import WHOLE
-from scalec.passes.problem.types import Coord, Dim, EpilogueInput, Operand, Problem
+from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.types import EpilogueInput, Operand, Problem
 
 
 def describe(problem: Problem) -> str:

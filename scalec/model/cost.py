@@ -18,7 +18,8 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import part_rooms, turns, units
-from scalec.passes.problem.types import Problem, elements
+from scalec.passes.problem.access import elements
+from scalec.passes.problem.types import Problem
 
 STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""

@@ -18,7 +18,8 @@ from scalec.ir.schedule import Schedule
 from scalec.model import cost, scale_words
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import units
-from scalec.passes.problem.types import Operand, Problem, elements
+from scalec.passes.problem.access import elements
+from scalec.passes.problem.types import Operand, Problem
 from scalec.targets import Target
 
 LABEL = "predicted from documented rates, not measured"

@@ -29,6 +29,7 @@ def contract(lhs: Access, rhs: Access, out: Access, domains: Sequence[Domain], s
         raise ScalecError("a contraction's result is indexed by dimensions", got=str(out.map), fix="use scale.scatter")
     order = [e.position for e in out.map.results]
     kept = set(order)
+    tied = kept.union(*(d.tied_dims() for d in domains if d.dim in kept))
     written = out.tensor.written
     assert written is not None
     for box, masked in regions(space, domains, kept):
@@ -47,7 +48,7 @@ def contract(lhs: Access, rhs: Access, out: Access, domains: Sequence[Domain], s
                 mask = mask & ~missing.all(axis=tuple(varying(missing) - kept), keepdims=True)
         if not mask.any():
             continue
-        part = multiply(lhs, rhs, box, box, kept)
+        part = multiply(lhs, rhs, box, box, tied)  # a box has one point of what is tied and not kept
         at = _positions([box.points[d] for d in order])
         shape = tuple(box.size(d) for d in order)
         lay = (*order, *(d for d in range(len(box.points)) if d not in kept))

@@ -63,6 +63,7 @@ class _Program:
         self.outer: set[str] = set()  # given scales of whole results
         self.uses: dict[str, _Use] = {}
         self.symbols: dict[Any, str] = {}
+        self.steps: dict[str, int] = {}  # what the bounds of a dimension's range are promised to be multiples of
         returned = block.operations[len(block.operations) - 1].operation.operands
         self.results = dict(zip(returned, self.outputs, strict=True))
         for op in block.operations:
@@ -113,6 +114,8 @@ class _Program:
 
     def _bounds(self, op: ir.OpView) -> None:
         symbols, dim = list(op.symbols), ir.StringAttr(op.dim).value
+        if "by" in op.operation.attributes:
+            self.steps[dim] = ir.IntegerAttr(op.operation.attributes["by"]).value
         found = []
         for m in (map_of(op.lower), map_of(op.upper)):
             e = m.results[0]
@@ -220,7 +223,8 @@ def _index(
         size = sizes[program.dims.index(dim)] or 0
         if other == name:
             return _offsets(shape, size, align.get(dim, 1), rng)
-        return rng.integers(0, size // 2 + 1, shape).astype(np.int32)
+        step = align.get(dim, 1)
+        return (rng.integers(0, size // 2 + 1, shape) // step * step).astype(np.int32)
     for dim, other in use.upper:
         size = sizes[program.dims.index(dim)] or 0
         low = made[other] if other is not None and other in made else np.zeros(shape, np.int32)
@@ -228,7 +232,8 @@ def _index(
         if high.size >= 2:  # an empty range and a full one
             at = rng.permutation(high.size)
             high.ravel()[at[0]], high.ravel()[at[1]] = low.ravel()[at[0]], size
-        return high
+        step = align.get(dim, 1)
+        return np.where(high == size, high, np.maximum(low, high // step * step)).astype(np.int32)
     extents = [n for e in use.pool if (n := extent_at(e, sizes)) is not None]
     pool, count = min(extents, default=1), int(np.prod(shape))
     if use.scatter:
@@ -278,7 +283,7 @@ def make(
         seed: of numpy's Generator; the same seed makes the same arguments.
         exact: small integers and scales that are powers of two: every product and sum is exact in f32, so that
             results compare bit for bit.
-        align: for a dimension of ragged groups, what their bounds are a multiple of.
+        align: for a dimension of ragged groups, what their bounds are a multiple of; else what the program promises.
 
     Returns:
         an array for each argument, by name and in order: ml_dtypes or numpy, one element an entry
@@ -317,7 +322,7 @@ def make(
         elif s.name in program.outer:
             made[s.name] = np.full(full, _calibrated(program, sizes, rng, exact), np.float32)
         elif s.element == "i32" and s.name in program.uses:
-            made[s.name] = _index(s.name, program, sizes, full, made, align or {}, rng)
+            made[s.name] = _index(s.name, program, sizes, full, made, {**program.steps, **(align or {})}, rng)
         else:
             made.update(_operand(s, full, program.levels.get(s.name, ()), rng, exact))
     return {s.name: made[s.name] for s in program.inputs}

@@ -267,8 +267,14 @@ class Domain:
 
     def bound_dims(self) -> set[int]:
         """The dimensions that the bounds depend on."""
-        used = [self.symbols[i].dims() for m in (self.lower, self.upper) for i in symbols_in(m)]
-        return (dims_in(self.lower) | dims_in(self.upper)).union(*used)
+        return self._dims(self.lower) | self._dims(self.upper)
+
+    def tied_dims(self) -> set[int]:
+        """The dimensions that both bounds depend on: of g, in `m in off[g]:off[g+1]`, each m has one."""
+        return self._dims(self.lower) & self._dims(self.upper)
+
+    def _dims(self, bound: ir.AffineMap) -> set[int]:
+        return dims_in(bound).union(*(self.symbols[i].dims() for i in symbols_in(bound)))
 
     def bounds(self, space: Space) -> tuple[Array, Array]:
         """Both bounds over the space."""

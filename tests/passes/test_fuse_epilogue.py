@@ -33,6 +33,7 @@ FUSED: list[tuple[str, int, int, int]] = [
     ("C[m,n] = A[idx[m],k] @ B[n,k] scale(1xk,1xk) * r[idx[m]]", 0, 0, 0),
     ("C[idx[m],n] = r[m] * (A[m,k] @ B[e[m/8],n,k] scale(1xk,1x1xk))", 0, 0, 0),
     ("C[idx[m],n]:f32 += r[m] * (A[idx[m],k] @ B[n,k] scale(1xk,1xk))", 0, 0, 0),
+    ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk); U[m,n] = T * r[idx[m]]; C[m,n] = U + r[e[m]]", 0, 0, 0),
     (f"C[m,n] = gelu(A[m,k] @ B[g,n,k] scale(1xk,1x1xk)) * r[m] {RAGGED}", 0, 1, 1),
     (f"T[m,n] = A[m,k] @ B[g,n,k] {RAGGED}; C[m,n] = gelu(T) * r[m]", 0, 1, 1),
     (f"T[m,n] = A[m,k] @ B[g,n,k] scale(1xk,1xnxk) {RAGGED}; C[m,n] = gelu(T[m,n]) * r[m]", 0, 1, 1),
@@ -56,13 +57,17 @@ FUSED: list[tuple[str, int, int, int]] = [
     ("C[m,n] = A[m,k] @ B[g,n,k] scale(1xk,1x1xk) for m < rows[g]", 1, 1, 1),
 ]
 
-APART: list[tuple[str, list[int]]] = [  # and the ranges of each map
-    ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk) for m < len[0]; C[m,n] = relu(T) for m < few[0]", [1, 1]),
-    ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk) for m < len[0] else 3; C[m,n] = relu(T)", [1, 0]),
-    ("T[m,n] = A[m,k] @ B[n,k] for m < len[0]; U[m,n] = T+1 for m < few[0]; C[m,n] = U; D[m,n] = T", [1, 1]),
-    ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = relu(T) for m < len[0]; D[m,n] = T", [1, 0]),
+APART: list[tuple[str, int, list[int]]] = [  # and the ranges of the contraction and of each map
+    ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk) for m < len[0]; C[m,n] = relu(T) for m < few[0]", 1, [1, 1]),
+    ("T[m,n] = A[m,k] @ B[n,k] scale(1xk,1xk) for m < len[0] else 3; C[m,n] = relu(T)", 1, [1, 0]),
+    ("T[m,n] = A[m,k] @ B[n,k] for m < len[0]; U[m,n] = T+1 for m < few[0]; C[m,n] = U; D[m,n] = T", 1, [1, 1]),
+    ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = relu(T) for m < len[0]; D[m,n] = T", 0, [1, 0]),
+    ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; D[m,n] = relu(T) for m < len[0]", 0, [0, 1]),
+    ("T[m,n] = A[m,k] @ B[n,k]; C[m,n] = relu(T) for m < len[0]; S[m] = sum[n](T)", 0, [1, 0]),
+    ("T[m,n] = A[m,k] @ B[n,k]; C[g,m,n] = T[m,n] * b[g] for m < rows[g]", 0, [1]),
+    ("T[m,n] = A[m,k] @ B[n,k]; C[g,m,n] = T[m,n] * b[g] for g < few[0]", 0, [1]),
 ]
-"""Different ranges of one index, and a filling value: as many maps as that takes."""
+"""Different ranges of one index, a filling value, and ranges that the contraction cannot have."""
 
 
 def arguments(module: ir.Module, seed: int) -> dict[str, Any]:
@@ -75,7 +80,7 @@ def arguments(module: ir.Module, seed: int) -> dict[str, Any]:
         most = made[name].max()
         made[name] = np.sort(rng.integers(0, most + 1, made[name].shape) // 4 * 4).astype(np.int32)
     for name in made.keys() & {"len", "few", "rows"}:
-        made[name] = rng.integers(0, DIMS["m"] + 1, made[name].shape).astype(np.int32)
+        made[name] = rng.integers(0, DIMS["g" if name == "few" else "m"] + 1, made[name].shape).astype(np.int32)
     return made
 
 
@@ -108,6 +113,7 @@ def test_one_contraction_and_one_map_for_each_result(text: str, scales: int, ran
         assert len(maps) == results
         assert len(ops(module, "dequantize")) == scales
         assert len(contract.domains) == ranges
+        assert "roles" in contract.operation.attributes
         assert [len(op.domains) for op in [*maps, *ops(module, "scatter")]] == [of_maps] * (
             results + len(ops(module, "scatter"))
         )
@@ -120,15 +126,16 @@ def test_one_contraction_and_one_map_for_each_result(text: str, scales: int, ran
             assert all(s.owner.name == "scale.index" for s in view.symbols)
 
 
-@pytest.mark.parametrize(("text", "ranges"), APART, ids=[x[0] for x in APART])
-def test_different_ranges_stay_apart(text: str, ranges: list[int]) -> None:
+@pytest.mark.parametrize(("text", "ranges", "of_maps"), APART, ids=[x[0] for x in APART])
+def test_different_ranges_stay_apart(text: str, ranges: int, of_maps: list[int]) -> None:
     with context():
         module = same(text)
-        assert [len(op.domains) for op in ops(module, "map")] == ranges
+        assert [len(op.domains) for op in ops(module, "contract")] == [ranges]
+        assert [len(op.domains) for op in ops(module, "map")] == of_maps
 
 
 @pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
-@pytest.mark.parametrize("text", [FUSED[0][0], FUSED[12][0], FUSED[22][0]])
+@pytest.mark.parametrize("text", [x[0] for x in FUSED[::6]])
 def test_other_targets(target: str, text: str) -> None:
     with context():
         same(text, target, [1])

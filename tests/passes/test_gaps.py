@@ -15,8 +15,9 @@ from scalec.passes.pipeline import find, run_pipeline
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.swizzle import no_bulk_epilogue
 from scalec.passes.plan.tiles import no_swap
+from scalec.passes.problem.access import Gaps
 from scalec.passes.problem.read import read
-from scalec.passes.problem.types import Gaps, Problem
+from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
 READ = {

@@ -20,7 +20,7 @@ from scalec.lowering.common.copies import MOST_PREFETCHES
 from scalec.lowering.ptxas import Assembled
 from scalec.passes.plan.parts import parts
 from scalec.passes.plan.windows import WINDOW, window_slots
-from scalec.passes.problem.types import Dim
+from scalec.passes.problem.access import Dim
 from scalec.runtime import extents
 from scalec.sizes import MOST, parse_size
 from tests.schedules import plain

@@ -10,7 +10,8 @@ import pytest
 from scalec import compiler
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import WHOLE
-from scalec.passes.problem.types import Coord, Problem
+from scalec.passes.problem.access import Coord
+from scalec.passes.problem.types import Problem
 from tests.passes.scale_programs import MAPS, text
 
 

@@ -271,6 +271,25 @@ def test_unwritten_points_are_nan_in_the_results_type() -> None:
     assert r.written["C"].tolist() == [[True] * 2, [False] * 2, [True] * 2, [True] * 2]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1xk,1xk)",
+        "C[m,n]:f32 = A[m,k] @ B[e[m/8],n,k] scale(1xk,1x1xk)",
+        "C[m,n]:f32 = A[m,k] @ B[g,n,k] scale(1xk,1x1xk) for m in off[g]:off[g+1]",
+    ],
+)
+def test_scales_that_span_the_sum_are_multiplied_in_f32_for_a_group_too(text: str) -> None:
+    """Each m has one g: that one's scales are no more summed over than those of a program without groups."""
+    dims = {"m": 8, "n": 3, "k": 16, "g": 1, "B_0": 1}
+    with program(text) as module:
+        values = make(module, dims, 0)
+        values |= {name: np.full_like(x, 1e-30) for name, x in values.items() if name.endswith("_scale")}
+        if "off" in values:
+            values["off"] = np.array([0, 8], np.int32)
+        assert (run(module, values, dims=dims, exact=True)["C"] == 0).all()  # 1e-60 is 0 in f32
+
+
 def test_fused_modules_mean_the_same() -> None:
     """A scale that is constant along K is read in the map after fuse-epilogue: as text, with no front end."""
     text = """

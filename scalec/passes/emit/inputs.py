@@ -7,7 +7,8 @@ from scalec.passes.emit.emitter import Source
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import cut_along
-from scalec.passes.problem.types import EpilogueInput, Lookup, Result
+from scalec.passes.problem.access import Lookup
+from scalec.passes.problem.types import EpilogueInput, Result
 
 
 class Inputs(Frame):

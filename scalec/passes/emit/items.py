@@ -11,7 +11,7 @@ from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import ITEM_WARP, ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
-from scalec.passes.problem.types import Coord, Domain, Index
+from scalec.passes.problem.access import Coord, Domain, Index
 
 
 class Dealer(Frame):

@@ -8,7 +8,8 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.ir.tile import DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
-from scalec.passes.problem.types import Coord, Dim, Problem, Scale
+from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.types import Problem, Scale
 
 
 @dataclass(frozen=True)

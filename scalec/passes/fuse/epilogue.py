@@ -10,7 +10,7 @@ from scalec.ir.mlir import arith, ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, element, maps_of
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import access, settle, used
-from scalec.passes.fuse.ranges import carry, carry_to_scatter, kept, narrow, tied, union
+from scalec.passes.fuse.ranges import carry, carry_to_scatter, narrow, tied, union
 from scalec.passes.fuse.rewrite import build_map, erase_unused, inline, read
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.targets import Target
@@ -112,7 +112,7 @@ class FuseEpilogue:
                 return reduce(arith.mulf, [reduce(arith.mulf, x) for x in (along, constant) if x], result)
 
             (where,), mine = used([result_map], symbols)
-            scaled = build_map(views, (where, mine), kept(contract), contract.result.type, product)
+            scaled = build_map(views, (where, mine), [], contract.result.type, product)
         if uses:
             contract.result.replace_all_uses_except(scaled.result, own)
 

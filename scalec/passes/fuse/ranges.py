@@ -42,7 +42,7 @@ def carry(contract: Any) -> None:
     mine = kept(contract)
     for op in _readers(contract) if mine else ():
         domains = union(op.domains, mine)
-        if domains is None or len(domains) == len(op.domains) or not _dims(mine) <= dims_in(map_of(op.map)):
+        if domains is None or len(domains) == len(op.domains):
             continue
         with ir.InsertionPoint(op), op.location:
             made = build_map(
@@ -61,6 +61,9 @@ def narrow(contract: Any) -> None:
     where = dims_in(maps_of(contract.maps)[2])
     common = [d for d in readers[0].domains if all(d in list(r.domains) for r in readers)] if readers else []
     common = [d for d in common if _dim(d) in where and dims_of_domains([d]) <= where]
+    order = [op.operation for op in contract.operation.block.operations]
+    above = order[: order.index(contract.operation)]  # all but those whose ends the program computes
+    common = [d for d in common if d.owner.operation in above]
     domains = union(contract.domains, common)
     if domains is None or len(domains) == len(contract.domains):
         return
@@ -109,7 +112,3 @@ def _dim(domain: Any) -> int:
     """The position of the dimension that a range is over."""
     op = domain.owner.opview
     return program_dims(op).index(ir.StringAttr(op.dim).value)
-
-
-def _dims(domains: Sequence[Any]) -> set[int]:
-    return {_dim(d) for d in domains}

@@ -10,10 +10,11 @@ from scalec.formats import ELEMENT_TYPES, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
+from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
-from scalec.passes.problem.types import ROUNDED, STORED, Coord, Dim, EpilogueInput, Gaps, Result, ResultScale
+from scalec.passes.problem.types import ROUNDED, STORED, EpilogueInput, Result, ResultScale
 from scalec.targets import Target
 
 RESULT_BLOCK = 8

@@ -6,7 +6,7 @@ from collections import Counter
 
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in
-from scalec.passes.problem.types import Gaps
+from scalec.passes.problem.access import Gaps
 from scalec.sizes import MOST
 
 Staircase = tuple[int, Counter[tuple[int, int]], int]

@@ -9,8 +9,9 @@ from typing import Any
 from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import map_of, written
-from scalec.passes.problem.types import Coord, Dim, Domain, Index, Lookup
+from scalec.ir.scale import map_of, maps_of, written
+from scalec.ir.tile_types import int_of
+from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 
 
 class Lookups:
@@ -74,6 +75,27 @@ class Lookups:
         """Whether an index out of memory is another one for each index of a dimension."""
         return Coord(dim) in (self.coord(e) for e in map_of(symbol.owner.opview.map).results)
 
+    def row_of(self, where: ir.AffineMap, symbols: Sequence[Any], rows: str, value: Any) -> str:
+        """What an operand that is read at `where` is indexed by, as `results_of` has it, along the dimension `rows`
+        that a tile has: itself, or an index out of memory for each.
+
+        Raises:
+            UnsupportedError: neither.
+        """
+        order = self.results_of(where, symbols)
+        for e, at in zip(where.results, order, strict=True):
+            if isinstance(e, ir.AffineSymbolExpr) and self.gathers(symbols[e.position], rows):
+                return at
+        if rows in order:
+            return rows
+        name = self.tensor(value)
+        raise UnsupportedError(
+            f"{name}[{', '.join(order)}] has no index of its own for each {rows}",
+            expected=f"{rows} among the indices of {name}, or in an index that is read from memory",
+            fix=f"pass a copy or a view of {name} that is indexed so",
+            place=place_of(value),
+        )
+
     def noted(self, symbol: Any, value: Any, axis: int, divisor: int = 1) -> Coord:
         """An axis of an argument that is read at an index out of memory, or at that divided by a number."""
         name = self.spelled(symbol)
@@ -127,6 +149,7 @@ class Lookups:
         names = [d.name for d in outer]
         for domain in found[:1] if len(found) == 1 else found[1:]:
             wrong = domain.dim not in tiled or (domain.group and domain.group not in names)
+            self.check_apart(domain, contract)
             if not wrong and len(found) == 1:
                 continue
             raise UnsupportedError(
@@ -139,6 +162,22 @@ class Lookups:
                 place=place_of(contract),
             )
         return found
+
+    def check_apart(self, domain: Domain, contract: Any) -> None:
+        """Refuses ranges that may overlap where the result does not tell groups apart: it would be summed over them."""
+        *_, result = maps_of(contract.maps)
+        low, high = domain.low, domain.high
+        told = not domain.group or domain.group in self.results_of(result, list(contract.symbols))
+        if told or domain.dim not in self.results_of(result, list(contract.symbols)):
+            return
+        if not isinstance(low, Index) or further(low, 1) != high:
+            raise UnsupportedError(
+                f"the ranges of {domain.dim} for each {domain.group} may overlap, and a sum over those that do has no "
+                "kernel",
+                expected=f"off[{domain.group}]:off[{domain.group}+1] of one tensor, or a result with {domain.group}",
+                fix="write the bounds into one tensor of offsets",
+                place=place_of(contract),
+            )
 
     def domain(self, subset: Any) -> Domain:
         """A range.
@@ -157,7 +196,9 @@ class Lookups:
                 fix=f"view {' and '.join(sorted(read))} as one index",
                 place=place_of(op),
             )
-        return Domain(name, low, high, next(iter(read), ""))
+        attributes = op.operation.attributes
+        step, typical = (int_of(attributes[word]) if word in attributes else 0 for word in ("by", "about"))
+        return Domain(name, low, high, next(iter(read), ""), max(1, step), typical)
 
     def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
         if isinstance(e, ir.AffineConstantExpr):
@@ -211,3 +252,8 @@ class Lookups:
             )
         size = None if value.type.is_dynamic_dim(axis) else value.type.get_dim_size(axis)
         return Dim(self.dims[e.position], size, e.position)
+
+
+def further(index: Index, by: int) -> Index:
+    """The element that is so many further."""
+    return replace(index, coords=tuple(replace(c, offset=c.offset + by) if c.dim else c for c in index.coords))

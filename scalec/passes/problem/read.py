@@ -10,9 +10,11 @@ from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
+from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
-from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Coord, Dim, Operand, Problem, Scale
+from scalec.passes.problem.gather import check_left_out
+from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Operand, Problem, Scale
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NO_KERNEL = {
@@ -71,26 +73,11 @@ class Reader(EpilogueReader):
 
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         self.check_cut(made)
-        self.check_left_out(made)
+        check_left_out(made)
         return self.shared(made)
 
-    @staticmethod
-    def check_left_out(problem: Problem) -> None:
-        """Refuses results of which an index for each column, where it is negative, leaves out some of a block of
-        scales, or of a byte."""
-        n = problem.n.name
-        for lookup in (x for x in problem.row_lookups if x.dim == n):
-            for result in (x for x in problem.results if x.group > 1):
-                raise UnsupportedError(
-                    f"{lookup.name} may be negative, and {result.name} has blocks of {result.group} along {n}",
-                    expected=f"a result of whole bytes without scales, or one with {n} not last",
-                    fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
-                    place=problem.written,
-                )
-
-    @staticmethod
-    def check_cut(problem: Problem) -> None:
-        """Refuses results of which a range may begin or end within a block of scales, or a byte."""
+    def check_cut(self, problem: Problem) -> None:
+        """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""
         ragged, (along, block) = problem.ragged, problem.blocks
         if ragged is not None and along:
             raise UnsupportedError(
@@ -100,6 +87,18 @@ class Reader(EpilogueReader):
                 place=problem.written,
             )
         cut = ragged.dim if ragged is not None else along
+        for operand in (problem.lhs, problem.rhs):
+            for scale in operand.promoted:
+                step = problem.begins(operand.rows)
+                if scale.rows not in (1, WHOLE) and step % scale.rows:
+                    raise UnsupportedError(
+                        f"{scale.name} has one scale for each {scale.rows} of {cut}, of which ranges or blocks begin "
+                        f"at multiples of {step}",
+                        expected=f"one for each {cut}, or ranges by {scale.rows}",
+                        fix=f"for {cut} in ... by {scale.rows}, where that is so; else repeat each scale, and say "
+                        f"1x{scale.k}",
+                        place=place_of(self.arguments[scale.argument_index]),
+                    )
         for result in problem.results if cut == problem.n.name else ():
             if block % result.group if along else result.group > 1:
                 raise UnsupportedError(
@@ -113,6 +112,12 @@ class Reader(EpilogueReader):
     def shared(problem: Problem) -> Problem:
         """With the share that a group has of a dimension that groups share out, or that is a block of lookups."""
         domain, (along, block) = problem.shared_out, problem.blocks
+        if (typical := next((d for d in problem.domains if d.typical), None)) is not None:
+            m, n, k = (
+                replace(d, share=typical.typical) if d.name == typical.dim else d
+                for d in (problem.m, problem.n, problem.k)
+            )
+            return replace(problem, m=m, n=n, k=k)
         if domain is None:
             own = [replace(d, share=block) if d.name == along else d for d in (problem.m, problem.n)]
             return replace(problem, m=own[0], n=own[1])
@@ -250,16 +255,7 @@ class Reader(EpilogueReader):
                 fix=f"store {name} with {k.name} last",
                 place=place_of(value),
             )
-        by_row = (e for e in where.results if isinstance(e, ir.AffineSymbolExpr))
-        gathered = next((e for e in by_row if self.gathers(self.symbols[e.position], rows.name)), None)
-        if gathered is None and rows.name not in order:
-            raise UnsupportedError(
-                f"{name}[{', '.join(order)}] has no index of its own for each {rows.name}",
-                expected=f"{rows.name} among the indices of {name}, or in an index that is read from memory",
-                fix=f"pass a copy or a view of {name} that is indexed so",
-                place=place_of(value),
-            )
-        row = rows.name if gathered is None else order[list(where.results).index(gathered)]
+        row = self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
         if transposed and not (own is not None and own.takes_transposed(element.name)):
             reason = self.no_mn_major(element)
@@ -280,12 +276,10 @@ class Reader(EpilogueReader):
                 fix="multiply the levels into one tensor of scales before the call",
                 place=place_of(levels[1].scales),
             )
-        seen = rows
-        if gathered is not None:  # as many as the tensor has, whatever the tile's dimension has
+        seen, gathered = rows, "" if row == rows.name else row
+        if gathered:  # as many as the tensor has, whatever the tile's dimension has
             seen, promoted = replace(self.extent_of(self.arguments[index], order.index(row)), name=row), 1
-        scales = tuple(self.scale(op, order, name, seen, k, promoted, family) for op in levels)
-        if gathered is not None:
-            scales = tuple(self.along(s, row) for s in scales)
+        scales = tuple(self.scale(op, order, name, seen, k, promoted, family).of_rows(gathered) for op in levels)
         bits = element.bits if family is None else family.shared_bits(element, transposed)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
         atom = family.transposed_atom if family is not None and transposed else ATOM
@@ -302,16 +296,7 @@ class Reader(EpilogueReader):
                 fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
                 place=place_of(value),
             )
-        of = "" if gathered is None else row
-        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords, of)
-
-    @staticmethod
-    def along(scale: Scale, row: str) -> Scale:
-        """The scale of an operand whose rows are gathered, at the index `row`: each row of a tile has its own, or all
-        have the same."""
-        if scale.rows == WHOLE:
-            return scale
-        return replace(scale, gathered=row, rows=scale.rows if scale.in_mma else 1)
+        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:

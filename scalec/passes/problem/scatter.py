@@ -8,8 +8,8 @@ from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, maps_of
+from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.lookups import Lookups
-from scalec.passes.problem.types import Coord, Dim
 
 
 def before_scatter(value: Any) -> tuple[Any, Any]:

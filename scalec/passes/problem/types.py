@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scalec.errors import Place
-from scalec.formats import ElementType
+from scalec.formats import WHOLE, ElementType
+from scalec.passes.problem.access import Coord, Dim, Domain, Gaps, Index, Lookup
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
 PROMOTION_BLOCK = 128
@@ -29,101 +30,6 @@ STORED = ("f32", "bf16", "f16")
 
 ROUNDED = (*STORED, "e4m3", "e5m2", "e2m1")
 """Element types that threads write: of results."""
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`.
-
-    For what is only a choice: `most` is the upper end of the range that its sizes lie in, None where any may come;
-    `share` what a group has of it where groups share it out evenly, None where they do not share it."""
-
-    name: str
-    size: int | None
-    position: int
-    most: int | None = None
-    share: int | None = None
-
-    @property
-    def largest(self) -> int | None:
-        """The largest size that may come, None where any may; of a shared one, the share."""
-        return self.share or (self.most if self.size is None else self.size)
-
-    def tiles(self, extent: int, assumed: int) -> int:
-        """Tiles of `extent` that cover the dimension, or a share of it; where its size is unknown, that cover the
-        largest one, or `assumed` elements. With 0 for that, the dimension itself: for what must know the size."""
-        size = self.size if self.size is not None else assumed and (self.most or assumed)
-        return -(-((assumed and self.share) or size) // extent)
-
-
-@dataclass(frozen=True)
-class Coord:
-    """Where an axis of a tensor is read or written: at `(dim + offset) floordiv divisor`, of which `mod modulus` where
-    that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name."""
-
-    dim: str = ""
-    divisor: int = 1
-    modulus: int = 0
-    offset: int = 0
-
-    def extent(self, size: int) -> int:
-        """How many indices there are, of so many of `dim`."""
-        return min(-(-size // self.divisor), self.modulus or size)
-
-
-@dataclass(frozen=True)
-class Index:
-    """An element of an i32 tensor that the kernel reads: of the argument `argument_index`, which the user calls
-    `tensor`, at `coords`."""
-
-    argument_index: int
-    tensor: str
-    coords: tuple[Coord, ...]
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """An index that is read from memory: `e[m/128]` of `B[e[m/128],n,k]`.
-
-    Attributes:
-        name: what coordinates call it.
-        index: where it is read.
-        extents: of the axes that it is an index of. Where it is negative, or beyond one, nothing is computed.
-        dim: the dimension of a tile that it changes along, "" where it depends on `outer` alone.
-        block: indices of `dim` over which it stays the same.
-    """
-
-    name: str
-    index: Index
-    extents: tuple[Dim, ...]
-    dim: str = ""
-    block: int = 1
-
-    @property
-    def by_row(self) -> bool:
-        """Whether each row, or column, of a tile has an index of its own: it gathers, or scatters."""
-        return bool(self.dim) and self.block == 1
-
-
-@dataclass(frozen=True)
-class Domain:
-    """A range of a dimension, of which nothing outside is computed: from `low` up to `high`, each a number or read from
-    memory for each index of the dimension `group`."""
-
-    dim: str
-    low: Index | int
-    high: Index | int
-    group: str = ""
-
-    @property
-    def bounds(self) -> tuple[Index, ...]:
-        """Those that are read."""
-        return tuple(x for x in (self.low, self.high) if isinstance(x, Index))
-
-
-def elements(coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
-    """Elements of a tensor that is read or written there, all sizes of dimensions given."""
-    return math.prod(at.extent(sizes[at.dim]) for at in coords if at.dim)
 
 
 @dataclass(frozen=True)
@@ -155,6 +61,13 @@ class Scale:
     axes: tuple[int, int] = (0, 1)
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
+
+    def of_rows(self, gathered: str) -> Scale:
+        """The scale of an operand whose rows the lookup `gathered` names: each row of a tile has its own, or all have
+        the same. With "" it stays as it is."""
+        if not gathered or self.rows == WHOLE:
+            return self
+        return replace(self, gathered=gathered, rows=self.rows if self.in_mma else 1)
 
 
 @dataclass(frozen=True)
@@ -265,29 +178,6 @@ class ResultScale:
     layout: str
     outer: EpilogueInput | None = None
     place: Place | None = None
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """Columns of a result that nothing is written to: column n goes to n + size * ((n + phase) // every)."""
-
-    size: int
-    every: int
-    phase: int
-
-    def at(self, column: int) -> int:
-        """Where a column goes."""
-        return column + self.size * ((column + self.phase) // self.every)
-
-    def apart(self, columns: int) -> bool:
-        """Whether some of `columns` adjacent columns, the first of which is a multiple of their number, lie on both
-        sides of a gap."""
-        return bool(self.every % columns or self.phase % columns)
-
-    @property
-    def numbers(self) -> tuple[int, int, int]:
-        """As the ops of `tile` have them."""
-        return self.size, self.every, self.phase
 
 
 @dataclass(frozen=True)
@@ -447,12 +337,21 @@ class Problem:
         along = [x for x in self.constant_lookups if x.dim]
         return (along[0].dim, math.gcd(*(x.block for x in along))) if along else ("", 0)
 
+    def begins(self, dim: str) -> int:
+        """Where a tile may begin along a dimension: at a multiple of its extent behind one of this number; 0: of its
+        extent."""
+        ragged = self.ragged
+        if ragged is not None and ragged.dim == dim:
+            return ragged.step if isinstance(ragged.low, Index) else ragged.low
+        along, block = self.blocks
+        return block if along == dim else 0
+
     def walks(self, sizes: Mapping[str, int] | None = None) -> int:
         """How many times the kernel walks M by N, or the share of them that is one group's: the product of the sizes of
         `outer`, those given or the largest, and the number of blocks of lookups that are a share."""
         count = math.prod(sizes[d.name] if sizes else d.tiles(1, ASSUMED_OUTER) for d in self.outer)
         for d in (self.m, self.n):
-            if d.share and self.shared_out is None:
+            if d.share and d.name == self.blocks[0]:
                 count *= -(-(d.size or d.most or ASSUMED) // d.share)
         return count
 
@@ -474,8 +373,7 @@ class Problem:
         sizes = {d.name: size(d) for d in self.dims}
         if (shared := self.shared_out) is not None:
             sizes[shared.dim] = -(-sizes[shared.dim] // max(1, sizes[shared.group]))
-        else:
-            sizes |= {d.name: d.share for d in (self.m, self.n) if d.share}
+        sizes |= {d.name: d.share for d in (self.m, self.n, self.k) if d.share}
         return sizes | {x.name: sizes[x.dim] if x.by_row else size(x.extents[0]) for x in self.lookups}
 
     def outside(self, coords: tuple[Coord, ...]) -> tuple[int, ...]:

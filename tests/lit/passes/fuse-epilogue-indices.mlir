@@ -69,6 +69,25 @@ func.func @second(%A: tensor<?x256xf8E4M3FN>, %B: tensor<512x256xf8E4M3FN>, %t: 
   return %c : tensor<?x512xf32>
 }
 
+// A scale for each matrix of B is none of the whole tensor: as of a batch of matrices, the whole tensors' come last.
+// CHECK-LABEL: func.func @matrices
+// CHECK: ^bb0(%[[X:.*]]: f32, %[[P:.*]]: f32, %[[Q:.*]]: f32):
+// CHECK-NEXT: %[[QP:.*]] = arith.mulf %[[Q]], %[[P]]
+// CHECK-NEXT: arith.mulf %[[X]], %[[QP]]
+func.func @matrices(%A: tensor<?x256xf8E4M3FN>, %B: tensor<8x512x256xf8E4M3FN>, %s: tensor<1x1xf32>, %t: tensor<8x1x1xf32>,
+                    %e: tensor<?xi32>)
+  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k", "g"]} {
+  %a = "scale.dequantize"(%A, %s) {granularity = #scale.granularity<array<i64: -1, -1>, "f32", "row">}
+    : (tensor<?x256xf8E4M3FN>, tensor<1x1xf32>) -> tensor<?x256xf32>
+  %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 1, -1, -1>, "f32", "row">}
+    : (tensor<8x512x256xf8E4M3FN>, tensor<8x1x1xf32>) -> tensor<8x512x256xf32>
+  %i = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = #block} : (tensor<?xi32>) -> !scale.symbol
+  %c = "scale.contract"(%a, %b, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 0>,
+    maps = [affine_map<(m, n, k, g)[s] -> (m, k)>, affine_map<(m, n, k, g)[s] -> (s, n, k)>, affine_map<(m, n, k, g)[s] -> (m, n)>]}
+    : (tensor<?x256xf32>, tensor<8x512x256xf32>, !scale.symbol) -> tensor<?x512xf32>
+  return %c : tensor<?x512xf32>
+}
+
 // The map takes the contraction's range, so that a group's scale can be read in it; a scatter behind it has the range too.
 // CHECK-LABEL: func.func @ragged
 // CHECK: %[[D:.*]] = "scale.domain"
@@ -153,4 +172,70 @@ func.func @narrowed(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>, %len: tens
     "scale.yield"(%z) : (f32) -> ()
   }) {operandSegmentSizes = array<i32: 1, 0, 1>, map = #mn} : (!scale.view, !scale.subset) -> tensor<?x512xf32>
   return %u, %w : tensor<?x512xf32>, tensor<?x512xf32>
+}
+
+// A map with a filling value writes all points, and a scatter behind it moves them all.
+// CHECK-LABEL: func.func @filled
+// CHECK: %[[U:.*]] = "scale.map"
+// CHECK: "scale.scatter"(%[[U]], %{{[0-9]+}}) {
+func.func @filled(%A: tensor<?x512xf32>, %len: tensor<1xi32>, %idx: tensor<?xi32>)
+  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k", "g"]} {
+  %i = "scale.index"(%len) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k, g) -> (0)>} : (tensor<1xi32>) -> !scale.symbol
+  %d = "scale.domain"(%i) {operandSegmentSizes = array<i32: 1>, dim = "m", lower = affine_map<(m, n, k, g)[s] -> (0)>, upper = affine_map<(m, n, k, g)[s] -> (s)>} : (!scale.symbol) -> !scale.subset
+  %v = "scale.read"(%A) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<?x512xf32>) -> !scale.view
+  %u = "scale.map"(%v, %d) ({
+  ^bb0(%x: f32):
+    "scale.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 1>, map = #mn, otherwise = 0.0 : f32} : (!scale.view, !scale.subset) -> tensor<?x512xf32>
+  %p = "scale.index"(%idx) {operandSegmentSizes = array<i32: 1, 0>, map = #m} : (tensor<?xi32>) -> !scale.symbol
+  %r = "scale.scatter"(%u, %p) {operandSegmentSizes = array<i32: 1, 1, 0>,
+    maps = [affine_map<(m, n, k, g)[s] -> (m, n)>, affine_map<(m, n, k, g)[s] -> (s, n)>]}
+    : (tensor<?x512xf32>, !scale.symbol) -> tensor<?x512xf32>
+  return %r : tensor<?x512xf32>
+}
+
+// Two symbols that are one index: what moves has one.
+// CHECK-LABEL: func.func @diagonal
+// CHECK: %[[I:.*]] = "scale.index"
+// CHECK: "scale.contract"(%arg0, %arg1, %[[I]], %[[I]])
+// CHECK: "scale.read"(%arg2, %[[I]]) {
+func.func @diagonal(%A: tensor<?x256xf8E4M3FN>, %B: tensor<8x8x512x256xf8E4M3FN>, %t: tensor<8x8x512x1xf32>, %e: tensor<?xi32>)
+  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k", "g"]} {
+  %b = "scale.dequantize"(%B, %t) {granularity = #scale.granularity<array<i64: 1, 1, 1, -1>, "f32", "row">}
+    : (tensor<8x8x512x256xf8E4M3FN>, tensor<8x8x512x1xf32>) -> tensor<8x8x512x256xf32>
+  %i = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = #block} : (tensor<?xi32>) -> !scale.symbol
+  %j = "scale.index"(%e) {operandSegmentSizes = array<i32: 1, 0>, map = #block} : (tensor<?xi32>) -> !scale.symbol
+  %c = "scale.contract"(%A, %b, %i, %j) {operandSegmentSizes = array<i32: 1, 1, 2, 0>,
+    maps = [affine_map<(m, n, k, g)[s, t] -> (m, k)>, affine_map<(m, n, k, g)[s, t] -> (s, t, n, k)>, affine_map<(m, n, k, g)[s, t] -> (m, n)>]}
+    : (tensor<?x256xf8E4M3FN>, tensor<8x8x512x256xf32>, !scale.symbol, !scale.symbol) -> tensor<?x512xf32>
+  return %c : tensor<?x512xf32>
+}
+
+// An index of a tensor that the program computes stays below that, and so does the range that ends there: what stands
+// above does not take the range.
+// CHECK-LABEL: func.func @computed
+// CHECK-NEXT: "scale.index"(%arg2)
+// CHECK: "scale.contract"(%arg0, %arg1) {
+// CHECK: %[[U:.*]] = "scale.map"
+// CHECK: %[[I:.*]] = "scale.index"(%[[U]])
+// CHECK: %[[D:.*]] = "scale.domain"(%[[I]])
+// CHECK: "scale.map"(%{{.*}}, %[[D]]) (
+func.func @computed(%A: tensor<?x256xbf16>, %B: tensor<512x256xbf16>, %len: tensor<?xi32>)
+  -> tensor<?x512xf32> attributes {scale.dims = ["m", "n", "k", "g"]} {
+  %t = "scale.contract"(%A, %B) {operandSegmentSizes = array<i32: 1, 1, 0, 0>, maps = [#mk, #nk, #mn]}
+    : (tensor<?x256xbf16>, tensor<512x256xbf16>) -> tensor<?x512xf32>
+  %v = "scale.read"(%t) {operandSegmentSizes = array<i32: 1, 0>, map = #mn} : (tensor<?x512xf32>) -> !scale.view
+  %l = "scale.index"(%len) {operandSegmentSizes = array<i32: 1, 0>, map = #m} : (tensor<?xi32>) -> !scale.symbol
+  %w = "scale.read"(%len, %l) {operandSegmentSizes = array<i32: 1, 1>, map = affine_map<(m, n, k, g)[s] -> (s)>} : (tensor<?xi32>, !scale.symbol) -> !scale.view
+  %u = "scale.map"(%w) ({
+  ^bb0(%x: i32):
+    "scale.yield"(%x) : (i32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 0>, map = #m} : (!scale.view) -> tensor<?xi32>
+  %i = "scale.index"(%u) {operandSegmentSizes = array<i32: 1, 0>, map = affine_map<(m, n, k, g) -> (0)>} : (tensor<?xi32>) -> !scale.symbol
+  %d = "scale.domain"(%i) {operandSegmentSizes = array<i32: 1>, dim = "m", lower = affine_map<(m, n, k, g)[s] -> (0)>, upper = affine_map<(m, n, k, g)[s] -> (s)>} : (!scale.symbol) -> !scale.subset
+  %c = "scale.map"(%v, %d) ({
+  ^bb0(%x: f32):
+    "scale.yield"(%x) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 1, 0, 1>, map = #mn} : (!scale.view, !scale.subset) -> tensor<?x512xf32>
+  return %c : tensor<?x512xf32>
 }

@@ -1,0 +1,128 @@
+"""Dimensions, and where tensors are read and written along them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension of the program; `size` is None where it stays dynamic, `position` its place in `scale.dims`.
+
+    For what is only a choice: `most` is the upper end of the range that its sizes lie in, None where any may come;
+    `share` what a group has of it where groups share it out evenly, None where they do not share it."""
+
+    name: str
+    size: int | None
+    position: int
+    most: int | None = None
+    share: int | None = None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest size that may come, None where any may; of a shared one, the share."""
+        return self.share or (self.most if self.size is None else self.size)
+
+    def tiles(self, extent: int, assumed: int) -> int:
+        """Tiles of `extent` that cover the dimension, or a share of it; where its size is unknown, that cover the
+        largest one, or `assumed` elements. With 0 for that, the dimension itself: for what must know the size."""
+        size = self.size if self.size is not None else assumed and (self.most or assumed)
+        return -(-((assumed and self.share) or size) // extent)
+
+
+@dataclass(frozen=True)
+class Coord:
+    """Where an axis of a tensor is read or written: at `(dim + offset) floordiv divisor`, of which `mod modulus` where
+    that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name."""
+
+    dim: str = ""
+    divisor: int = 1
+    modulus: int = 0
+    offset: int = 0
+
+    def extent(self, size: int) -> int:
+        """How many indices there are, of so many of `dim`."""
+        return min(-(-size // self.divisor), self.modulus or size)
+
+
+@dataclass(frozen=True)
+class Index:
+    """An element of an i32 tensor that the kernel reads: of the argument `argument_index`, which the user calls
+    `tensor`, at `coords`."""
+
+    argument_index: int
+    tensor: str
+    coords: tuple[Coord, ...]
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """An index that is read from memory: `e[m/128]` of `B[e[m/128],n,k]`.
+
+    Attributes:
+        name: what coordinates call it.
+        index: where it is read.
+        extents: of the axes that it is an index of. Where it is negative, or beyond one, nothing is computed.
+        dim: the dimension of a tile that it changes along, "" where it depends on `outer` alone.
+        block: indices of `dim` over which it stays the same.
+    """
+
+    name: str
+    index: Index
+    extents: tuple[Dim, ...]
+    dim: str = ""
+    block: int = 1
+
+    @property
+    def by_row(self) -> bool:
+        """Whether each row, or column, of a tile has an index of its own: it gathers, or scatters."""
+        return bool(self.dim) and self.block == 1
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A range of a dimension, of which nothing outside is computed: from `low` up to `high`, each a number or read from
+    memory for each index of the dimension `group`. What the program promises, for speed alone: both are multiples of
+    `step`, apart from an end at the extent, and `typical` indices, if that is not 0, lie between them."""
+
+    dim: str
+    low: Index | int
+    high: Index | int
+    group: str = ""
+    step: int = 1
+    typical: int = 0
+
+    @property
+    def bounds(self) -> tuple[Index, ...]:
+        """Those that are read."""
+        return tuple(x for x in (self.low, self.high) if isinstance(x, Index))
+
+
+def elements(coords: tuple[Coord, ...], sizes: Mapping[str, int]) -> int:
+    """Elements of a tensor that is read or written there, all sizes of dimensions given."""
+    return math.prod(at.extent(sizes[at.dim]) for at in coords if at.dim)
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Columns of a result that nothing is written to: column n goes to n + size * ((n + phase) // every)."""
+
+    size: int
+    every: int
+    phase: int
+
+    def at(self, column: int) -> int:
+        """Where a column goes."""
+        return column + self.size * ((column + self.phase) // self.every)
+
+    def apart(self, columns: int) -> bool:
+        """Whether some of `columns` adjacent columns, the first of which is a multiple of their number, lie on both
+        sides of a gap."""
+        return bool(self.every % columns or self.phase % columns)
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """As the ops of `tile` have them."""
+        return self.size, self.every, self.phase

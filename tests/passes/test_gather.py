@@ -1,0 +1,134 @@
+"""Operands whose rows an index from memory names: the problem, what cannot be with them, and what is chosen."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec import compiler, frontend
+from scalec.errors import ScheduleError, UnsupportedError
+from scalec.formats import WHOLE
+from scalec.ir.schedule import Request
+from scalec.passes.base import problem_of, programs
+from scalec.passes.pipeline import find, run_pipeline
+from scalec.passes.plan.gather import gathered_together
+from scalec.passes.problem.access import Coord
+from scalec.passes.problem.types import Problem
+from scalec.targets import get_target
+
+SIZES = {"n": 4096, "k": 4096}
+FP8 = "C[m,n] = A[idx[m],k] @ B[n,k] scale(1x128,128x128)"
+OTHER = "C[m,n] = A[m,k] @ B[idx[n],k] scale(1x128,128x128)"
+BOTH = "C[m,n] = A[idx[m],k] @ B[jdx[n],k]"
+
+
+def read(source: str, target: str = "sm_90a", **sizes: int) -> Problem:
+    """The problem of a program."""
+    row, module = get_target(target), frontend.build(source, {**SIZES, **sizes})
+    run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
+    return problem_of(next(programs(module)), row, Request())
+
+
+def test_facts() -> None:
+    problem = read("C[m,n] = gelu(A[idx[m],k] @ B[n,k] scale(24x128,1xk) + r[idx[m]])")
+    (lookup,) = problem.lookups
+    assert (lookup.name, lookup.dim, lookup.block, lookup.by_row) == ("idx[m]", "m", 1, True)
+    assert [d.name for d in lookup.extents] == ["A_0", "r_0"]
+    assert (problem.lhs.gathered, problem.lhs.rows, problem.lhs.row_axis) == ("idx[m]", "m", 0)
+    (scale,) = problem.lhs.scales
+    assert (scale.gathered, scale.rows, scale.coords) == ("idx[m]", 1, (Coord("idx[m]", 24), Coord("k", 128)))
+    assert [(x.name, x.kind, x.coords) for x in problem.inputs] == [
+        ("B_scale", "col", (Coord("n"), Coord(""))),
+        ("r", "row", (Coord("idx[m]"),)),
+    ]
+
+
+def test_nothing_is_dealt_out_by_a_warp_for_a_gather() -> None:
+    assert not read(FP8).queued
+    assert read("C[m,n] = A[idx[m],k] @ B[e[m/128],n,k]").queued
+    assert [x.name for x in read("C[m,n] = A[idx[m],k] @ B[e[m/128],n,k]").constant_lookups] == ["e[m/128]"]
+
+
+def test_as_many_rows_are_moved_as_are_named() -> None:
+    problem = read(FP8)
+    assert problem.sizes({"m": 300, "A_0": 7})["idx[m]"] == 300
+
+
+def test_a_scale_of_all_rows_is_not_gathered() -> None:
+    (scale,) = read("C[m,n] = A[idx[m],k] @ B[n,k] scale(64x128,1x128)", A_0=50).lhs.scales
+    assert (scale.rows, scale.gathered) == (WHOLE, "")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "together"),
+    [
+        (FP8, "sm_90a", 1),
+        (FP8, "sm_100a", 4),
+        (FP8, "sm_120a", 4),
+        ("C[b,m,n] = A[b,idx[m],k] @ B[b,n,k]", "sm_100a", 1),
+    ],
+)
+def test_rows_of_a_copy(source: str, target: str, together: int) -> None:
+    problem = read(source, target)
+    assert gathered_together(problem, problem.lhs) == together
+
+
+CLUSTERED = r"CTAs of a cluster of {} share tiles of {}, whose rows idx\[{}\] names"
+REFUSED: dict[str, tuple[str, str, str, str]] = {
+    "A shared": (FP8, "sm_90a", "cluster=1x2", CLUSTERED.format("1x2", "A", "m")),
+    "B shared": (OTHER, "sm_90a", "cluster=2x1", CLUSTERED.format("2x1", "B", "n")),
+    "A shared, swapped": (FP8, "sm_90a", "swap=1, cluster=2x1", CLUSTERED.format("2x1", "A", "m")),
+    "B shared by pairs": (OTHER, "sm_100a", "cta_group=2, cluster=4x1", CLUSTERED.format("4x1", "B", "n")),
+    "A shared by pairs": (FP8, "sm_100a", "cta_group=2, cluster=2x2", CLUSTERED.format("2x2", "A", "m")),
+    "bulk scales": (FP8, "sm_90a", "scale_path=bulk", r"A_scale is of rows that idx\[m\] names"),
+    "narrow rows": (BOTH, "sm_90a", "tile=64x64x32, swizzle_a=64, swizzle_b=64", "64 bytes of a row of A"),
+    "added in memory": (
+        "C[m,n]:f32 += A[idx[m],k] @ B[n,k]",
+        "sm_90a",
+        "epilogue=bulk",
+        r"idx\[m\] may be negative, and copies would add",
+    ),
+    "turned": (OTHER, "sm_90a", "swap=1, epilogue=turned", r"idx\[n\] may be negative, and a thread stores several n"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_schedules(name: str) -> None:
+    source, target, schedule, message = REFUSED[name]
+    with pytest.raises(ScheduleError, match=message):
+        compiler.compile_source(f"{source} with {schedule}", target, {**SIZES, "m": 4096}, until="tile")
+
+
+UNSUPPORTED: dict[str, tuple[str, str]] = {
+    "half bytes": ("C[m,n]:e2m1 = A[m,k] @ B[idx[n],k]", r"idx\[n\] may be negative, and C has blocks of 2 along n"),
+    "blocks": ("C[m,n]:mxfp8 = A[m,k] @ B[idx[n],k]", r"idx\[n\] may be negative, and C has blocks of 32 along n"),
+    "rows of blocks": ("C[m,n] = A[e[m/64],k] @ B[n,k]", r"A\[e\[m/64\], k\] has no index of its own for each m"),
+    "rows contiguous": ("C[m,n] = A[k,idx[m]] @ B[n,k]", r"A\[k, idx\[m\]\] is contiguous along idx\[m\]"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_refused_programs(name: str) -> None:
+    source, message = UNSUPPORTED[name]
+    with pytest.raises(UnsupportedError, match=message):
+        compiler.compile_source(source, "sm_90a", SIZES, until="tile")
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("source", [FP8, OTHER, BOTH])
+@pytest.mark.parametrize("m", [8, 4096])
+def test_what_is_chosen_can_be(source: str, target: str, m: int) -> None:
+    """A tile, a cluster whose CTAs do not share what is gathered, and copies that store whole tiles."""
+    made = compiler.compile_source(source, target, {**SIZES, "m": m}, until="tile")
+    assert made.schedule is not None
+    along_m, along_n = made.schedule.cluster
+    if made.schedule.swap:
+        along_m, along_n = along_n, along_m
+    assert along_n == 1 or "A[idx" not in source
+    assert along_m <= made.schedule.cta_group or "B[m" not in source
+    if m == 4096 and source == FP8:
+        assert made.schedule.epilogue == "bulk"
+
+
+def test_a_cluster_may_share_the_other_operand() -> None:
+    made = compiler.compile_source(f"{FP8} with cluster=2x1", "sm_90a", {**SIZES, "m": 4096}, until="tile")
+    assert "multicast = 1" in made.texts["tile"] or "multicast = 2" in made.texts["tile"]
