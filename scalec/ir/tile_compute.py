@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, flag, gaps, holds_factors, in_step, maker, plainly_swizzled, scattered, takes
+from scalec.ir.tile_checks import (
+    at_least,
+    extents,
+    flag,
+    gaps,
+    holds_factors,
+    in_step,
+    maker,
+    plainly_swizzled,
+    scattered,
+    takes,
+)
 from scalec.ir.tile_types import (
     I32,
     CursorType,

@@ -324,13 +324,13 @@ def store_direct(s: State, op: ir.OpView) -> None:
         first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
             rows = place.row_to or [b.add(place.row, 8 * half) for half in (0, 1)]
-            columns = place.column_to or (place.column,)
+            column = place.column_to[0] if place.column_to else place.column
             within = s.geometry.column(g) % together
             if adjacent and not within:
-                first = [address(row, columns[0]) for row in rows]
+                first = [address(row, column) for row in rows]
             for half in (0, 1):
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], columns[0]), 0)
+                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], column), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if bits < 8 and not pair:
                     _store_rows(s, op, element, rows[half], place, values)
@@ -343,7 +343,7 @@ def store_direct(s: State, op: ir.OpView) -> None:
                     for i in (0, 1):
                         step = b.add(at, b.mul(strides[1], i * bits // 8))
                         if i and place.column_to:
-                            step = address(rows[half], columns[1])
+                            step = address(rows[half], place.column_to[1])
                         elif i and together % 2:  # two columns of a thread, the first an even one
                             step = address(rows[half], b.add(place.column, 1))
                         _store_one(s, step, offset, element, values[i], inside[i])

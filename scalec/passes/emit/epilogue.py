@@ -89,7 +89,7 @@ class Epilogue(Body):
         else:
             self.store_direct(of, accumulator, w)
 
-    def skips(self, of: Problem, w: Work) -> tuple[list[ir.Value], dict[str, int]]:
+    def skips(self, of: Problem, w: Work) -> tuple[list[ir.Value], dict[str, Any]]:
         """What has a result's rows by name, and which of these says where a row goes, as the ops that store take it."""
         names = [x.name for x in of.skips]
         scattered = of.result.scattered
