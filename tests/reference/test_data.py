@@ -183,3 +183,13 @@ def test_a_missing_size_is_named() -> None:
     with program("C[m,n] = A[m,k] @ B[n,k]") as module, pytest.raises(ScalecError, match="shape of B needs") as e:
         make(module, {"m": 4, "k": 8})
     assert "none for n" in str(e.value)
+
+
+@pytest.mark.parametrize("result", ["D[idx[m],n]", "D[idx[m],n]:mxfp8"])
+def test_scattered_rows_go_to_many_places(result: str) -> None:
+    """Also where they are quantised: once, all but one index was drawn negative then."""
+    with program(f"{result} = A[m,k] @ B[n,k]") as module:
+        made = make(module, {"m": 64, "n": 64, "k": 64, "D_0": 80})
+    named = made["idx"][made["idx"] >= 0]
+    assert len(named) > 40
+    assert len(set(named)) == len(named)
