@@ -122,7 +122,7 @@ def _check(item: Item, result: Result) -> None:
             device.synchronize(0)
             for x in (x for x in given if isinstance(x, Guarded)):
                 _unchanged(x.changed(), sizes, f"{x.spec.name}, which is only read")
-            reached = {r.name: expected.written[r.name] if r.given else None for r in spec.results}
+            reached = {r.name: expected.reached[r.name] if r.given else None for r in spec.results}
             for x in outs:
                 _unchanged(x.changed(sizes, reached[x.spec.name]), sizes, f"{x.spec.name} around and between its rows")
             made = {x.spec.name: values_of(x.spec, x) for x in outs}

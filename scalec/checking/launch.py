@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from scalec.abi import KernelSpec, TensorSpec
@@ -77,18 +78,25 @@ def values_of(t: TensorSpec, made: DeviceArray) -> NDArray[Any]:
     return decode(made.numpy(), t.dtype) if ELEMENT_TYPES[t.dtype].bits < 8 else made.numpy()
 
 
-def touched(t: TensorSpec, made: DeviceArray, points: NDArray[Any]) -> int:
-    """How many elements, as stored, of a result that `upload` made have changed of those that the program does not
-    reach: all but `points`."""
+def touched(
+    t: TensorSpec, made: DeviceArray, points: NDArray[Any], values: Mapping[str, Any] = MappingProxyType({})
+) -> int:
+    """How many elements, as stored, of a result that `upload` made of `values` have changed of those that the program
+    does not reach: all but `points`."""
     import numpy as np
 
     from scalec.checking.guarded import stored_points
+    from scalec.reference import storage
 
-    if not t.given or t.inout or not points.size:  # all of it is written, or kept what it was
+    if not t.given or not points.size:  # all of it is written
         return 0
     stored = stored_points(t, points)
-    raw = np.ascontiguousarray(made.numpy()).view(np.uint8).reshape(*stored.shape, -1)
-    return int((raw[~stored] != 0xFF).any(axis=-1).sum())
+
+    def raw(data: NDArray[Any]) -> NDArray[np.uint8]:
+        return np.ascontiguousarray(data).view(np.uint8).reshape(*stored.shape, -1)[~stored]
+
+    before = raw(storage(values[t.name])) if t.inout else 0xFF
+    return int((raw(made.numpy()) != before).any(axis=-1).sum())
 
 
 def time_launches(kernel: Kernel, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:

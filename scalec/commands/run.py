@@ -77,7 +77,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
             kernel(*arguments, out=out)
     checks = compare({r.name: values_of(r, o) for r, o in zip(spec.results, outputs, strict=True)}, expected)
     for r, o in zip(spec.results, outputs, strict=True):
-        if changed := touched(r, o, expected.written[r.name]):
+        if changed := touched(r, o, expected.reached[r.name], values):
             raise ScalecError(f"{changed} elements of {r.name} have changed that the program does not write")
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
     measured = Measured(seconds, 2 * prod(dims[d] for d in spec.flops), moved_bytes(spec, arguments, outputs))

@@ -236,6 +236,8 @@ def _index(
         return np.where(high == size, high, np.maximum(low, high // step * step)).astype(np.int32)
     extents = [n for e in use.pool if (n := extent_at(e, sizes)) is not None]
     pool, count = min(extents, default=1), int(np.prod(shape))
+    if not pool:  # a tensor without rows: all entries skip
+        return np.full(shape, -1, np.int32)
     if use.scatter:
         entries = np.full(max(count, pool), -1, np.int32)
         entries[:pool] = rng.permutation(pool)

@@ -52,13 +52,16 @@ class Results(dict[str, Array]):
     """The results by name.
 
     Attributes:
-        written: for each result, which of its elements the program writes.
+        written: for each result, which of its elements have a value: those that the program writes, and all of a result
+            that is added to.
+        reached: for each result, which of its elements the program writes or adds to; the others keep their bytes.
         scales: for each quantised result, the name of its scales' result and their granularity.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.written: dict[str, Array] = {}
+        self.reached: dict[str, Array] = {}
         self.scales: dict[str, tuple[str, Granularity]] = {}
 
 
@@ -142,7 +145,10 @@ class _Run:
             if name == "func.return":
                 names = {value: s.name for value, s in zip(op.operation.operands, self.outputs, strict=True)}
                 for value, s in zip(op.operation.operands, self.outputs, strict=True):
-                    out[s.name], out.written[s.name] = self._store(self.values[value], s)
+                    result: Tensor = self.values[value]
+                    out[s.name], out.written[s.name] = self._store(result, s)
+                    reached = result.written
+                    out.reached[s.name] = out.written[s.name] if reached is None else reached
                 out.scales = {names[v]: (names[of], g) for v, of, g in self.quantized if v in names and of in names}
             elif name == "arith.constant":
                 self.values[op.operation.results[0]] = Tensor(np.asarray(constant(op)), name="a constant")

@@ -10,6 +10,8 @@ from scalec.abi import Extent, TensorSpec
 from scalec.checking import launch
 from scalec.checking.guarded import GUARD, Guarded, stored_points
 from scalec.formats import ELEMENT_TYPES
+from scalec.frontend import build
+from scalec.ir.context import context
 from scalec.runtime.stored import stored_shape
 from tests.runtime.fake import FakeDevice
 
@@ -54,6 +56,26 @@ def test_rows_that_nobody_writes(dtype, layout, inner, columns) -> None:
     assert launch.touched(spec, with_launch, points) == 0
     device.upload(with_launch.pointer, b"\0" * item, 0)
     assert launch.touched(spec, with_launch, points) == (0 if stored[0, 0] else 1)
+
+
+def test_rows_that_nobody_adds_to() -> None:
+    source = "C[m,n]:f32 += A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]"
+    with context():
+        module = build(source)
+        values = reference.make(module, {"m": 200, "n": 42, "k": 8, "g": 2}, 1)
+        values["off"][:] = [40, 90, 130]
+        expected = reference.run(module, values, exact=True)
+    assert expected.written["C"].all()
+    assert np.flatnonzero(expected.reached["C"].all(axis=1)).tolist() == [*range(40, 130)]
+    assert not expected.reached["C"][:40].any()
+    spec, device = TensorSpec("C", "f32", (Extent("m"), Extent("n")), inout=True, partial=True), FakeDevice()
+    for row, changed in ((39, 1), (40, 0), (129, 0), (130, 1)):
+        data = values["C"].copy()
+        made = launch.placed(device, spec, data)
+        assert launch.touched(spec, made, expected.reached["C"], values) == 0
+        data[row, 3] += 1
+        made = launch.placed(device, spec, data)
+        assert launch.touched(spec, made, expected.reached["C"], values) == changed
 
 
 def test_bytes_that_a_written_element_shares() -> None:

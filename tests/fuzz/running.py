@@ -283,7 +283,7 @@ def points(case: Case, r: TensorSpec, sizes: dict[str, int]) -> np.ndarray | Non
     """Which elements of a result are written, None where all are."""
     if not r.given or r.inout:
         return None
-    made = np.zeros(stored_shape(r, sizes), bool)
+    made = np.zeros([e.value(sizes) for e in r.shape], bool)
     made[..., case.columns(sizes)] = True
     return made
 

@@ -141,6 +141,13 @@ def test_offsets_are_sorted_and_in_range(seed: int, g: int, m: int) -> None:
         assert (np.diff(off) == 0).any()
 
 
+def test_indices_of_a_tensor_without_rows_skip() -> None:
+    with program("C[m,n] = A[m,k] @ B[e[m/8],n,k]") as module:
+        made = make(module, {"m": 60, "n": 8, "k": 8, "B_0": 0})
+        assert made["e"].tolist() == [-1] * 8
+        assert not run(module, made).written["C"].any()
+
+
 def test_index_tensors_fit_their_role() -> None:
     with program("C[idx[m],n] = A[m,k] @ B[e[m/16],n,k]") as module:
         a = make(module, {"m": 200, "n": 4, "k": 8, "B_0": 5, "C_0": 220}, 0)
