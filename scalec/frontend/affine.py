@@ -138,6 +138,11 @@ def plain(a: Linear) -> str | None:
     return None
 
 
+def read(a: Linear) -> bool:
+    """Whether `a` is an index read from memory, and nothing is done with it."""
+    return len(a.terms) == 1 and a.constant == 0 and a.terms[0][1] == 1 and isinstance(a.terms[0][0], Symbol)
+
+
 def _atoms(a: Linear) -> Iterator[Atom]:
     for t, _ in a.terms:
         yield t

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from scalec.ir.mlir import ir
-from scalec.ir.tile_types import WindowType, atom_of, bits_of, element_of, int_of, ints_of, shape_of, swizzle_of
+from scalec.ir.tile_types import WindowType, atom_of, bits_of, element_of, int_of, ints_of, shape_of, str_of, swizzle_of
 from scalec.ir.verify import fail
 from scalec.targets import ATOM, MAX_BOX
 
@@ -47,6 +47,18 @@ def gaps(op: ir.OpView) -> bool:
     if len(values) != 3 or min(values[:2]) < 1 or values[2] < 0:
         return fail(op, f"gaps is {list(values)}, expected a size, a distance and a phase of at least 1, 1 and 0")
     return True
+
+
+def scattered(op: ir.OpView, *axes: str) -> bool:
+    """Refuses a number of one of `skips` (`to`) that is none, or of one that is not along one of these axes."""
+    if "to" not in op.operation.attributes:
+        return True
+    number = int_of(op.operation.attributes["to"])
+    if not 0 <= number < len(op.skips):
+        return fail(op, f"to is {number}, of {len(op.skips)} skips")
+    made = maker(op.skips[number], "tile.row_index")
+    along = axes[0] if made is None else str_of(made.axis)
+    return along in axes or fail(op, f"scatters along {along}, expected {' or '.join(axes)}")
 
 
 def takes(op: ir.OpView, wanted: Sequence[ir.Type]) -> bool:

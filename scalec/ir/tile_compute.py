@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, extents, flag, gaps, holds_factors, in_step, maker, plainly_swizzled, takes
+from scalec.ir.tile_checks import (
+    at_least,
+    extents,
+    flag,
+    gaps,
+    holds_factors,
+    in_step,
+    maker,
+    plainly_swizzled,
+    scattered,
+    takes,
+)
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -385,7 +396,8 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     Packed elements share a byte with the next column's or, with `pair` 0, with the next row's; strides count bytes.
 
     Element (row, column) goes to target[row * row_stride + column * column_stride]. Rows, or columns, for which one of
-    `skips` names nothing are not stored.
+    `skips` names nothing are not stored. Where there is the optional attribute `to`, the number of one of `skips`, a
+    row, or column, goes where that one would whose index the one has for it.
 
     `gaps`, an optional attribute of three integers, size, every and phase: each column lies size * ((column + phase) /
     every) columns further on. Then `together` columns of the accumulator, from the first one on, never are on both
@@ -407,7 +419,7 @@ class StoreDirectOp(Tile.Operation, name="store_direct"):
     def verify_invariants(op: ir.OpView) -> bool:
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores into {op.target.type}, expected a memref")
-        if not flag(op, "pair") or not gaps(op):
+        if not flag(op, "pair") or not gaps(op) or not scattered(op, "m", "n"):
             return False
         if (around := gaps_of(op)) is None:
             return True
@@ -431,7 +443,8 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
 
     Element (row, column) goes to target[column * stride + row], of packed elements in bytes. `staging` has a row for
     each column of each wave, as long as the wave is high and VECTOR bytes, which stay free. `m` and rows of the target
-    are whole VECTORs. Columns for which one of `skips` names nothing are not stored.
+    are whole VECTORs. Columns for which one of `skips` names nothing are not stored; `to` is as that of
+    `tile.store_direct`, of columns.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -448,6 +461,8 @@ class StoreTurnedOp(Tile.Operation, name="store_turned"):
     def verify_invariants(op: ir.OpView) -> bool:
         if not isinstance(op.target.type, ir.MemRefType):
             return fail(op, f"stores into {op.target.type}, expected a memref")
+        if not scattered(op, "n"):
+            return False
         if any(str_of(made.axis) != "n" for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
             return fail(op, "skips rows of the accumulator, whose columns are stored whole")
         staging, element, swizzle = op.staging.type, element_of(op.staging.type), swizzle_of(op.staging.type)

@@ -165,9 +165,9 @@ class RowScalesOp(Tile.Operation, name="row_scales"):
 class LoadRowsOp(Tile.Operation, name="load_rows"):
     """Loads source[(row0 + i) / row_block, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
 
-    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. Where `into` is
-    looked up (`tile.look_up`), the rows are those that it names, and where it names none, nothing is loaded. `zeros`,
-    an optional unit attribute: beyond k it is 0, which else nobody multiplies by.
+    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. `zeros`, an optional
+    unit attribute: beyond k it is 0, which else nobody multiplies by. Where `into` is looked up (`tile.look_up`), the
+    rows are those that it names, and where it names none, nothing is loaded.
     """
 
     into: ext.Operand[RowScalesType]

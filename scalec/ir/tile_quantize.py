@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, maker
+from scalec.ir.tile_checks import at_least, flag, maker, scattered
 from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
 from scalec.ir.verify import fail, verifier
 from scalec.targets import WAVES
@@ -15,7 +15,7 @@ from scalec.targets import WAVES
 
 class QuantizeOp(Tile.Operation, name="quantize"):
     """Divides each `block` adjacent columns of a row by a scale, and stores the scales of rows below m, without those
-    for which one of `skips` names nothing.
+    for which one of `skips` names nothing. `to` is as that of `tile.store_direct`.
 
     `by_rows` 1: `block` adjacent rows of a column, for columns below n; read rows for columns, and the reverse, in what
     follows.
@@ -66,6 +66,8 @@ class QuantizeOp(Tile.Operation, name="quantize"):
         along = "n" if int_of(op.by_rows) else "m"
         if any(str_of(made.axis) != along for x in op.skips if (made := maker(x, "tile.row_index")) is not None):
             return fail(op, f"skips some of a block's elements, expected whole blocks: indices along {along}")
+        if not scattered(op, along):
+            return False
         if str_of(op.layout) not in LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(LAYOUTS)}")
         if str_of(op.scale) not in SCALES:

@@ -32,7 +32,7 @@ from scalec.passes.plan.resources import (
     scale_warps,
     units,
 )
-from scalec.passes.plan.swizzle import no_turned_epilogue, not_worth_turning
+from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, not_worth_turning
 from scalec.passes.plan.tensor_columns import scale_copies, scale_slots
 from scalec.passes.plan.warps import PROMOTED_COLUMNS
 from scalec.passes.problem.types import Problem
@@ -348,7 +348,8 @@ def _epilogue(problem: Problem, chosen: Schedule) -> str:
     if problem.swapped:
         reason = no_turned_epilogue(problem) or not_worth_turning(problem, chosen)
         return f"{problem.names} {leaves} from registers{f': {reason}' if reason else ''}"
-    return f"{problem.names} {leaves} from registers: a staged tile would cost stages, or has no tensor copy"
+    why = no_bulk_epilogue(problem, chosen) or "a staged tile would cost stages, or has no tensor copy"
+    return f"{problem.names} {leaves} from registers: {why}"
 
 
 def _scheduler(problem: Problem, chosen: Schedule) -> str:

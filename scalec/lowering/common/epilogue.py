@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import rounding
-from scalec.lowering.common.gather import RowIndex, named
+from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -31,12 +31,15 @@ class Input:
 
 @dataclass(frozen=True)
 class Place:
-    """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next."""
+    """Two rows by two columns of this thread: rows `row` and `row` + 8, columns `column` and the next; and where
+    the rows, or the columns, are stored, if not there."""
 
     row: ir.Value
     column: ir.Value
     row_inside: tuple[ir.Value, ir.Value]
     column_inside: tuple[ir.Value, ir.Value]
+    row_to: tuple[ir.Value, ir.Value] | None = None
+    column_to: tuple[ir.Value, ir.Value] | None = None
 
 
 @COMMON.lowers("tile.input")
@@ -51,20 +54,32 @@ def input_(s: State, op: ir.OpView) -> None:
 
 def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iterator[tuple[int, Place]]:
     """The groups of 8 columns of a wave, with this thread's place in each; what the op skips is not inside."""
-    b, skips = s.b, [s.get(x) for x in getattr(op, "skips", ())]
+    b = s.b
     m0, n0, m, n = (s.get(v) for v in (op.m0, op.n0, op.m, op.n))
     wave_rows = s.geometry.wave
     above = b.add(b.mul(s.unit(0), waves * wave_rows), wave * wave_rows)
     row = b.add(m0, b.add(above, s.row_in_wave))
 
-    def inside(at: ir.Value, end: ir.Value | int, axis: str) -> ir.Value:
-        return named(b, skips, axis, at, b.compare("lt", at, end))
+    skips, to = len(getattr(op, "skips", ())), goes_to(s, op)
 
-    rows = (inside(row, m, "m"), inside(b.add(row, 8), m, "m"))
+    def both(
+        first: ir.Value, step: int, end: ir.Value | int, axis: str
+    ) -> tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value] | None]:
+        """(whether they are inside, where they go) of the first row or column and the one a step on."""
+        made = []
+        for i in (0, step):
+            at = b.add(first, i) if i else first
+            inside = b.compare("lt", at, end)
+            made.append(placed(s, op, axis, at, inside) if skips else (at, inside))
+        (upper, lower), inside = ((made[0][i], made[1][i]) for i in (0, 1))
+        return inside, (upper, lower) if to is not None and to.axis == axis else None
+
+    rows_inside, rows_to = both(row, 8, m, "m")
     start = b.add(b.add(n0, s.first_column), b.mul(s.unit(1), columns))
     for g in range(columns // 8):
         column = b.add(start, s.geometry.column(g))
-        yield g, Place(row, column, rows, (inside(column, n, "n"), inside(b.add(column, 1), n, "n")))
+        columns_inside, columns_to = both(column, 1, n, "n")
+        yield g, Place(row, column, rows_inside, columns_inside, rows_to, columns_to)
 
 
 def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
@@ -308,13 +323,14 @@ def store_direct(s: State, op: ir.OpView) -> None:
     for wave, registers in enumerate(fragment.waves):
         first: list[ir.Value] = []
         for g, place in places(s, op, wave, len(fragment.waves), fragment.columns):
-            rows = [b.add(place.row, 8 * half) for half in (0, 1)]
+            rows = place.row_to or [b.add(place.row, 8 * half) for half in (0, 1)]
+            column = place.column_to[0] if place.column_to else place.column
             within = s.geometry.column(g) % together
             if adjacent and not within:
-                first = [address(row, place.column) for row in rows]
+                first = [address(row, column) for row in rows]
             for half in (0, 1):
                 values = [registers[4 * g + 2 * half + i].get() for i in (0, 1)]
-                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], place.column), 0)
+                at, offset = (first[half], within * bits // 8) if adjacent else (address(rows[half], column), 0)
                 inside = [b.and_(place.row_inside[half], c) for c in place.column_inside]
                 if bits < 8 and not pair:
                     _store_rows(s, op, element, rows[half], place, values)
@@ -326,7 +342,9 @@ def store_direct(s: State, op: ir.OpView) -> None:
                 else:
                     for i in (0, 1):
                         step = b.add(at, b.mul(strides[1], i * bits // 8))
-                        if i and together % 2:  # two columns of a thread, the first an even one
+                        if i and place.column_to:
+                            step = address(rows[half], place.column_to[1])
+                        elif i and together % 2:  # two columns of a thread, the first an even one
                             step = address(rows[half], b.add(place.column, 1))
                         _store_one(s, step, offset, element, values[i], inside[i])
 
@@ -357,7 +375,8 @@ def _store_rows(s: State, op: ir.OpView, element: str, row: ir.Value, place: Pla
     b = s.b
     odd, second, both = both_of_a_column(s, values)
     packed = rounding.pair(s, element, *both)
-    at = b.mul(b.widen(b.add(place.column, odd)), s.get(op.column_stride))
+    column = b.select(second, *place.column_to[::-1]) if place.column_to else b.add(place.column, odd)
+    at = b.mul(b.widen(column), s.get(op.column_stride))
     address = address_of(s, s.get(op.target), b.add(b.widen(b.div(row, 2)), at), element)
     inside = b.select(second, place.column_inside[1], place.column_inside[0])
     inside = b.and_(b.compare("lt", b.sub(row, odd), s.get(op.m)), inside)

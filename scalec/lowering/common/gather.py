@@ -40,6 +40,21 @@ def named(b: Builder, indices: Sequence[RowIndex], axis: str, row: ir.Value, ins
     return inside
 
 
+def goes_to(s: State, op: ir.OpView) -> RowIndex | None:
+    """The index that says where rows or columns go which the op stores; None where they stay in their places."""
+    return s.get(op.skips[tile.int_of(op.operation.attributes["to"])]) if "to" in op.operation.attributes else None
+
+
+def placed(s: State, op: ir.OpView, axis: str, row: ir.Value, inside: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Where a row or column goes that is `inside`, and whether it is stored: all that the op skips by name something
+    for it."""
+    to, b, at = goes_to(s, op), s.b, row
+    if to is not None and to.axis == axis:
+        at, inside = to.at(b, row, inside)
+    others = (x for x in map(s.get, op.skips) if x is not to)
+    return at, named(b, list(others), axis, row, inside)
+
+
 @COMMON.lowers("tile.row_index")
 def row_index(s: State, op: ir.OpView) -> None:
     b, (first, *others) = s.b, [s.get(x) for x in op.extents]

@@ -13,7 +13,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.common.block_scales import BOUNDED, SCALES, Found
 from scalec.lowering.common.epilogue import Place, places
-from scalec.lowering.common.gather import named
+from scalec.lowering.common.gather import placed
 from scalec.lowering.common.parts import BARRIER
 from scalec.lowering.common.state import COMMON, State
 from scalec.targets import WAVES
@@ -95,7 +95,7 @@ def _quantize_rows(s: State, op: ir.OpView) -> None:
         inside = b.and_(b.and_(x.mine, x.place.column_inside[x.which]), b.compare("lt", block, blocks))
         if together:
             inside = b.and_(inside, b.compare("eq", first, b.mul(block, size)))
-        row = b.add(x.place.column, x.which)
+        row = x.place.column_to[x.which] if x.place.column_to else b.add(x.place.column, x.which)
         _store(s, op, _address(s, op, base, row, block), found.code, inside)
         if tile.int_of(op.padding):
             with b.when(b.and_(inside, b.compare("ge", b.add(block, 1), blocks))):
@@ -181,20 +181,22 @@ def _quantize_columns(s: State, op: ir.OpView) -> None:
                 reciprocal = _of_lane(s, scale.reciprocal, lane)
                 for v, _ in values:
                     v.set(b.fmul(v.get(), reciprocal))
-        inside = b.and_(b.compare("lt", share.block, blocks), _stored(s, op, share.row))
+        within = b.compare("lt", share.block, blocks)
+        row, stored = _stored(s, op, share.row)
+        inside = b.and_(within, stored)
         if share.lanes < _QUAD:
             inside = b.and_(inside, b.compare("lt", _in_quad(s), share.lanes))
         if exchange >= 0:
             inside = b.and_(inside, b.compare("eq", _unit_in_block(s, op), 0))
-        _store(s, op, _address(s, op, base, share.row, share.block), _word(s, op, codes, share.block, blocks), inside)
+        _store(s, op, _address(s, op, base, row, share.block), _word(s, op, codes, share.block, blocks), inside)
         if tile.int_of(op.padding) and together < _WORD:
             with b.when(b.and_(inside, b.compare("ge", b.add(share.block, together), blocks))):
-                _pad(s, op, base, share.row, share.block)
+                _pad(s, op, base, row, share.block)
 
 
-def _stored(s: State, op: ir.OpView, row: ir.Value) -> ir.Value:
-    """Whether a row's scales are stored."""
-    return named(s.b, [s.get(x) for x in op.skips], "m", row, s.b.compare("lt", row, s.get(op.m)))
+def _stored(s: State, op: ir.OpView, row: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Where a row's scales are stored, and whether they are."""
+    return placed(s, op, "m", row, s.b.compare("lt", row, s.get(op.m)))
 
 
 def _quantize_halves(s: State, op: ir.OpView) -> None:
@@ -209,7 +211,7 @@ def _quantize_halves(s: State, op: ir.OpView) -> None:
         across = list(places(s, op, wave, len(fragment.waves), fragment.columns))
         place = across[0][1]
         row, start = b.add(place.row, b.shl(lower, 3)), b.div(b.sub(place.column, s.first_column), size)
-        inside = _stored(s, op, row)
+        row, inside = _stored(s, op, row)
         for first in range(0, len(across), groups * together):
             codes = []
             for chunk in range(first, first + groups * together, groups):

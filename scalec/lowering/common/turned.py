@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.lowering.builder import SHARED
 from scalec.lowering.common import rounding
 from scalec.lowering.common.epilogue import address_of, both_of_a_column
-from scalec.lowering.common.gather import named
+from scalec.lowering.common.gather import placed
 from scalec.lowering.common.state import COMMON, State
 
 _OWN = 16  # rows of a wave that a warp holds
@@ -125,7 +125,7 @@ def store_turned(s: State, op: ir.OpView) -> None:
             inside = b.and_(b.compare("lt", row, m), b.compare("lt", at, n))
             if start + together > turned.columns:
                 inside = b.and_(inside, b.compare("lt", column, turned.columns))
-            inside = named(b, [s.get(x) for x in op.skips], "n", at, inside)
+            at, inside = placed(s, op, "n", at, inside)
             index = b.add(b.mul(b.widen(at), s.get(op.stride)), b.widen(b.div(row, max(1, 8 // turned.bits))))
             target = address_of(s, s.get(op.target), index, turned.element)
             source = b.add(turned.own, b.add(b.mul(column, turned.pitch), b.shl(vector, 4)))

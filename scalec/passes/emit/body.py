@@ -146,8 +146,9 @@ class Body(Results):
     def body_of(self, result: Result) -> ir.Block:
         """The block that computes a result, of its `scale.map`."""
         last = self.returned(result.index).owner
-        op = last.opview.input.owner if last.name == "scale.quantize" else last
-        return op.opview.body.blocks[0]
+        while last.name in ("scale.quantize", "scale.scatter"):
+            last = last.opview.input.owner
+        return last.opview.body.blocks[0]
 
     def is_conversion(self, result: Result) -> bool:
         """Whether the map only converts the accumulator, or adds it to the result, which the store does anyway."""

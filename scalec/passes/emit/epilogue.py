@@ -65,12 +65,12 @@ class Epilogue(Body):
         """The elementwise body of one result, then its store: the accumulator has the sums no more."""
         e, s, of = self.e, self.schedule, self.problem.each[number]
         result = of.result
-        place, skips = [w.m0, w.n0, w.m_end, w.n_end], [self.row_index(x.name, w) for x in of.row_lookups]
+        place = [w.m0, w.n0, w.m_end, w.n_end]
         if self.by_tile(result):
             self.split[number] = self.split_body(result, w)
         self.elementwise(of, self.split[number], accumulator, place)
         if result.scale is not None:
-            self.quantize(number, of, accumulator, result.scale, place, skips, w)
+            self.quantize(number, of, accumulator, result.scale, place, w)
         staging = h.tiles.get(numbered("C", number))
         if self.loads_results:
             self.add_to_loaded(h, accumulator)
@@ -83,10 +83,17 @@ class Epilogue(Body):
             self.store_bulk(of, accumulator, staging, w)
         elif s.epilogue == "turned":
             target, stride = self.result_memory(of, VECTOR, w)
+            skips, to = self.skips(of, w)
             operands = [accumulator, staging, target, stride, *place, *skips]
-            e.op("tile.store_turned", operands=operands, segments=(1,) * 8 + (len(skips),))
+            e.op("tile.store_turned", operands=operands, segments=(1,) * 8 + (len(skips),), **to)
         else:
             self.store_direct(of, accumulator, w)
+
+    def skips(self, of: Problem, w: Work) -> tuple[list[ir.Value], dict[str, Any]]:
+        """What has a result's rows by name, and which of these says where a row goes, as the ops that store take it."""
+        names = [x.name for x in of.skips]
+        scattered = of.result.scattered
+        return [self.row_index(name, w) for name in names], {"to": names.index(scattered)} if scattered else {}
 
     def judged(self, w: Work) -> Work:
         """The tile, and whether all of it is to be written, where that is not so of each: copies then store it."""
@@ -128,9 +135,9 @@ class Epilogue(Body):
         size = max(1, bits // 8)
         target, stride = self.result_memory(of, size * (1 + pair) if bits >= 8 else 1, w)
         strides = [e.i64(1), stride] if of.swapped else [stride, e.i64(1)]
-        skips = [self.row_index(x.name, w) for x in of.row_lookups]
+        skips, to = self.skips(of, w)
         operands = [accumulator, target, *strides, w.m0, w.n0, w.m_end, w.n_end, *skips]
-        e.op("tile.store_direct", operands=operands, segments=(1,) * 8 + (len(skips),), pair=pair, **around)
+        e.op("tile.store_direct", operands=operands, segments=(1,) * 8 + (len(skips),), pair=pair, **around, **to)
 
     def result_memory(self, of: Problem, align: int, w: Work) -> tuple[ir.Value, ir.Value]:
         """Where the result begins for the tile, a multiple of so many bytes as its rows are, and how far its rows lie
@@ -144,7 +151,7 @@ class Epilogue(Body):
     @staticmethod
     def row_axis(of: Problem) -> int:
         """The result's axis that its rows are counted along."""
-        rows = of.result.dims[int(of.swapped)]
+        rows = of.result.scattered or of.result.dims[int(of.swapped)]
         return next(axis for axis, at in enumerate(of.result.coords) if at.dim == rows)
 
     def quantize(
@@ -154,7 +161,6 @@ class Epilogue(Body):
         accumulator: ir.Value,
         scale: ResultScale,
         place: list[ir.Value],
-        skips: list[ir.Value],
         w: Work,
     ) -> None:
         """The scales of the tile's blocks, and what remains to be rounded."""
@@ -172,6 +178,7 @@ class Epilogue(Body):
         )  # tiles of "blocked" have no gaps
         stride = e.i64(0) if outer is None else self.stride(scale.name, outer)
         inverse = [x for x in [self.split[number].inverse] if x is not None]
+        skips, to = self.skips(of, w)
         operands = [accumulator, target, stride, *place, *inverse, *skips]
         e.op(
             "tile.quantize",
@@ -186,6 +193,7 @@ class Epilogue(Body):
             padding=padding,
             together=together,
             exchange=self.plan[numbered("amax", number)].offset if exchanges(of, self.schedule) else -1,
+            **to,
         )
 
     def scales_together(self, scale: ResultScale, accumulator: ir.Type) -> int:

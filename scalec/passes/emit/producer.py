@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
@@ -141,20 +142,19 @@ class Producer(Results, Dealer, Cutter):
             e.op("tile.next_block", operands=[window])
         if words or vectors:
             with self.one_thread():
-                self.scale_copies(h, filled, cursor, w, k0, words, vectors)
+                self.scale_copies(h, (filled, cursor), w, k0, words, vectors)
         e.op("tile.advance", operands=[cursor])
 
     def scale_copies(
         self,
         h: Handles,
-        filled: ir.Value,
-        cursor: ir.Value,
+        stage: tuple[ir.Value, ir.Value],
         w: Work,
         k0: ir.Value,
         words: list[tuple[Side, WordPlan]],
         vectors: list[Side],
     ) -> None:
-        """Scales that come with their stage, completing on `filled`: words, and columns of f32."""
+        """Scales that come with their `stage`, of a ring and a position there: words, and columns of f32."""
         e, row0 = self.e, w.row0
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
@@ -163,12 +163,12 @@ class Producer(Results, Dealer, Cutter):
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
                 place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
-            operands = [maps, tiles, filled, cursor, *place]
+            operands = [maps, tiles, *stage, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
             maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-            operands = [maps, tiles, filled, cursor, row0[side.label], block]
+            operands = [maps, tiles, *stage, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
 
     def element_of_map(self, side: Side, k0: ir.Value) -> ir.Value:
@@ -256,7 +256,7 @@ class Producer(Results, Dealer, Cutter):
         strides = self.strides(scale)
         operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
-        sizes = {"step": self.schedule.tile[2], "block": scale.k, "row_block": row_block}
+        sizes: dict[str, Any] = {"step": self.schedule.tile[2], "block": scale.k, "row_block": row_block}
         self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond)
 
     def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:

@@ -213,6 +213,8 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         why = why or next((f"{name} may be negative" for name in left_out), "")
         if why:
             return f"{why}, and copies would add to what is not to be written"
+    if scattered := next((r for r in problem.results if r.scattered), None):
+        return f"rows of {scattered.name} are scattered, to {scattered.scattered}"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
     if len(result.coords) > MOST_INDICES:

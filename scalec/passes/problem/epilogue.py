@@ -13,6 +13,7 @@ from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of,
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
+from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
 from scalec.passes.problem.types import ROUNDED, STORED, EpilogueInput, Result, ResultScale
 from scalec.targets import Target
 
@@ -47,6 +48,7 @@ class Written:
         index, count: position among the function's results, and how many of these it is: its scales follow it.
         value: what is returned; `final`: what it is rounded from.
         quantize: the op that does so block by block, None where none does.
+        scatter: the op that writes what is computed where indices out of memory say, None where none does.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Written:
     value: Any
     final: Any
     quantize: Any
+    scatter: Any = None
 
 
 class EpilogueReader(Lookups):
@@ -90,8 +93,8 @@ class EpilogueReader(Lookups):
             count = 1
             if quantize is not None and returned[index : index + 2] == list(quantize.operation.results):
                 count = 2
-            final = value if quantize is None else quantize.input
-            found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize))
+            final, scatter = before_scatter(value if quantize is None else quantize.input)
+            found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
         return found
 
     def result_order(self, contract: Any) -> list[str]:
@@ -118,9 +121,11 @@ class EpilogueReader(Lookups):
 
     def indices_of(self, result: Written, contract: Any) -> tuple[list[str], Gaps | None]:
         """The indices of one result, and the gaps along the last one."""
-        final, where = result.final, maps_of(contract.maps)[2]
+        final, where, op = result.final, maps_of(contract.maps)[2], result.scatter
         if not isinstance(final.owner, ir.Block) and final.owner.name == "scale.map":
             where = map_of(final.owner.opview.map)
+        if op is not None and list(maps_of(op.maps)[0].results) == list(where.results):
+            return order_of(self, op, result.name), None
         order, name = self.results_of(where), result.name
         *others, last = where.results
         if all(isinstance(e, ir.AffineDimExpr) for e in where.results):
@@ -141,7 +146,18 @@ class EpilogueReader(Lookups):
     def results(self, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...]) -> tuple[Result, ...]:
         """The results, in order; the f32 sums themselves, or what a map computes of them."""
         coords = tuple(Coord(x) for x in self.result_order(contract))
-        return tuple(self.result(x, contract, m, n, outer, coords) for x in self.written())
+        found = tuple(self.result(x, contract, m, n, outer, coords) for x in self.written())
+        dims, tiles = set(self.dims), [{c.dim for c in r.coords} - {r.scattered} for r in found]
+        for r, at in zip(found, tiles, strict=True):
+            if at - dims != tiles[0] - dims:  # a tile of which one result is skipped is skipped
+                names = ", ".join(sorted((at ^ tiles[0]) - dims))
+                raise UnsupportedError(
+                    f"{r.name} and {found[0].name} are results of one contraction, and one is written at {names}",
+                    expected="all of them, or none",
+                    fix=f"give {r.name} a program of its own",
+                    place=place_of(contract),
+                )
+        return found
 
     def result(
         self, written: Written, contract: Any, m: Dim, n: Dim, outer: tuple[Dim, ...], coords: tuple[Coord, ...]
@@ -154,6 +170,10 @@ class EpilogueReader(Lookups):
         if gaps is not None:
             result = replace(result, gaps=gaps)
             self.check_gaps(result, written.quantize is not None, place)
+        if (op := written.scatter) is not None:
+            extents = self.extents_of_result(written.value, written.index, name)
+            coords, rows = coords_of(self, op, name, extents, m, n)
+            result = replace(result, coords=coords, scattered=rows)
         if element.name not in ROUNDED:
             raise UnsupportedError(
                 f"{name} is {element.name}, which results have no kernel for on {self.target.name} yet",
@@ -162,13 +182,14 @@ class EpilogueReader(Lookups):
                 place=place,
             )
         if written.quantize is not None:
-            result = replace(result, scale=self.result_scale(written, m, n, coords))
+            result = replace(result, scale=self.result_scale(written, m, n, result))
         if final == contract.result:
             return result
         if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
             raise self.not_of_contraction(name, place)
         op = final.owner.opview
-        self.check_range(name, op, contract, (m.name, n.name))
+        for ranged in (op, written.scatter or op):
+            self.check_range(name, ranged, contract, (m.name, n.name))
         accumulators, inputs = [], []
         for position, view in enumerate(op.views):
             read = view.owner.opview
@@ -197,7 +218,8 @@ class EpilogueReader(Lookups):
                 fix=f"fill {name} before the call",
                 place=place_of(op),
             )
-        if len(op.symbols) or set(map(ir.Value, own)) != set(map(ir.Value, summed)):
+        placed = op.operation.name == "scale.map" and len(op.symbols)
+        if placed or set(map(ir.Value, own)) != set(map(ir.Value, summed)):
             raise UnsupportedError(
                 f"{name} is written through another range than it is summed over, or at an index read from memory",
                 expected="one range for all of the program",
@@ -231,8 +253,9 @@ class EpilogueReader(Lookups):
                     place=place,
                 )
 
-    def result_scale(self, written: Written, m: Dim, n: Dim, coords: tuple[Coord, ...]) -> ResultScale:
+    def result_scale(self, written: Written, m: Dim, n: Dim, result: Result) -> ResultScale:
         """The scales of a quantised result."""
+        coords, row = result.coords, result.scattered or m.name
         op, name, index = written.quantize, written.name, written.index + 1
         granularity, place = GranularityAttr(op.granularity), place_of(op)
         *rows, block = block_of(granularity)
@@ -245,13 +268,13 @@ class EpilogueReader(Lookups):
                 fix=f"say 1x32 or 1x128, or give {name} f32, bf16 or f16 and quantise it after the call",
                 place=place,
             )
-        if layout != "row" and coords[-2].dim != m.name:
+        if layout != "row" and coords[-2].dim != row:
             raise UnsupportedError(
-                f"{name} has scales of layout {layout}, and a tile of it has rows of {m.name}, with {coords[-2].dim} "
+                f"{name} has scales of layout {layout}, and a tile of it has rows of {row}, with {coords[-2].dim} "
                 f"second to last",
                 got=f"{name}[{', '.join(x.dim for x in coords)}]",
-                expected=f"{m.name} second to last: the layout is one of the last two indices",
-                fix=f"leave out @{layout}, or write {name} with {m.name} second to last",
+                expected=f"{row} second to last: the layout is one of the last two indices",
+                fix=f"leave out @{layout}, or write {name} with {row} second to last",
                 place=place,
             )
         facts = self.facts("res_attrs", index)

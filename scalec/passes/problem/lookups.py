@@ -108,8 +108,14 @@ class Lookups:
                 fix="divide the index before the call",
                 place=place_of(symbol.owner),
             )
+        return replace(self.note(symbol, extent), divisor=divisor)
+
+    def note(self, symbol: Any, extent: Dim) -> Coord:
+        """An axis of so many indices, at an index out of memory."""
+        name = self.spelled(symbol)
+        _, extents = self.found.get(name, (symbol, ()))
         self.found[name] = (symbol, extents if extent in extents else (*extents, extent))
-        return Coord(name, divisor)
+        return Coord(name)
 
     def lookups(self, tiled: tuple[str, ...]) -> tuple[Lookup, ...]:
         """The indices that were `noted`; a tile runs along the dimensions `tiled`.
@@ -227,14 +233,21 @@ class Lookups:
 
     def extent_of(self, value: Any, axis: int) -> Dim:
         """The extent of an axis of an argument, which is a dimension."""
-        facts = self.facts("arg_attrs", self.arguments.index(value))
+        return self._extent(value, axis, self.tensor(value), self.facts("arg_attrs", self.arguments.index(value)))
+
+    def extents_of_result(self, value: Any, index: int, name: str) -> tuple[Dim, ...]:
+        """Those of the function's result of this number, which the user calls `name`."""
+        facts = self.facts("res_attrs", index)
+        return tuple(self._extent(value, axis, name, facts) for axis in range(value.type.rank))
+
+    def _extent(self, value: Any, axis: int, name: str, facts: dict[str, Any]) -> Dim:
         e: Any = map_of(facts["scale.shape"]).results[axis] if "scale.shape" in facts else None
         if not isinstance(e, ir.AffineDimExpr):
             extent = "an unknown number of" if e is None else written(e, self.dims)
             raise UnsupportedError(
-                f"{self.tensor(value)} has {extent} indices along axis {axis}, where one is read from memory",
+                f"{name} has {extent} indices along axis {axis}, where one is read from memory",
                 expected="a dimension of its own",
-                fix=f"index {self.tensor(value)} there by a tensor of indices alone",
+                fix=f"index {name} there by a tensor of indices alone",
                 place=place_of(value),
             )
         size = None if value.type.is_dynamic_dim(axis) else value.type.get_dim_size(axis)

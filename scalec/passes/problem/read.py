@@ -19,7 +19,6 @@ from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShap
 
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
-    "scale.scatter": ("a scattered result", "write the result densely and scatter it after the call"),
 }
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
 
@@ -180,11 +179,11 @@ class Reader(EpilogueReader):
         return asked
 
     def contraction(self) -> Any:
-        known = ("contract", "dequantize", "map", "read", "quantize", "index", "domain")
+        known = ("contract", "dequantize", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
         others = [op for op in self.block.operations if op.operation.name not in known]
-        if others:  # a scatter is told before the index that it reads
-            op = next((o for o in others if o.operation.name == "scale.scatter"), others[0])
+        if others:
+            op = others[0]
             what, fix = NO_KERNEL.get(op.operation.name, (op.operation.name, "compute it outside the program"))
             raise UnsupportedError(
                 f"{what} has no kernel on {self.target.name} yet",

@@ -195,6 +195,7 @@ class Result:
         scale: what it is quantised by, None where it is only rounded.
         coords: where it is written, one entry an axis; its scales likewise, the last one divided by their block.
         gaps: what is left out along the last axis, None where nothing is.
+        scattered: the lookup that says which row of it a row of a tile is; "" where they are those of the tile.
         index: position among the function's results.
         body: names of the ops that compute it (the body of its `scale.map`), in order; none where the f32 sums are the
             result.
@@ -210,6 +211,7 @@ class Result:
     scale: ResultScale | None = None
     coords: tuple[Coord, ...] = ()
     gaps: Gaps | None = None
+    scattered: str = ""
     index: int = 0
     body: tuple[str, ...] = ()
     adds: bool = False
@@ -273,9 +275,16 @@ class Problem:
 
     @property
     def row_lookups(self) -> tuple[Lookup, ...]:
-        """Those of which each row of a tile, or each column, has its own. Results are not written where one is
-        negative."""
+        """Those of which each row of a tile, or each column, has its own."""
         return tuple(x for x in self.lookups if x.by_row)
+
+    @property
+    def skips(self) -> tuple[Lookup, ...]:
+        """Those of which the operands, or what the results read or are written at, have their rows: a row for which
+        one names nothing is not written."""
+        read = [x.coords for r in self.results for x in r.inputs] + [r.coords for r in self.results]
+        names = {at.dim for coords in (self.lhs.coords, self.rhs.coords, *read) for at in coords}
+        return tuple(x for x in self.row_lookups if x.name in names)
 
     @property
     def ragged(self) -> Domain | None:
