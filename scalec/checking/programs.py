@@ -64,6 +64,9 @@ PROGRAMS: dict[str, str] = {
     "ragged, +=": "C[m,n]:f32 += A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
     "masked groups": "C[g,m,n] = A[g,m,k]:mxfp8 @ B[g,n,k]:mxfp8 for m < rows[g]",
     "ragged mxfp8 result": "C[m,n]:mxfp8 = A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
+    "gathered rows": "C[m,n] = A[idx[m],k]@B[n,k] scale(1x128,128x128)",
+    "gathered rows, mxfp8": "C[m,n]:mxfp8 = A[idx[m],k]:mxfp8 @ B[n,k]:mxfp8",
+    "gathered rows of ragged groups": "C[m,n] = A[idx[m],k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
     "several results": "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T[m,n] + x[n]; D[m,n]:mxfp8 = relu(T[m,n])",
     "several results of FP8": "T[m,n] = A[m,k]@B[n,k] scale(1x128,128x128); C[m,n]:f32 += T; D[m,n]:e4m3 = gelu(T)",
     "invariant": "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128) with invariant",
@@ -134,8 +137,8 @@ TIMED: dict[str, Sequence[Mapping[str, int]]] = {
 }
 """Programs that are timed on a GPU, and at which sizes."""
 
-BATCHES = {"b": r"\bb\b", "g": r"\bg\b", "B_0": r"\bB\[e\["}
-"""Dimensions of batches and of groups, and how a program shows that it has them."""
+BATCHES = {"b": r"\bb\b", "g": r"\bg\b", "B_0": r"\bB\[e\[", "A_0": r"\bA\[idx\["}
+"""Dimensions of batches, of groups, and of rows to gather from, and how a program shows that it has them."""
 
 BATCH = 3
 """Their size."""

@@ -204,7 +204,7 @@ SCHEDULES = [
 @pytest.mark.parametrize(("schedule", "target"), SCHEDULES)
 def test_schedule(schedule: str, target: str) -> None:
     source, _, _ = PROGRAMS["1x128, 128x128"]
-    run(f"{source} with {schedule}", target, sized(source, {"m": 300, "k": 640}), "mnk")
+    run(f"{source} with {schedule}", target, sized(source, {"m": 150, "k": 512}), "mnk")
 
 
 NARROW = [
