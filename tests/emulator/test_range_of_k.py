@@ -96,6 +96,7 @@ def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], insid
         logical = np.array(reference.from_layout(array, t.layout, shape, dtype))
         block = next(b for b in (16, 32, 128, 256) if b * shape[1] >= len(inside))
         needed = np.add.reduceat(inside, np.arange(0, len(inside), block)) > 0
+        needed = np.append(needed, np.zeros(shape[1] - len(needed), bool))
         nan = np.array(np.nan, logical.dtype)
         after[t.name] = reference.to_layout(np.where(needed, logical, nan), t.layout).view(array.dtype)
     return after
@@ -106,6 +107,8 @@ def run(kernel: Kernel, target: str, values: dict[str, Any], dims: dict[str, int
     device = kernel.fixed
     if not isinstance(device, emulated.EmulatedDevice):
         device = kernel.fixed = emulated.EmulatedDevice(target)
+        ends = values["off"]
+        device.checks = bool((np.diff(ends) >= 0).all() and ends[0] >= 0 and ends[-1] <= dims["k"])
         kernel.load(device)
     device.options = replace(device.options, seed=seed)
     arguments, (out,) = upload(device, kernel.spec, values, dims)
@@ -286,3 +289,25 @@ def test_what_cannot_be(settings: str, target: str, why: str) -> None:
 def test_of_two_summed_dimensions() -> None:
     with pytest.raises(UnsupportedError, match="k has a range for each g"):
         scalec.compile(f"C[g,m,n] = A[m,j,k] @ B[n,j,k] {RANGE}", target="sm_90a")
+
+
+ALIGNED = (0, 0, 256, 512, 512, 704)
+
+PROMISED = [
+    *(("1x128 @col", t, "") for t in ALL),
+    ("bf16", "sm_90a", ""),
+    ("bf16 by M and N", "sm_100a", "cta_group=2"),
+    ("1x128 @col", "sm_100a", "cta_group=2"),
+    ("mxfp4", "sm_100a", "scale_copier=1"),
+    ("1x16:ue4m3", "sm_100a", "scale_copier=1, cta_group=2"),
+    ("mxfp8 @packed, @blocked", "sm_120a", ""),
+]
+
+
+@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
+@pytest.mark.parametrize(("name", "target", "settings"), PROMISED)
+def test_a_promise_that_blocks_are_whole(name: str, target: str, settings: str) -> None:
+    """Nothing is cut then, but where K ends, by copies."""
+    source, dims = f"{PROGRAMS[name][0]} by 256", DIMS | {"k": ALIGNED[-1]}
+    kernel = check(source, target, settings, ALIGNED, dims=dims)
+    assert not re.search(_SENT, kernel.ptx)
