@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 import scalec
 from scalec import reference
 from scalec.checking.launch import upload
+from scalec.errors import DeviceError, ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
+from tests.emulator.quantised import changed
 from tests.tiers import SEEDS, fields
 
 BOTH = ("sm_100a", "sm_120a")
@@ -92,6 +96,7 @@ def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], insid
         logical = np.array(reference.from_layout(array, t.layout, shape, dtype))
         block = next(b for b in (16, 32, 128, 256) if b * shape[1] >= len(inside))
         needed = np.add.reduceat(inside, np.arange(0, len(inside), block)) > 0
+        needed = np.append(needed, np.zeros(shape[1] - len(needed), bool))
         nan = np.array(np.nan, logical.dtype)
         after[t.name] = reference.to_layout(np.where(needed, logical, nan), t.layout).view(array.dtype)
     return after
@@ -102,6 +107,8 @@ def run(kernel: Kernel, target: str, values: dict[str, Any], dims: dict[str, int
     device = kernel.fixed
     if not isinstance(device, emulated.EmulatedDevice):
         device = kernel.fixed = emulated.EmulatedDevice(target)
+        ends = values["off"]
+        device.checks = bool((np.diff(ends) >= 0).all() and ends[0] >= 0 and ends[-1] <= dims["k"])
         kernel.load(device)
     device.options = replace(device.options, seed=seed)
     arguments, (out,) = upload(device, kernel.spec, values, dims)
@@ -119,13 +126,13 @@ def check(
     seed: int = 1,
     fixed: tuple[str, ...] = ("n", "k"),
     dims: dict[str, int] = DIMS,
+    change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
 ) -> Kernel:
     """Against the reference; then with NaN where K is of every other group, or of none: the same bits in the others."""
     text = source.format(RANGE)
     dims = dims | {"g": len(ends) - 1}
-    kernel = scalec.compile(
-        text + f" with {settings}" * bool(settings), target=target, dims={d: dims[d] for d in fixed}
-    )
+    known = {d: dims[d] for d in fixed}
+    kernel = change(scalec.compile(text + f" with {settings}" * bool(settings), target=target, dims=known))
     values, wanted = made(text, dims, ends, seed)
     got = run(kernel, target, values, dims, seed)
     what = f"{target}, {text}, {kernel.spec.schedule}"
@@ -214,3 +221,93 @@ def test_drawn(target: str, seed: int) -> None:
     step = 256 if "mxf" in name or ":u" in name else 16
     dims["k"] = -(-k // step) * step
     check(PROGRAMS[name][0], target, "", tuple(map(int, ends)), seed, (), dims)
+
+
+_OUT = r"fence\.proxy\.async\.shared::cta;(?=\n.*\n\tbar\.warp\.sync \t-1;\n.*\n\t@%p\d+ mbarrier)"
+_SENT = r"(fence\.proxy\.async\.shared::cta;\n.*\n\tbar\.warp\.sync \t-1;\n.*\n\t)@%p\d+ mbarrier"
+
+FAULTS = {  # what goes wrong, where, and what is then found
+    "no fence behind what is cut": (_OUT, "", "proxy"),
+    "copies are not waited for": (
+        r"and\.b32 \t(%r\d+), (%r\d+), 1;(?=\n.*\n\t\{\n\.reg \.pred P1;\nWAIT:)",
+        r"and.b32 \t\1, \2, 1;\n\txor.b32 \t\1, \1, 1;",
+        "in-flight|race|deadlock",
+    ),
+    "the stage is not passed on": (_SENT + r".*;", r"\1", "deadlock"),
+    "all lanes pass it on": (_SENT, r"\1mbarrier", "barrier|race|deadlock"),
+    "copies do not take the detour": (
+        r"selp\.b32 \t(%r\d+), \d{3,}, (\d{3,}), %p\d+;",
+        r"mov.b32 \t\1, \2;",
+        "deadlock",
+    ),
+    "rounds of a stage are not counted": (
+        r"(shl\.b32 \t(%r\d+), %r\d+, %r\d+;\n\txor\.b32 \t%r\d+, %r\d+, )\2;",
+        r"\g<1>0;",
+        "deadlock|race|in-flight",
+    ),
+    "whole stages are not passed over": (r"setp\.lt\.u32 \t(%p\d+), (%r\d+), 128;(?=\n\t@%p\d+ bra)",
+                                         r"setp.lt.u32 \t\1, \2, 256;", "deadlock|race|in-flight"),
+}  # fmt: skip
+
+
+@pytest.mark.once("fault")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str) -> None:
+    old, new, finding = FAULTS[fault]
+    ends = (3, 3, 40, 130, 131, 256, 517, 768, 1400, 2048)
+    with pytest.raises(DeviceError, match=finding):
+        check(PROGRAMS["1x128 @col"][0], "sm_90a", "stages=3", ends, dims=DIMS | {"k": 2048}, change=changed(old, new))
+
+
+def test_an_element_that_is_left_is_found() -> None:
+    """The last one of 16 bytes."""
+    with pytest.raises(AssertionError, match="diff"):
+        check(
+            PROGRAMS["1x128 @col"][0],
+            "sm_90a",
+            "stages=3",
+            change=changed(r"mov\.b32 \t(%r\d+), 16;(?=\n.*\n\tmin\.s32)", r"mov.b32 \t\1, 15;"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "target", "why"),
+    [
+        ("cta_group=2", "sm_100a", "each CTA cuts its own tiles where a range of k ends"),
+        ("scale_copier=1", "sm_100a", "its warp cuts K blocks where a range of k begins and ends"),
+        ("consumers=pingpong", "sm_90a", "what there is to do is read from memory"),
+        ("split=2", "sm_90a", "what there is to do is read from memory"),
+        ("scheduler=static", "sm_120a", "what there is to do is read from memory"),
+    ],
+)
+def test_what_cannot_be(settings: str, target: str, why: str) -> None:
+    name = "mxfp8 @blocked" if "copier" in settings else "1x128, +="
+    with pytest.raises(ScheduleError, match=re.escape(why)):
+        scalec.compile(f"{PROGRAMS[name][0].format(RANGE)} with {settings}", target=target, dims={"n": 512, "k": 2048})
+
+
+def test_of_two_summed_dimensions() -> None:
+    with pytest.raises(UnsupportedError, match="k has a range for each g"):
+        scalec.compile(f"C[g,m,n] = A[m,j,k] @ B[n,j,k] {RANGE}", target="sm_90a")
+
+
+ALIGNED = (0, 0, 256, 512, 512, 704)
+
+PROMISED = [
+    *(("1x128 @col", t, "") for t in ALL),
+    ("bf16", "sm_90a", ""),
+    ("bf16 by M and N", "sm_100a", "cta_group=2"),
+    ("1x128 @col", "sm_100a", "cta_group=2"),
+    ("mxfp4", "sm_100a", "scale_copier=1"),
+    ("1x16:ue4m3", "sm_100a", "scale_copier=1, cta_group=2"),
+    ("mxfp8 @packed, @blocked", "sm_120a", ""),
+]
+
+
+@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
+@pytest.mark.parametrize(("name", "target", "settings"), PROMISED)
+def test_a_promise_that_blocks_are_whole(name: str, target: str, settings: str) -> None:
+    """Nothing is cut then, but where K ends, by copies."""
+    source, dims = f"{PROGRAMS[name][0]} by 256", DIMS | {"k": ALIGNED[-1]}
+    kernel = check(source, target, settings, ALIGNED, dims=dims)
+    assert not re.search(_SENT, kernel.ptx)

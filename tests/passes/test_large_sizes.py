@@ -65,6 +65,12 @@ def test_compile_time_elsewhere(ptx: Callable[..., compiler.Compilation], target
         ptx(FP8, target, {"n": MOST, "k": MOST}, None)
 
 
+def _of_blocks(blocks: int) -> Any:
+    """What is asked of a problem with so many K blocks."""
+    size = blocks * 128
+    return types.SimpleNamespace(k=Dim("k", size, 2), summed=(), depth=size, range_of_k=None)
+
+
 def test_prefetches_are_not_unrolled_over_k(ptx: Callable[..., compiler.Compilation]) -> None:
     made = ptx(FP8, "sm_90a", {"n": 4096, "k": 1 << 24}, {"tile": "128x128x128"})
     assert made.ptx.count("prefetch.global.L2") == MOST_PREFETCHES
@@ -76,7 +82,7 @@ def _slots(blocks: int, schedule: Schedule, stages: int) -> int:
     def windows(part: range) -> list[int]:
         return [len(set(range(at, at + WINDOW)) & set(part)) for at in range(part.start // 8 * 8, part.stop, WINDOW)]
 
-    problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2), summed=())
+    problem: Any = _of_blocks(blocks)
     works = [list(order) for order in itertools.product([p for p in parts(problem, schedule) if p], repeat=4)]
     runs = [[w for part in work for w in windows(part)] for work in works]
     slots = 2
@@ -90,7 +96,7 @@ def test_slots_of_windows(schedule: dict[str, int]) -> None:
     """Those of long K, of whose middle not all is looked at, are those of all runs of windows."""
     fields = SCHEDULE.with_fields(**schedule)
     for blocks in (24, 45, 51, 84, 150):
-        problem: Any = types.SimpleNamespace(k=Dim("k", blocks * 128, 2), summed=())
+        problem: Any = _of_blocks(blocks)
         for stages in (3, 8, 12):
             assert window_slots(problem, fields, stages) == _slots(blocks, fields, stages), (blocks, stages)
 

@@ -7,7 +7,7 @@ from scalec.ir.tile import CHUNK
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.items import CUT_WARP
+from scalec.passes.plan.items import CUT_WARP, cuts_k
 
 
 class Cutter(Frame):
@@ -18,14 +18,14 @@ class Cutter(Frame):
     def handles(self) -> Handles:
         """The barriers where the copies of such a stage complete, too."""
         h = super().handles()
-        if self.problem.range_of_k is not None:
+        if cuts_k(self.problem, self.schedule.tile[2]):
             offset, e = self.plan["cut_barriers"].offset, self.e
             h.cut_ring = e.op("tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages).result
         return h
 
     def takers(self, scale_warps: int) -> int:
         """This warp, too."""
-        return super().takers(scale_warps) + int(self.problem.range_of_k is not None)
+        return super().takers(scale_warps) + int(cuts_k(self.problem, self.schedule.tile[2]))
 
     def inside(self, w: Work, k0: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Where the range begins and ends in the K block at element `k0` of the tensors, and how many elements of the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
+from scalec.passes.plan.items import cuts_k
 from scalec.passes.plan.tensor_columns import most_scale_slots, scale_copies
 from scalec.passes.problem.types import Problem
 
@@ -16,7 +17,7 @@ def no_copier(problem: Problem, schedule: Schedule) -> str:
     if problem.family.sums_in != "tensor" or not scale_copies(problem, schedule):
         what = "no scales of this program" if problem.family.sums_in == "tensor" else "no scales"
         return f"{what} are copied to tensor memory on {problem.target.name}"
-    if problem.range_of_k is not None:
+    if cuts_k(problem, schedule.tile[2]):
         return f"its warp cuts K blocks where a range of {problem.k.name} begins and ends"
     slots = most_scale_slots(problem, schedule)
     if slots >= 2:

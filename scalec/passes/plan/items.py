@@ -29,9 +29,20 @@ def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))
 
 
-def free_warps(problem: Problem) -> int:
+def cuts_k(problem: Problem, depth: int) -> bool:
+    """Whether a range of K may begin or end within a K block of so many elements; at the end of K copies make zeros of
+    what is beyond, but of half a byte."""
+    domain = problem.range_of_k
+    if domain is None:
+        return False
+    return domain.step % depth != 0 or any(
+        (problem.k.size or 0) * x.element.bits % 8 for x in (problem.lhs, problem.rhs)
+    )
+
+
+def free_warps(problem: Problem, schedule: Schedule) -> int:
     """How many warps of that warpgroup, the first ones, have no such role."""
-    return CUT_WARP if problem.range_of_k is not None else ITEM_WARP if problem.queued else WARPS
+    return CUT_WARP if cuts_k(problem, schedule.tile[2]) else ITEM_WARP if problem.queued else WARPS
 
 
 def item_bytes(problem: Problem, schedule: Schedule) -> int:

@@ -11,7 +11,7 @@ from math import prod
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.column_factors import factor_registers
-from scalec.passes.plan.items import ITEMS, free_warps, item_bytes
+from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
@@ -191,7 +191,7 @@ class SharedPlan:
         if problem.queued:
             wanted.append(Buffer("items", item_bytes(problem, schedule), ITEMS, ITEM_ALIGN))
             wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
-        if problem.range_of_k is not None:
+        if cuts_k(problem, bk):
             wanted.append(Buffer("cut_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
             wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))
@@ -447,7 +447,7 @@ def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
     """One; two where threads bring scales beside a warp that copies them on, or no warp is left for them: copies,
     products and that warp in one, those threads in the other."""
     sides, (first, _) = (problem.lhs, problem.rhs), SCALE_WARPS[problem.family.kernel]
-    busy = schedule.scale_copier or first >= free_warps(problem)
+    busy = schedule.scale_copier or first >= free_warps(problem, schedule)
     return 2 if busy and any(threaded(problem, x, schedule) for x in sides) else 1
 
 
@@ -456,7 +456,7 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     if producer_warpgroups(problem, schedule) > 1:
         return 0, WARPS
     first, count = SCALE_WARPS[problem.family.kernel]
-    return first, min(count, free_warps(problem) - first)
+    return first, min(count, free_warps(problem, schedule) - first)
 
 
 def threads(problem: Problem, schedule: Schedule) -> int:

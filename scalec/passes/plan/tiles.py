@@ -6,6 +6,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather
+from scalec.passes.plan.items import cuts_k
 from scalec.passes.plan.mma_n import no_goes
 from scalec.passes.plan.resources import (
     Registers,
@@ -81,8 +82,9 @@ def no_group(problem: Problem, ctas: int) -> str:
             f"{problem.target.name} has no product of {problem.lhs.element.name} and {problem.rhs.element.name} by "
             f"{ctas} CTAs together"
         )
-    if ctas > 1 and problem.range_of_k is not None:
-        return f"each CTA cuts its own tiles where a range of {problem.k.name} ends, and {ctas} multiply by one's leave"
+    deepest = problem.target.swizzles[0] * 8 // min(x.shared_bits for x in (problem.lhs, problem.rhs))
+    if ctas > 1 and cuts_k(problem, deepest):
+        return _cut_alone(problem, ctas)
     if ctas == 1 or not problem.half_bytes:
         return ""
     return (
@@ -91,11 +93,17 @@ def no_group(problem: Problem, ctas: int) -> str:
     )
 
 
+def _cut_alone(problem: Problem, ctas: int) -> str:
+    return f"each CTA cuts its own tiles where a range of {problem.k.name} ends, and {ctas} multiply by one's leave"
+
+
 def no_halves(problem: Problem, tile: tuple[int, ...], ctas: int) -> str:
     """Why the columns of a tile cannot be shared out to so many CTAs that multiply together, "" where they can."""
     columns = problem.family.columns(ctas)
     if not columns:
         return no_group(problem, ctas)
+    if ctas > 1 and cuts_k(problem, tile[2]):
+        return _cut_alone(problem, ctas)
     if ctas > 1 and tile[1] not in columns:
         return f"{tile[1]} columns, and a product of {ctas} CTAs has a multiple of {columns.step} up to {columns[-1]}"
     return no_panels(problem.target, problem.rhs, tile[1] // ctas) if problem.rhs.mn_major else ""
