@@ -66,11 +66,13 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Domain:
-    """A range, `low <= dim < high`: each bound is a number, or read for each index of other dimensions."""
+    """A range, `low <= dim < high`: each bound is a number, or read for each index of other dimensions. The program
+    promises that those that are read are multiples of `step`, or the extent."""
 
     dim: str
     low: Number | Entry
     high: Number | Entry
+    step: Positive = 1
 
     @property
     def bounds(self) -> tuple[Entry, ...]:

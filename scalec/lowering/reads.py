@@ -173,7 +173,9 @@ class _Walk:
                 bounds.append(self._entry(op.symbols[e.position]) if isinstance(e, ir.AffineSymbolExpr) else None)
         low, high = bounds
         if low is not None and high is not None:
-            self.domains[Domain(ir.StringAttr(op.dim).value, low, high)] = None
+            attributes = op.operation.attributes
+            step = ir.IntegerAttr(attributes["by"]).value if "by" in attributes else 1
+            self.domains[Domain(ir.StringAttr(op.dim).value, low, high, step)] = None
 
 
 def reads(function: ir.OpView) -> tuple[Reads, ...]:

@@ -72,6 +72,14 @@ def _check_bounds(domain: Domain, dims: Mapping[str, int], held: Mapping[str, Ar
         if (values > size).any():
             at = _first(values > size)
             raise ArgumentError(f"{_at(name, at)} = {values[at]} is beyond {domain.dim} = {size}", expected=whole)
+        broken = (values % domain.step != 0) & (values != size)
+        if broken.any():
+            at = _first(broken)
+            raise ArgumentError(
+                f"{_at(name, at)} = {values[at]} is no multiple of {domain.step}",
+                expected=f"what the program promises of the range of {domain.dim}: by {domain.step}",
+                fix=f"leave `by {domain.step}` out, where that does not hold",
+            )
         if axis is None:
             continue
         if (values < 0).any():

@@ -102,6 +102,15 @@ def test_an_index_beyond_its_tensor() -> None:
     assert "e[3] = 0 is no index of B, which has 0 (B_0)" in refusal(GROUPS, {**sizes, "B_0": 0}, e=[-1, -1, -1, 0])
 
 
+def test_promised_offsets() -> None:
+    sizes, source = {"m": 100, "g": 2, **NK}, f"{RAGGED} by 32"
+    passes(source, sizes, off=[0, 64, 100])
+    assert refusal(source, sizes, off=[0, 60, 100]) == (
+        "off[1] = 60 is no multiple of 32\n  expected: what the program promises of the range of m: by 32\n"
+        "  fix: leave `by 32` out, where that does not hold"
+    )
+
+
 def test_offsets() -> None:
     sizes = {"m": 100, "g": 4, **NK}
     for off in ([0, 10, 10, 64, 100], [0, 0, 0, 0, 0], [7, 10, 10, 64, 99], [100] * 5):
