@@ -66,6 +66,9 @@ class _Program:
         self.steps: dict[str, int] = {}  # what the bounds of a dimension's range are promised to be multiples of
         returned = block.operations[len(block.operations) - 1].operation.operands
         self.results = dict(zip(returned, self.outputs, strict=True))
+        for op in block.operations:  # what is quantised has the extents of the result
+            if op.operation.name == "scale.quantize" and op.values in self.results:
+                self.results[op.input] = self.results[op.values]
         for op in block.operations:
             self._visit(op)
 
