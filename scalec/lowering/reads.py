@@ -97,8 +97,8 @@ class _Walk:
     lookups: dict[Lookup, None] = field(default_factory=dict)
     domains: dict[Domain, None] = field(default_factory=dict)
 
-    def visit(self, value: Any, result: str, added: bool) -> None:
-        """What `value` is computed of, for the result of this name; `added`: what is there is added to."""
+    def visit(self, value: Any, result: str) -> None:
+        """What `value` is computed of, for the result of this name."""
         op = _maker(value)
         if op is None:
             return
@@ -106,11 +106,11 @@ class _Walk:
             self._seen(seen, self._argument(seen.value), False)
         out = _output(op)
         if out is not None:
-            self._seen(out, result, not added)
+            self._seen(out, result, True)
         for domain in _domains(op):
             self._domain(domain)
         for source in _sources(op):
-            self.visit(source, result, added)
+            self.visit(source, result)
 
     def _argument(self, value: Any) -> str:
         """What the user calls the argument that a value is, scaled or not; "" for a temporary."""
@@ -182,19 +182,18 @@ def reads(function: ir.OpView) -> tuple[Reads, ...]:
     """What is read for each result of a program, each once; empty where it has no such indices and ranges."""
     block = function.body.blocks[0]
     returned = block.operations[len(block.operations) - 1].operands
-    names = dict(zip(block.arguments, (x["name"] for x in _facts(function, "arg_attrs", block.arguments)), strict=True))
+    names = dict(zip(block.arguments, _names(function, "arg_attrs", block.arguments), strict=True))
     found: dict[Reads, None] = {}
-    for value, facts in zip(returned, _facts(function, "res_attrs", returned), strict=True):
+    for value, name in zip(returned, _names(function, "res_attrs", returned), strict=True):
         walk = _Walk(list(scale.program_dims(function)), names)
-        walk.visit(value, facts["name"], facts["inout"])
+        walk.visit(value, name)
         if walk.lookups or walk.domains:
             found[Reads(tuple(walk.lookups), tuple(walk.domains))] = None
     return tuple(found)
 
 
-def _facts(function: ir.OpView, key: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def _names(function: ir.OpView, key: str, values: Sequence[Any]) -> Iterator[str]:
     attributes = function.attributes
     for i, _ in enumerate(values):
         facts = {a.name: a.attr for a in attributes[key][i]} if key in attributes else {}
-        name = ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else f"argument{i}"
-        yield {"name": name, "inout": "scale.inout" in facts}
+        yield ir.StringAttr(facts["scale.name"]).value if "scale.name" in facts else f"argument{i}"

@@ -157,6 +157,10 @@ def test_index_tensors_fit_their_role() -> None:
     assert rows.max() < 220
     assert set(a["e"].tolist()) <= {-1, 0, 1, 2, 3, 4}
     assert (a["e"] < 0).any()
+    with program("D[idx[m],n]:mxfp8 = A[m,k] @ B[n,k]") as module:
+        a = make(module, {"m": 200, "n": 64, "k": 8, "D_0": 220}, 0)
+    rows = a["idx"][a["idx"] >= 0]
+    assert len(set(rows.tolist())) == len(rows) > 150
     text = "L[q,t]:f32 = sum[h](Q[q,h,d]@K[table[q,t/8],t%8,d]) for t in lo[q]:hi[q] else -inf"
     with program(text) as module:
         a = make(module, {"q": 6, "t": 60, "h": 2, "d": 8}, 3)
