@@ -95,15 +95,14 @@ def written(
     points: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     """The bytes, of `size` from a result's first element on, that a kernel writes: of the elements of `points`, of
-    whole bytes, where these are given."""
+    whole bytes, where these are given; of a `blocked` result those of its rows and of whole words of columns."""
     wanted = np.zeros(size, bool)
     if 0 in result.shape:
         return wanted
     if spec.layout == "blocked":  # rows that pad a tile are not written
         *rows, columns = (e.value(sizes) for e in spec.shape)
-        wanted[: prod(result.shape)] = (
-            reference.to_blocked(np.ones((*rows, align_up(columns, 4)), np.uint8)).reshape(-1) != 0
-        )
+        reached = np.ones((*rows, align_up(columns, 4)), np.uint8) if points is None else points.astype(np.uint8)
+        wanted[: prod(result.shape)] = reference.to_blocked(reached).reshape(-1) != 0
         return wanted
     at = np.zeros((), np.int64)
     for extent, stride in zip(result.shape, result.strides, strict=True):

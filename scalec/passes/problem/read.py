@@ -89,12 +89,24 @@ class Reader(EpilogueReader):
                 place=problem.written,
             )
         cut = ragged.dim if ragged is not None else along
+        ends = f"blocks of {block}" if along else "a range"
         for result in problem.results if cut == problem.n.name else ():
             if block % result.group if along else result.group > 1:
                 raise UnsupportedError(
-                    f"{cut} has a range, or blocks of {block}, and {result.name} has blocks of {result.group} along it",
+                    f"{cut} has {ends}, and {result.name} has blocks of {result.group} along it",
                     expected=f"a result of whole bytes without scales, or one with {problem.n.name} not last",
                     fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
+                    place=problem.written,
+                )
+        begins = block if along else ragged.low if ragged is not None and isinstance(ragged.low, int) else 1
+        for operand in (problem.lhs, problem.rhs):
+            step = PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.element.bits
+            if operand.mn_major and operand.rows == cut and begins % step:
+                raise UnsupportedError(
+                    f"{cut} has {ends}, and {operand.name} is contiguous along it",
+                    expected=f"{operand.name} contiguous along {problem.k.name}, or tiles that begin at multiples of"
+                    f" {step}: copies begin at multiples of {problem.target.tma_align} bytes",
+                    fix=f"store {operand.name} with {problem.k.name} last",
                     place=problem.written,
                 )
 
@@ -120,7 +132,7 @@ class Reader(EpilogueReader):
         self, contract: Any, roles: dict[str, list[str]], order: list[str], left: Side, right: Side
     ) -> tuple[Dim, Dim, Dim]:
         """The dimensions along M, N and K that a tile has: those along which the result and the operands are
-        contiguous; else the largest, of several the last."""
+        contiguous; else one with a range, else the largest, of several the last."""
 
         def largest(names: list[str]) -> str:
             sizes = {name: self.dim(name, contract).tiles(1, ASSUMED) for name in names}
@@ -145,7 +157,9 @@ class Reader(EpilogueReader):
                 fix=f"write it with {roles['n'][-1]} last, and transpose after the call",
                 place=place_of(contract),
             )
-        tiled = [x for x in roles["m"] if x in self.beside_last(left[0], left[1], contract)]
+        ranges = {ir.StringAttr(x.owner.opview.dim).value for x in contract.domains}
+        asked = self.beside_last(left[0], left[1], contract)
+        tiled = [x for x in roles["m"] if x in asked] or [x for x in roles["m"] if x in ranges]
         m = next((x for x in inner[:1] if x in roles["m"]), "") or largest(tiled or roles["m"])
         k = next((x for x in inner if x in roles["k"]), "") or largest(roles["k"])
         return self.dim(m, contract), self.dim(order[-1], contract), self.dim(k, contract)
