@@ -182,6 +182,23 @@ def test_hundreds_of_groups(target: str, kind: str, routing: str) -> None:
     need_right(case.but(launches=launches, exact=True, known=("n", "k"), sms=3))
 
 
+ONES = ["C[m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1", "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:fp8_block"]
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("schedule", ["cta_group=1", "cta_group=2"])
+@pytest.mark.parametrize("routing", ["none", "one"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("target", "text"), [(t, x) for t in ALL[1:] for x in ONES])
+def test_ctas_without_work(target: str, text: str, kind: str, routing: str, schedule: str) -> None:
+    """Some, or all: what a role does before its first tile, as writing scales of ones, must not need one."""
+    case = grouped(Case.of(target, text), kind, "m", 128, routing)
+    assert case.groups is not None
+    sizes = {"m": 140, "n": 72, "k": 128, case.groups.name: 3}
+    drawn = dict([schedule.split("=")]) if target == DATACENTER else {}
+    need_right(case.but(launches=(sizes,), exact=True, known=("n", "k"), schedule=drawn))
+
+
 @pytest.mark.once("target", "text")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("target", ALL)
@@ -287,10 +304,10 @@ def test_offsets_out_of_order_write_nothing_else(target: str, offsets: list[int]
     made.device.options = replace(made.device.options, ignore=frozenset({"race", "in-flight", "proxy"}))
     with_groups = np.einsum("mk,gnk->gmn", *(made.values[x].astype(np.float64) for x in "AB"))
     got, written = made.run()
-    rows, ends = np.arange(150), list(pairwise(offsets))
-    inside = np.stack([(low <= rows) & (rows < high) for low, high in ends])
+    ends = list(pairwise(offsets))
+    inside = np.array([[low <= row < high for row in range(150)] for low, high in ends])
     assert (written == inside.any(axis=0)[:, None]).all()
-    right = np.asarray(got == with_groups) & inside[:, :, None]
+    right = np.equal(got, with_groups) & inside[:, :, None]
     assert np.array_equal(right.any(axis=0), written)
 
 

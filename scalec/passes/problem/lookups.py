@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
+from scalec.formats import WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, written
-from scalec.passes.problem.types import Coord, Dim, Domain, Index, Lookup
+from scalec.passes.problem.types import PROMOTION_BLOCK, Coord, Dim, Domain, Index, Lookup, Problem
+from scalec.targets import PADDED_ROW
 
 
 class Lookups:
@@ -186,3 +188,31 @@ class Lookups:
             )
         size = None if value.type.is_dynamic_dim(axis) else value.type.get_dim_size(axis)
         return Dim(self.dims[e.position], size, e.position)
+
+
+def check_beginnings(problem: Problem) -> None:
+    """Refuses operands that tiles of a range, or of blocks, cannot begin anywhere in: copies, and the rows that one
+    instruction multiplies, do not."""
+    ragged, (along, block) = problem.ragged, problem.blocks
+    cut = ragged.dim if ragged is not None else along
+    ends = f"blocks of {block}" if along else "a range"
+    begins = block if along else ragged.low if ragged is not None and isinstance(ragged.low, int) else 1
+    for operand in (problem.lhs, problem.rhs):
+        step = PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.element.bits
+        if operand.mn_major and operand.rows == cut and begins % step:
+            raise UnsupportedError(
+                f"{cut} has {ends}, and {operand.name} is contiguous along it",
+                expected=f"{operand.name} contiguous along {problem.k.name}, or tiles that begin at multiples of"
+                f" {step}: copies begin at multiples of {problem.target.tma_align} bytes",
+                fix=f"store {operand.name} with {problem.k.name} last",
+                place=problem.written,
+            )
+        for scale in operand.promoted if operand.rows == cut else ():
+            within = begins % scale.rows == 0 or (along and scale.rows % begins == 0)
+            if scale.rows not in (1, WHOLE) and not within:  # an instruction's rows would have two factors
+                raise UnsupportedError(
+                    f"{cut} has {ends}, and {scale.name} has one scale for each {scale.rows} of {cut}",
+                    expected="tiles that begin at multiples of that: a scale for each row, or blocks of the groups",
+                    fix=f"give each row of {operand.name} its scale: 1x{PROMOTION_BLOCK}",
+                    place=problem.written,
+                )

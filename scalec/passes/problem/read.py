@@ -12,6 +12,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.lookups import check_beginnings
 from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Coord, Dim, Operand, Problem, Scale
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
@@ -98,17 +99,7 @@ class Reader(EpilogueReader):
                     fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
                     place=problem.written,
                 )
-        begins = block if along else ragged.low if ragged is not None and isinstance(ragged.low, int) else 1
-        for operand in (problem.lhs, problem.rhs):
-            step = PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.element.bits
-            if operand.mn_major and operand.rows == cut and begins % step:
-                raise UnsupportedError(
-                    f"{cut} has {ends}, and {operand.name} is contiguous along it",
-                    expected=f"{operand.name} contiguous along {problem.k.name}, or tiles that begin at multiples of"
-                    f" {step}: copies begin at multiples of {problem.target.tma_align} bytes",
-                    fix=f"store {operand.name} with {problem.k.name} last",
-                    place=problem.written,
-                )
+        check_beginnings(problem)
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
