@@ -24,7 +24,10 @@ class ItemsOp(Tile.Operation, name="items"):
     def verify_invariants(op: ir.OpView) -> bool:
         if int_of(op.offset) % ITEM_ALIGN:
             return fail(op, f"offset {int_of(op.offset)} is not a multiple of {ITEM_ALIGN}, which items are aligned to")
-        return at_least(op, 0, "offset")
+        words, slots = int_of(op.result.type.words), int_of(op.result.type.slots)
+        if words < 1 or words % (ITEM_ALIGN // 4):
+            return fail(op, f"has items of {words} words, expected a multiple of {ITEM_ALIGN // 4}: vectors move them")
+        return (slots > 0 or fail(op, f"has {slots} slots, expected at least 1")) and at_least(op, 0, "offset")
 
 
 class WorkOp(Tile.Operation, name="work", traits=[ir.NoTerminatorTrait]):

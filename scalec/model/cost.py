@@ -237,11 +237,11 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     if spread:
         asked, moved = asked * c.spread, moved * c.spread
 
-    def memory(ctas: int) -> float:
+    def memory(ctas: float) -> float:
         """For all CTAs together, and for one of a pair of SMs, where two share what brings it."""
         return moved * max(ctas * c.memory / rates.memory * 1e9, c.stream if 2 * ctas > target.sms else c.lone)
 
-    def wave(ctas: int) -> float:
+    def wave(ctas: float) -> float:
         if taking > 1:  # another tile is multiplied while one is stored, and between a warpgroup's products
             block = _norm(c.bound, products, filled, asked * ctas / target.sms) + c.block
             return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), memory(ctas))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from scalec.reference import dequantize, round_to
 from tests.fuzz.case import Case, Operand, Tree
+from tests.fuzz.groups import of_own
 
 F64 = NDArray[np.float64]
 
@@ -162,7 +164,7 @@ FUNCTIONS = {
 def evaluate(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> Bounded:
     """What is written to the result, before it is rounded to its type or quantised."""
     with np.errstate(all="ignore"):
-        made = _tree(case, case.value, sizes, values, _sums(case, sizes, values), slacks(case.result.element))
+        made = _tree(case, case.value, sizes, values, _own_sums(case, sizes, values), slacks(case.result.element))
         if case.adds:
             made = INFIX["+"](made, Bounded(values[case.result.name].astype(np.float64)))
         shape = tuple(sizes[i] for i in case.result.index)
@@ -219,6 +221,15 @@ def quantum(x: F64) -> float:
     fraction, exponent = np.frexp(numbers)
     whole = np.abs(fraction * 2.0**53).astype(np.int64)
     return float(np.min(np.ldexp((whole & -whole).astype(np.float64), exponent - 53)))
+
+
+def _own_sums(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> Bounded:
+    """The sums, of rows of groups with their own one."""
+    groups, result = case.groups, case.result
+    if groups is None or groups.name in result.index:
+        return _sums(case, sizes, values)
+    made = _sums(case.but(result=replace(result, index=(groups.name, *result.index))), sizes, values)
+    return Bounded(*(of_own(case, sizes, values, x) for x in (made.value, made.error)))
 
 
 def _sums(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> Bounded:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE, Granularity
+from tests.fuzz.groups import Groups
 
 Tree = tuple[Any, ...]
 """What a result is made of: (op, operands or literals), see PRINTED; ("@",) is the contraction."""
@@ -93,6 +94,7 @@ class Case:
         views: likewise a number that says in which order its outer indices lie in memory, and whether with gaps; 0: as
             written, without.
         gaps: size, every and phase of what is left out along the result's last index, () where nothing is.
+        groups: what is read from memory, None where nothing is.
         sms: CTAs that run at once.
         seed: of the data and of the emulator.
     """
@@ -116,6 +118,7 @@ class Case:
     sms: int = 4
     seed: int = 0
     further: tuple[tuple[Operand, Tree], ...] = ()
+    groups: Groups | None = None
 
     def text(self) -> str:
         """The program."""
@@ -125,9 +128,11 @@ class Case:
             if o.type not in FORMATS
         ]
         scaled = f" scale({', '.join(clauses)})" if any(o.levels for o in self.operands) else ""
-        sums = " @ ".join(o.text() for o in self.operands) + scaled
+        write, clause = (self.groups.index, self.groups.clause()) if self.groups else (str, "")
+        lhs, rhs = (replace(o, index=tuple(map(write, o.index))).text() for o in self.operands)
+        sums = f"{lhs} @ {rhs}{scaled}"
         named = self.temporary or bool(self.further)
-        head = f"T[{','.join(self.result.index)}] = {sums}; " if named else ""
+        head = f"T[{','.join(self.result.index)}] = {sums}{clause}; " if named else ""
         *others, last = self.result.index
         if self.gaps:
             size, every, phase = self.gaps
@@ -137,7 +142,7 @@ class Case:
             result = x.text() + "".join(f" scale({level.text()})" for level in x.levels)
             adds = "+=" if self.adds and not i else "="
             statements.append(f"{result} {adds} {self.value_text(tree, 'T' if named else sums)}")
-        return head + "; ".join(statements)
+        return head + "; ".join(statements) + ("" if named else clause)
 
     def columns(self, sizes: dict[str, int]) -> list[int]:
         """Where the points of the result's last index go."""
@@ -217,6 +222,7 @@ class Case:
                 "views": tuple(data.get("views", ())),
                 "further": tuple((_operand(x), _tree(tree)) for x, tree in data.get("further", ())),
                 "gaps": tuple(data.get("gaps", ())),
+                "groups": Groups(**data["groups"]) if data.get("groups") else None,
             }
         )
 

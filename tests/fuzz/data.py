@@ -12,6 +12,7 @@ from scalec import reference
 from scalec.formats import ELEMENT_TYPES
 from scalec.reference.quantize import EMAX, GRIDS
 from tests.fuzz.case import Case, Operand
+from tests.fuzz.groups import TENSOR, route, spoil
 
 Array = NDArray[Any]
 Twist = Callable[[Case, dict[str, Any], np.random.Generator, int], None]
@@ -31,6 +32,10 @@ def make(case: Case, module: Any, launch: int) -> dict[str, Any]:
             scales[...] = rng.uniform(0.5, 2, scales.shape)
     for name, number in case.twists:
         TWISTS[name](case, values, rng, number)
+    if case.groups is not None:
+        sizes, read = case.launches[launch], TENSOR[case.groups.kind]
+        values[read] = route(case, sizes, np.random.default_rng([seed, 1]), values[read].shape)
+        spoil(case, sizes, values)
     return values
 
 

@@ -8,11 +8,17 @@ from random import Random
 from scalec.formats import ELEMENT_TYPES, FORMATS
 from scalec.targets import TARGETS
 from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
+from tests.fuzz.groups import grouped
 from tests.fuzz.weights import (
     BLOCK_K,
     F32_K,
     FIELD_VALUES,
     FUNCTIONS,
+    GROUP_BLOCK,
+    GROUP_COUNT,
+    GROUP_KIND,
+    GROUP_ROUTING,
+    GROUPS,
     KINDS,
     LAYOUT,
     PAIRS,
@@ -65,6 +71,9 @@ def draw(seed: int) -> Case:
     own = Random(f"several {seed}")  # likewise
     if own.random() < SEVERAL:
         case = _several(own, case)
+    own = Random(f"groups {seed}")
+    if own.random() < GROUPS:
+        case = _grouped(own, case)
     wanted = TWIST_OF["exact" if exact else "rounded"]
     count = random.choice((0, 1, 1, 2))
     case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
@@ -388,6 +397,31 @@ def _several(random: Random, case: Case) -> Case:
         further.append((Operand(name, index, "" if adds else x.type, levels), tree))
     case = case.but(inputs=inputs, further=tuple(further))
     return case.but(inputs=case.used())
+
+
+# --------------------------------------------------------------------------------------------------------------- groups
+
+
+def _grouped(random: Random, case: Case) -> Case:
+    """The case with groups of rows, seldom of columns. Their number may change from launch to launch."""
+    kind = pick(random, GROUP_KIND)
+    at = random.choice((0, 0, 0, 1))
+    case = grouped(
+        case, kind, pick(random, {"m": 4, "n": 1}), pick(random, GROUP_BLOCK) if kind == "blocks" else 0,
+        pick(random, GROUP_ROUTING), at,
+    )  # fmt: skip
+    assert case.groups is not None
+    name = case.groups.name
+    if name in case.result.index:
+        case = case.but(inputs={n: _read_at(random, x, name) for n, x in case.inputs.items()})
+    small = all(sizes["m"] * sizes["n"] * sizes["k"] < 1 << 20 for sizes in case.launches)
+    count = pick(random, GROUP_COUNT if small else {n: w for n, w in GROUP_COUNT.items() if n < 9})
+    launches = tuple(
+        {**sizes, name: random.choice((count, count, 0, 1, 2)) if i and kind != "blocks" else count}
+        for i, sizes in enumerate(case.launches)
+    )
+    known = (name,) if random.random() < 0.4 and len({sizes[name] for sizes in launches}) == 1 else ()
+    return case.but(launches=launches, known=(*case.known, *known))
 
 
 # ------------------------------------------------------------------------------------------------------------- schedule

@@ -47,7 +47,7 @@ def _beside(launched: Launched) -> None:
         with found.timed("gpu"):
             first, second = (_run(kernel, gpu, launched, fill) for fill in FILLS)
         for name, out in first.items():
-            at = (launched.sizes, points(launched.case, out.spec, launched.sizes))
+            at = (launched.sizes, points(launched.case, out.spec, launched.sizes, launched.values))
             if out.contents(*at) != second[name].contents(*at):
                 raise Failed("unequal", f"{launched.sizes}: two launches differ in {name}, or do not write all of it")
         if all(x.bits >= 16 for x in case.operands):
@@ -79,7 +79,7 @@ def _run(kernel: Kernel, gpu: Any, launched: Launched, fill: int) -> dict[str, G
         if isinstance(x, Guarded) and x.changed():
             raise Failed("changed", f"{sizes}: {x.spec.name}, or bytes beside it, have changed")
     for out in outs:
-        if out.changed(sizes, points(launched.case, out.spec, sizes)):
+        if out.changed(sizes, points(launched.case, out.spec, sizes, launched.values)):
             raise Failed("gap", f"{sizes}: bytes around or between the rows of {out.spec.name} were written")
     return {out.spec.name: out for out in outs}
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from scalec.formats import FORMATS
 from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
 from tests.fuzz.draw import draw
+from tests.fuzz.groups import ungrouped
 from tests.fuzz.running import Outcome, check
 
 
@@ -56,6 +57,12 @@ def simpler(case: Case) -> Iterator[Case]:
     for launch in case.launches:
         if len(case.launches) > 1:
             yield case.but(launches=(launch,))
+    if case.groups is not None:
+        yield ungrouped(case)
+        if case.groups.routing != "one":
+            yield case.but(groups=replace(case.groups, routing="one"))
+        if case.groups.block not in (0, 128):
+            yield case.but(groups=replace(case.groups, block=128))
     if case.further:
         yield from case.each()
         yield from (case.but(further=case.further[:i] + case.further[i + 1 :]) for i in range(len(case.further)))

@@ -17,9 +17,16 @@ F32 = np.float32
 
 
 def compare(
-    case: Case, values: dict[str, Any], shape: tuple[int, ...], numbers: np.ndarray, scales: np.ndarray, x: Bounded
+    case: Case,
+    values: dict[str, Any],
+    shape: tuple[int, ...],
+    numbers: np.ndarray,
+    scales: np.ndarray,
+    x: Bounded,
+    asked: np.ndarray,
 ) -> int:
-    """Raises Failed where the values or the scales are wrong; how many of the values had to be equal bit for bit."""
+    """Raises Failed where the values or the scales are wrong, of the points `asked`; how many of the values had to be
+    equal bit for bit."""
     from tests.fuzz.running import report
 
     g = case.result.granularities("result")[0]
@@ -44,6 +51,7 @@ def compare(
         (least, low), (most, high) = ends
         # a block that may be of zeros has the scale of one: 1 in f32
         any_loose |= (least == 0) & (most > 0)
+        any_loose |= block_amax(asked.astype(np.float64), block) == 0
         report(case, shape, name + "_scale", each, low, high, bounds.inside(each, low, high, any_loose))
         given = spread(each, block, shape)
         reciprocal = np.where(given == 0, 0.0, 1 / given).astype(F32)
@@ -55,9 +63,9 @@ def compare(
             near = (x.value + sign * error).astype(F32)
             made.append(np.where(near == 0, near * np.sign(inverse), near * reciprocal).astype(np.float64))
         low, high = (round_to(f(*made), element) for f in (np.minimum, np.maximum))
-    wide = spread(any_loose, block, shape) | loose | np.isnan(given)  # NaN times anything is NaN
+    wide = spread(any_loose, block, shape) | loose | np.isnan(given) | ~asked  # NaN times anything is NaN
     report(case, shape, name, numbers, low, high, bounds.inside(numbers, low, high, wide))
-    return int((x.error == 0).sum())
+    return int((x.error == 0)[asked].sum())
 
 
 def _scale(amax: np.ndarray, element: str, kind: str) -> np.ndarray:

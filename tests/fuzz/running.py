@@ -32,6 +32,7 @@ from scalec.runtime.kernel import Kernel
 from scalec.runtime.stored import itemsize, laid_out, memory_order, stored_shape
 from tests.fuzz import bounds, data
 from tests.fuzz.case import Case
+from tests.fuzz.groups import covered, of_result
 
 MOST = 300_000
 """Instructions of a warp, beyond which it is taken for endless, for each walk over the tiles of M and N: kernels of
@@ -270,7 +271,7 @@ def _run(
             raise Failed("changed", f"{sizes}: an argument of {a.dtype} has changed")
     for r, out, was in zip(spec.results, outs, before[len(tensors) :], strict=True):
         segment = _segment(device, out)
-        wanted = written(r, out, sizes, segment.size, points(case, r, sizes))
+        wanted = written(r, out, sizes, segment.size, points(case, r, sizes, values))
         if not r.inout and not segment.written[wanted].all():
             missing = int((~segment.written[wanted]).sum())
             raise Failed("unwritten", f"{sizes}: {missing} of {int(wanted.sum())} bytes of {r.name} are not written")
@@ -279,13 +280,14 @@ def _run(
     return {r.name: out.numpy() for r, out in zip(spec.results, outs, strict=True)}
 
 
-def points(case: Case, r: TensorSpec, sizes: dict[str, int]) -> np.ndarray | None:
+def points(case: Case, r: TensorSpec, sizes: dict[str, int], values: dict[str, Any]) -> np.ndarray | None:
     """Which elements of a result are written, None where all are."""
-    if not r.given or r.inout:
-        return None
-    made = np.zeros([e.value(sizes) for e in r.shape], bool)
-    made[..., case.columns(sizes)] = True
-    return made
+    made = None if case.groups is None else of_result(case, r, covered(case, sizes, values))
+    if not case.gaps or r.name != case.result.name or r.inout:
+        return made
+    around = np.zeros([e.value(sizes) for e in r.shape], bool)
+    around[..., case.columns(sizes)] = True if made is None else made
+    return around
 
 
 def _segment(device: emulated.EmulatedDevice, array: DeviceArray) -> Any:
@@ -368,19 +370,20 @@ def _compare(
     if case.gaps:
         numbers = numbers[..., case.columns(sizes)]
     numbers = numbers[tuple(slice(n) for n in shape)].astype(np.float64)
-    loose = np.isinf(bounded.error)
-    found.checked += loose.size
+    asked = covered(case, sizes, values)
+    loose = np.isinf(bounded.error) & asked
+    found.checked += int(asked.sum())
     found.loose += int(loose.sum())
     if case.result.granularities("result"):
         from tests.fuzz.quantised import compare
 
-        exact = compare(case, values, shape, numbers, got[name + "_scale"], bounded)
+        exact = compare(case, values, shape, numbers, got[name + "_scale"], bounded, asked)
         found.exact += exact
         return
-    _agree(case, sizes, bounded, expected[name][..., case.columns(sizes)] if case.gaps else expected[name])
-    found.exact += int((bounded.error == 0).sum())
+    _agree(case, sizes, bounded, expected[name][..., case.columns(sizes)] if case.gaps else expected[name], asked)
+    found.exact += int((bounded.error == 0)[asked].sum())
     low, high = bounds.accepted(bounded, element)
-    report(case, sizes, name, numbers, low, high, bounds.inside(numbers, low, high, loose))
+    report(case, sizes, name, numbers, low, high, bounds.inside(numbers, low, high, loose | ~asked))
 
 
 def report(case: Case, sizes: Any, name: str, got: Any, low: Any, high: Any, right: Any) -> None:
@@ -395,11 +398,12 @@ def report(case: Case, sizes: Any, name: str, got: Any, low: Any, high: Any, rig
     )
 
 
-def _agree(case: Case, sizes: dict[str, int], bounded: bounds.Bounded, expected: np.ndarray) -> None:
-    """Raises where the reference is not what `bounds` makes of the program in float64."""
+def _agree(case: Case, sizes: dict[str, int], bounded: bounds.Bounded, expected: np.ndarray, asked: np.ndarray) -> None:
+    """Raises where the reference is not what `bounds` makes of the program in float64, of the points `asked`."""
     with np.errstate(all="ignore"):
         near = np.abs(expected - bounded.value) <= 1e-9 * np.abs(bounded.value) + bounded.error + 1e-13
     same = near | (expected == bounded.value) | (np.isnan(expected) & np.isnan(bounded.value)) | np.isinf(bounded.error)
+    same |= ~asked
     if not same.all():
         at = tuple(int(i) for i in np.argwhere(~same)[0])
         raise Failed("reference", f"{sizes}: {list(at)} is {expected[at]!r}, and by bounds.py {bounded.value[at]!r}")
@@ -415,7 +419,7 @@ def _rows(case: Case, kernel: Kernel, device: emulated.EmulatedDevice, found: Ou
     levels = lhs.granularities("lhs")
     if not few[case.result.index[0]] or lhs.index[0] != case.result.index[0] or of_rows or case.adds:
         return
-    if case.result.index[0] in case.operands[1].index:  # the other operand has fewer, too
+    if case.groups is not None or case.result.index[0] in case.operands[1].index:  # the other operand has fewer, too
         return
     if case.result.granularities("result") or any(g.tensor or g.block[0] != 1 or g.layout != "row" for g in levels):
         return

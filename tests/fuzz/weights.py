@@ -68,6 +68,14 @@ SIZE: Weighted = {
     "none": 0,
 }
 
+GROUPS = 0.25
+"""How many of the cases read indices or ranges from memory."""
+
+GROUP_KIND: Weighted = {"blocks": 3, "masked": 2, "ragged": 3}
+GROUP_BLOCK: Weighted = {128: 3, 64: 1, 32: 2, 16: 1, 8: 2, 24: 1, 40: 1, 256: 1, 3: 1}
+GROUP_COUNT: Weighted = {1: 1, 2: 3, 3: 3, 5: 2, 9: 1, 40: 1}
+GROUP_ROUTING: Weighted = {"drawn": 5, "small": 2, "one": 1, "whole": 2, "ones": 1, "none": 1, "beyond": 1}
+
 FIELD_VALUES: dict[str, Weighted] = {
     "swap": {"0": 1, "1": 3},
     "cluster": {"1x1": 2, "1x2": 2, "2x1": 2, "2x2": 1, "4x1": 1, "1x4": 1},

@@ -122,11 +122,12 @@ class Dealer(Frame):
         return self.e.i32(x) if isinstance(x, int) else self.index_at(x, at)
 
     def positions(self, w: Work) -> dict[str, ir.Value]:
-        """Where a tile is along each dimension: of one that overhangs, where the dimension ends."""
+        """Where a tile is along each dimension: of one that overhangs, as those of a cluster do, where the dimension or
+        its block ends. So all CTAs of a cluster find the same."""
         e, p = self.e, self.problem
         last = [
-            e.arith("arith.minui", first, e.arith("arith.subi", self.size(d), e.i32(1)))
-            for first, d in ((w.m0, p.m), (w.n0, p.n))
+            e.arith("arith.minui", first, e.arith("arith.subi", end, e.i32(1)))
+            for first, end in ((w.m0, w.m_end), (w.n0, w.n_end))
         ]
         return {p.m.name: last[0], p.n.name: last[1], **w.outer}
 

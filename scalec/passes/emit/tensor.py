@@ -133,14 +133,13 @@ class TensorConsumer(Producer, Consumer):
             elements[f"{label}_mn"] = int(side.operand.mn_major)
         ones = ones_columns(self.problem, self.schedule)
         filled = h.ring if h.copied is None else h.copied
-        if ones:
-            if h.pair_rank is not None:  # by the other CTA too, which then has its tensor memory
-                e.op("tile.wait", operands=[filled, cursor])
-            operands = [h.sums, h.scale_tiles["ones"]]
-            e.op("tile.fill_words", operands=operands, column=beside, columns=ones)
+        if ones and h.items is None:
+            self.fill_ones(h, filled, cursor, beside, ones)
         promote = self.schedule.promote
         sums, words = self.words(h, cursor)
         with self.over_tiles(h) as w:
+            if ones and h.items is not None:  # there may be no item, and then nobody waits for what was written
+                self.fill_ones(h, filled, cursor, beside, ones)
             if not promote:
                 e.op("tile.acquire", operands=[h.sums_ring, slot])
             before = self.columns_before(w)
@@ -162,6 +161,12 @@ class TensorConsumer(Producer, Consumer):
                     self.sums_done(h, slot)
             if not promote:
                 self.sums_done(h, slot)
+
+    def fill_ones(self, h: Handles, filled: ir.Value, cursor: ir.Value, column: int, columns: int) -> None:
+        """Writes the scale words of operands without scales."""
+        if h.pair_rank is not None:  # by the other CTA too, which then has its tensor memory
+            self.e.op("tile.wait", operands=[filled, cursor])
+        self.e.op("tile.fill_words", operands=[h.sums, h.scale_tiles["ones"]], column=column, columns=columns)
 
     def cut_rows(self, h: Handles, cursor: ir.Value, last: ir.Value | None) -> None:
         """Zeroes what pads rows of A that end in half a byte, in the stage of K's `last` block. The warp waits until it

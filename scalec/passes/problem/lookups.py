@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
+from scalec.formats import WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of, written
 from scalec.ir.tile_types import int_of
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
+from scalec.passes.problem.types import PROMOTION_BLOCK, Problem
+from scalec.targets import PADDED_ROW
 
 
 class Lookups:
@@ -257,3 +260,32 @@ class Lookups:
 def further(index: Index, by: int) -> Index:
     """The element that is so many further."""
     return replace(index, coords=tuple(replace(c, offset=c.offset + by) if c.dim else c for c in index.coords))
+
+
+def check_beginnings(problem: Problem) -> None:
+    """Refuses operands that tiles of a range, or of blocks, cannot begin anywhere in: copies, and the rows that one
+    instruction multiplies, do not."""
+    ragged, (along, block) = problem.ragged, problem.blocks
+    cut = ragged.dim if ragged is not None else along
+    ends = f"blocks of {block}" if along else "a range"
+    begins = problem.begins(cut)
+    for operand in (problem.lhs, problem.rhs):
+        step = PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.element.bits
+        if operand.mn_major and operand.rows == cut and begins % step:
+            raise UnsupportedError(
+                f"{cut} has {ends}, and {operand.name} is contiguous along it",
+                expected=f"{operand.name} contiguous along {problem.k.name}, or tiles that begin at multiples of"
+                f" {step}: copies begin at multiples of {problem.target.tma_align} bytes",
+                fix=f"store {operand.name} with {problem.k.name} last",
+                place=problem.written,
+            )
+        for scale in operand.promoted if operand.rows == cut else ():
+            within = begins % scale.rows == 0 or (along and scale.rows % begins == 0)
+            if scale.rows not in (1, WHOLE) and not within:  # an instruction's rows would have two factors
+                raise UnsupportedError(
+                    f"{cut} has {ends}, and {scale.name} has one scale for each {scale.rows} of {cut}",
+                    expected=f"tiles that begin at multiples of that: a range by {scale.rows}, or one for each {cut}",
+                    fix=f"say by {scale.rows}, where that is so, or give each row of {operand.name} its scale: "
+                    f"1x{PROMOTION_BLOCK}",
+                    place=problem.written,
+                )

@@ -14,6 +14,7 @@ from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.gather import check_left_out
+from scalec.passes.problem.lookups import check_beginnings
 from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Operand, Problem, Scale
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
@@ -87,26 +88,16 @@ class Reader(EpilogueReader):
                 place=problem.written,
             )
         cut = ragged.dim if ragged is not None else along
-        for operand in (problem.lhs, problem.rhs):
-            for scale in operand.promoted:
-                step = problem.begins(operand.rows)
-                if scale.rows not in (1, WHOLE) and step % scale.rows:
-                    raise UnsupportedError(
-                        f"{scale.name} has one scale for each {scale.rows} of {cut}, of which ranges or blocks begin "
-                        f"at multiples of {step}",
-                        expected=f"one for each {cut}, or ranges by {scale.rows}",
-                        fix=f"for {cut} in ... by {scale.rows}, where that is so; else repeat each scale, and say "
-                        f"1x{scale.k}",
-                        place=place_of(self.arguments[scale.argument_index]),
-                    )
+        ends = f"blocks of {block}" if along else "a range"
         for result in problem.results if cut == problem.n.name else ():
             if block % result.group if along else result.group > 1:
                 raise UnsupportedError(
-                    f"{cut} has a range, or blocks of {block}, and {result.name} has blocks of {result.group} along it",
+                    f"{cut} has {ends}, and {result.name} has blocks of {result.group} along it",
                     expected=f"a result of whole bytes without scales, or one with {problem.n.name} not last",
                     fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
                     place=problem.written,
                 )
+        check_beginnings(problem)
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
@@ -133,7 +124,7 @@ class Reader(EpilogueReader):
         self, contract: Any, roles: dict[str, list[str]], order: list[str], left: Side, right: Side
     ) -> tuple[Dim, Dim, Dim]:
         """The dimensions along M, N and K that a tile has: those along which the result and the operands are
-        contiguous; else the largest, of several the last."""
+        contiguous; else one with a range, else the largest, of several the last."""
 
         def largest(names: list[str]) -> str:
             sizes = {name: self.dim(name, contract).tiles(1, ASSUMED) for name in names}
@@ -158,7 +149,9 @@ class Reader(EpilogueReader):
                 fix=f"write it with {roles['n'][-1]} last, and transpose after the call",
                 place=place_of(contract),
             )
-        tiled = [x for x in roles["m"] if x in self.beside_last(left[0], left[1], contract)]
+        ranges = {ir.StringAttr(x.owner.opview.dim).value for x in contract.domains}
+        asked = self.beside_last(left[0], left[1], contract)
+        tiled = [x for x in roles["m"] if x in asked] or [x for x in roles["m"] if x in ranges]
         m = next((x for x in inner[:1] if x in roles["m"]), "") or largest(tiled or roles["m"])
         k = next((x for x in inner if x in roles["k"]), "") or largest(roles["k"])
         return self.dim(m, contract), self.dim(order[-1], contract), self.dim(k, contract)

@@ -1,0 +1,197 @@
+// RUN: %invalid none %s
+
+// items: offset
+// EXPECT: offset 40 is not a multiple of 16, which items are aligned to
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 40 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// items: no words
+// EXPECT: has items of 0 words, expected a multiple of 4: vectors move them
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<0 : i64, 4 : i64>
+  return
+}
+
+// -----
+
+// items: no slots
+// EXPECT: has 0 slots, expected at least 1
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 0 : i64>
+  return
+}
+
+// -----
+
+// work: turns
+// EXPECT: turns is 2, expected 1: who takes an item does not know the next one's
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.work"(%ring, %c, %s) ({
+  ^bb0(%m0: i32, %n0: i32, %end: i32, %g: i32):
+  }) {tile = array<i64: 64, 32>, turns = 2 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
+  return
+}
+
+// -----
+
+// work: fewer words than an item has
+// EXPECT: body takes (i32, i32), expected (i32, i32, i32, i32)
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.work"(%ring, %c, %s) ({
+  ^bb0(%m0: i32, %n0: i32):
+  }) {tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
+  return
+}
+
+// -----
+
+// work: a cursor of another ring
+// EXPECT: the cursor goes through 3 stages, the ring has 4
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %d = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  "tile.work"(%ring, %d, %s) ({
+  ^bb0(%m0: i32, %n0: i32, %end: i32, %g: i32):
+  }) {tile = array<i64: 64, 32>, turns = 1 : i64} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
+  return
+}
+
+// -----
+
+// post: fewer values than words
+// EXPECT: has 2 values, expected the 4 words of an item, or none: the end
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.post"(%ring, %c, %s, %m, %n) {operandSegmentSizes = array<i32: 1, 1, 1, 2>} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// post: a cursor of another ring
+// EXPECT: the cursor goes through 3 stages, the ring has 4
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %s = "tile.items"() {offset = 48 : i64} : () -> !tile.item_slots<4 : i64, 4 : i64>
+  %ring = "tile.ring"() {offset = 112 : i64, depth = 4 : i64, full = 1 : i64, empty = 5 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %d = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
+  "tile.post"(%ring, %d, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!tile.stages, !tile.position, !tile.item_slots<4 : i64, 4 : i64>) -> ()
+  return
+}
+
+// -----
+
+// load_index: strides
+// EXPECT: 1 indices and 0 strides, expected as many
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %x = "tile.load_index"(%off, %m) {operandSegmentSizes = array<i32: 1, 1, 0>} : (memref<?xi32>, i32) -> i32
+  return
+}
+
+// -----
+
+// load_index: of another type
+// EXPECT: reads memref<?xf32>, expected memory of i32
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  %one = arith.constant 1 : i64
+  %x = "tile.load_index"(%f, %m, %one) {operandSegmentSizes = array<i32: 1, 1, 1>} : (memref<?xf32>, i32, i64) -> i32
+  return
+}
+
+// -----
+
+// ragged_tiles: axis
+// EXPECT: axis is "k", expected m or n
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0(%group: i32):
+    "tile.bounds"(%group, %group) : (i32, i32) -> ()
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
+  }) {axis = "k", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// ragged_tiles: order
+// EXPECT: order is "k", expected n or m
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0(%group: i32):
+    "tile.bounds"(%group, %group) : (i32, i32) -> ()
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
+  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "k", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// ragged_tiles: band
+// EXPECT: band is 0, expected at least 1
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0(%group: i32):
+    "tile.bounds"(%group, %group) : (i32, i32) -> ()
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
+  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 0 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// ragged_tiles: bounds of no group
+// EXPECT: bounds is not one block that takes the group
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0:
+    "tile.bounds"(%m, %m) : (i32, i32) -> ()
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
+  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// ragged_tiles: bounds without an end
+// EXPECT: bounds ends in arith.addi, expected tile.bounds
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0(%group: i32):
+    %x = arith.addi %group, %group : i32
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32, %g: i32):
+  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// ragged_tiles: a body without the group
+// EXPECT: body takes (i32, i32, i32, i32), expected (i32, i32, i32, i32, i32)
+func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
+  "tile.ragged_tiles"(%m, %n, %m) ({
+  ^bb0(%group: i32):
+    "tile.bounds"(%group, %group) : (i32, i32) -> ()
+  }, {
+  ^bb0(%m0: i32, %n0: i32, %low: i32, %high: i32):
+  }) {axis = "m", operandSegmentSizes = array<i32: 1, 1, 1, 0>, band = 8 : i64, cluster = array<i64: 1, 1>, order = "n", tile = array<i64: 64, 32>} : (i32, i32, i32) -> ()
+  return
+}
