@@ -306,7 +306,7 @@ def test_offsets_out_of_order_write_nothing_else(target: str, offsets: list[int]
     got, written = made.run()
     ends = list(pairwise(offsets))
     inside = np.array([[low <= row < high for row in range(150)] for low, high in ends])
-    assert (written == inside.any(axis=0)[:, None]).all()
+    assert np.array_equal(written, np.broadcast_to(inside.any(axis=0)[:, None], written.shape))
     right = np.equal(got, with_groups) & inside[:, :, None]
     assert np.array_equal(right.any(axis=0), written)
 
