@@ -39,7 +39,7 @@ BLOCK = 128
 SOURCES = {
     "blocks": "C[m,n] = A[m,k] @ B[e[m/128],n,k] scale(1x128,1x128x128)",
     "ragged": "C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
-    "masked": "C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x1x128,1x128x128) for m < rows[g]",
+    "masked": "C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x1x128,1x128x128) for m < rows[g] about {about}",
 }
 DENSE = "C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)"
 
@@ -65,6 +65,11 @@ class Case:
     def held(self) -> tuple[int, ...]:
         """Rows of each group in A and C: those of whole blocks, where groups are of these."""
         return tuple(-(-r // BLOCK) * BLOCK for r in self.rows) if self.kind == "blocks" else self.rows
+
+    @property
+    def source(self) -> str:
+        """The program; masked groups say how many rows to expect, as DeepGEMM is told."""
+        return SOURCES[self.kind].format(about=max(1, round(sum(self.rows) / len(self.rows))))
 
     @property
     def dims(self) -> dict[str, int]:
@@ -212,10 +217,10 @@ def compiled(found: Sequence[Case], count: int) -> dict[tuple[Case, bool], Any]:
 
     places: dict[Recipe, tuple[Case, bool, str]] = {}
     for case in found:
-        schedules = [{}, *(r.schedule for r in ranked(SOURCES[case.kind], "sm_90a", case.dims)[:count] if count)]
+        schedules = [{}, *(r.schedule for r in ranked(case.source, "sm_90a", case.dims)[:count] if count)]
         for schedule in schedules:
             name = fields(schedule) or OURS
-            recipe = Recipe(name, SOURCES[case.kind], "sm_90a", (*case.dims.items(),), (*schedule.items(),))
+            recipe = Recipe(name, case.source, "sm_90a", (*case.dims.items(),), (*schedule.items(),))
             places[recipe] = case, False, name
         dims = {"m": sum(case.rows), "n": case.n, "k": case.k}
         places[Recipe(f"{case}", DENSE, "sm_90a", (*dims.items(),), ())] = case, True, OURS

@@ -23,7 +23,7 @@ from scalec.suggestions import did_you_mean
 
 Value = int | str | tuple[int, ...]
 
-MAX_SPLIT = 32
+MAX_SPLIT = 64
 """Parts of K that a tile may be split into."""
 
 MOST_PANELS = 16

@@ -71,6 +71,7 @@ from scalec.ir.tile_copies import (
     StoreRowsOp,
     WindowOp,
 )
+from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutWordsOp, DetourOp, PassOnOp
 from scalec.ir.tile_gather import (
     COPY_ALIGN,
     AllNamedOp,
@@ -170,6 +171,7 @@ from scalec.ir.tile_types import (
 )
 
 __all__ = [
+    "CHUNK",
     "COPY_ALIGN",
     "I1",
     "I32",
@@ -202,10 +204,15 @@ __all__ = [
     "CopyWordsOp",
     "CursorOp",
     "CursorType",
+    "CutBytesOp",
+    "CutKOp",
     "CutOp",
+    "CutRingOp",
     "CutRowsOp",
+    "CutWordsOp",
     "DependOp",
     "DescriptorType",
+    "DetourOp",
     "DrainOp",
     "ElectOp",
     "EpilogueOp",
@@ -247,6 +254,7 @@ __all__ = [
     "OnesOp",
     "OpenWindowOp",
     "PairRankOp",
+    "PassOnOp",
     "PeekOp",
     "PostOp",
     "PrefetchInputOp",

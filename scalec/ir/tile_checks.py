@@ -102,10 +102,11 @@ def in_step(op: ir.OpView, ring: ir.Value | None, *buffers: ir.Value) -> bool:
     if cursor is None:
         return True
     depth, of = int_of(cursor.depth), [("buffer", int_of(v.type.stages)) for v in buffers]
-    for view in ("tile.leader", "tile.of_turn"):
+    for view in ("tile.leader", "tile.of_turn", "tile.detour"):
         if ring is not None and (seen := maker(ring, view)) is not None:
             ring = seen.ring
-    if ring is not None and (made := maker(ring, "tile.ring") or maker(ring, "tile.turn_ring")) is not None:
+    rings = ("tile.ring", "tile.turn_ring", "tile.cut_ring")
+    if ring is not None and (made := next((m for x in rings if (m := maker(ring, x)) is not None), None)) is not None:
         of.insert(0, ("ring", int_of(made.depth)))
     for what, stages in of:
         if stages != depth:

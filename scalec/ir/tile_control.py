@@ -124,6 +124,8 @@ def _end(op: ir.OpView) -> int:
         return int_of(o.attributes["offset"]) + RESPONSE_BYTES * int_of(o.results[0].type.stages)
     if o.name == "tile.ring":
         return int_of(o.attributes["offset"]) + 16 * int_of(o.attributes["depth"])
+    if o.name == "tile.cut_ring":
+        return int_of(o.attributes["offset"]) + 8 * int_of(o.attributes["depth"])
     if o.name == "tile.turn_ring":
         return int_of(o.attributes["offset"]) + 8 * (1 + int_of(o.attributes["turns"])) * int_of(o.attributes["depth"])
     return 0

@@ -51,7 +51,7 @@ class CopyOp(Tile.Operation, name="copy"):
             return False
         permuted = permuted_of(shape_of(op.source.type))
         for use in op.target.uses if permuted else ():
-            role = {"tile.copy": 1, "tile.mma": 2}.get(use.owner.operation.name)  # the operands `target` and `b`
+            role = {"tile.copy": 1, "tile.mma": 2, "tile.cut_k": 0}.get(use.owner.operation.name)  # target, b, tile
             if use.operand_number != role:
                 return fail(op, f"permutes rows within {permuted} of a tile that is not B of tile.mma alone")
         return True
@@ -165,8 +165,9 @@ class RowScalesOp(Tile.Operation, name="row_scales"):
 class LoadRowsOp(Tile.Operation, name="load_rows"):
     """Loads source[(row0 + i) / row_block, k0 / block + j] for all rows i and blocks j of `into`, while inside k.
 
-    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. Where `into` is
-    looked up (`tile.look_up`), the rows are those that it names, and where it names none, nothing is loaded.
+    Block j is that of K element k0 + j * step. Rows are clamped below `rows`; strides in elements. `zeros`, an optional
+    unit attribute: beyond k it is 0, which else nobody multiplies by. Where `into` is looked up (`tile.look_up`), the
+    rows are those that it names, and where it names none, nothing is loaded.
     """
 
     into: ext.Operand[RowScalesType]
@@ -243,7 +244,7 @@ class FetchOp(Tile.Operation, name="fetch"):
     """Loads into `into` the scales source[row / row_block, k0 / k_block] of `count` rows, while k0 < k.
 
     The rows are row0 + own * (index along `axis`, "m" or "n", of the warpgroup or warp) + i * spacing, clamped below
-    `rows`.
+    `rows`. `zeros` as of `load_rows`.
     """
 
     into: ext.Operand[ScalarsType]

@@ -57,7 +57,7 @@ class WarpgroupOp(Tile.Operation, name="warpgroup"):
 
 
 class SkipOp(Tile.Operation, name="skip"):
-    """Moves the cursor on by `count` stages, which are other warpgroups'."""
+    """Moves the cursor on by `count` stages, which are other warpgroups', or nobody's who walks so."""
 
     cursor: ext.Operand[CursorType]
     count: ext.Operand[I32]

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from scalec import frontend
+from scalec.abi import FAN_IN, meetings
 from scalec.compiler import decisions
 from scalec.errors import ScalecError, ScheduleError
 from scalec.ir import context as contexts
@@ -249,6 +250,8 @@ def _parts(problem: Problem, chosen: Schedule) -> str:
         return f"{ctas} CTAs are a cluster, and the sums of parts go to the shared memory of {first}"
     reason = no_meeting(problem, chosen.cluster, chosen.split, chosen.scheduler)
     reason = reason or "a cluster of all parts has no room for their sums, or not all run at once"
+    if len(meetings(chosen.split)) > 1 and problem.family.sums_in == "registers":
+        return f"{FAN_IN} parts meet at a time, and the last CTA to come goes on with their sum; {reason}"
     return f"the last CTA of a tile adds the sums of all; {reason}"
 
 

@@ -58,9 +58,10 @@ def test_contenders(name: str) -> None:
     for contender in found.values():
         assert 1e-8 < shape.usable("theirs", contender, inputs, product)[""] < 1e-5
     (copy,) = batched.copy(made, dims).values()
-    copied = copy.variants[""](inputs)()
-    assert isinstance(copied, torch.Tensor)
-    assert copied.nbytes == inputs.bytes() // 2
+    for way in copy.variants.values():
+        copied = way(inputs)()
+        assert isinstance(copied, torch.Tensor)
+        assert 0 <= inputs.bytes() // 2 - copied.nbytes < 8
 
     def kernel(*operands: torch.Tensor, out: torch.Tensor) -> None:
         out += product if what.accumulates else product - out

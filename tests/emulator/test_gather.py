@@ -15,7 +15,7 @@ from scalec import reference
 from scalec.checking.compare import compare
 from scalec.checking.guarded import FILLS, Guarded
 from scalec.checking.launch import values_of
-from scalec.errors import ScheduleError
+from scalec.errors import ScalecError, ScheduleError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
@@ -40,7 +40,7 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...], dict[str, int]]] = {
     "128x128 both": ("C[m,n]:f32 = A[idx[m],k] @ B[n,k] scale(128x128,128x128)", EVERY, {"A_0": 300}),
     "24x128": ("C[m,n]:f32 = A[idx[m],k] @ B[n,k] scale(24x128,1x128)", EVERY, {"A_0": 100}),
     "1xk, 1xk": ("C[m,n] = A[idx[m],k] @ B[n,k] scale(1xk,1xk)", EVERY, {}),
-    "none, 1x128": ("C[m,n]:f32 = A[idx[m],k] @ B[n,k] scale(none,1x128)", EVERY, {}),
+    "none, 1x128": ("C[m,n]:f32 = A[idx[m],k]:e4m3 @ B[n,k] scale(none,1x128)", EVERY, {}),
     "mxfp8": ("C[m,n] = A[idx[m],k]:mxfp8 @ B[n,k]:mxfp8", BLACKWELL, {}),
     "mxfp8 x mxfp4": ("C[m,n]:f32 = A[idx[m],k]:mxfp8 @ B[n,k]:mxfp4", BLACKWELL, {}),
     "mxfp6": ("C[m,n]:f32 = A[idx[m],k]:mxfp6 @ B[n,k]:mxfp6", BLACKWELL, {}),
@@ -272,3 +272,30 @@ def test_indices(which: str, target: str) -> None:
 
     source, _, _ = PROGRAMS["1x128, 128x128"]
     run(source, target, sized(source, {"m": 300}), "nk", given=given)
+
+
+FAULTS = {
+    "two of four rows change places": ("sm_120a", r"(gather4[^{]*{%r\d+), (%r\d+), (%r\d+)", r"\1, \3, \2"),
+    "an index beyond the last row is read": ("sm_90a", r"@%p\d+ (ld\.global\.nc\.b32)", r"\1"),
+    "every thread announces the bytes": (
+        "sm_90a",
+        r"@%p\d+ (bra\s+\S+;\s+bra\.uni[^\n]*\n\S+:\s+mov\.b32[^\n]*\s+mbarrier\.arrive\.expect_tx)",
+        r"\1",
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(fault: str) -> None:
+    target, old, new = FAULTS[fault]
+
+    def change(kernel: Kernel) -> Kernel:
+        ptx, count = re.subn(old, new, kernel.ptx)
+        if not count or ptx == kernel.ptx:  # no AssertionError, which would be a fault that is found
+            pytest.fail(f"no match of {old!r}")
+        return Kernel(kernel.spec, b"", ptx=ptx)
+
+    source, _, own = PROGRAMS["1x128, 128x128"]
+    with pytest.raises((AssertionError, ScalecError)):
+        run(source, target, sized(source, own), "nk", change=change)

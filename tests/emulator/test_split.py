@@ -59,6 +59,11 @@ PROGRAMS: dict[str, tuple[str, str, float, tuple[int, int, int]]] = {
     "tensor memory, promoted": ("sm_100a", f"{BLOCKS} with split=3, tile=128x64x128", 3e-6, (140, 72, 1000)),
     "tensor memory, windows of parts": (
         "sm_100a", f"{BLOCKS} with split=2, tile=128x64x128, scale_path=bulk", 3e-6, (65, 72, 1536)),
+    "by steps": ("sm_120a", "C[m,n] = A[m,k] @ B[n,k] with split=35, tile=32x32x64", 3e-6, (33, 24, 2300)),
+    "Hopper, by steps": (
+        "sm_90a", "C[m,n]:f32 += A[m,k] @ B[n,k] with split=64, tile=64x32x64, cluster=1x2", 1e-9, (50, 64, 4200)),
+    "Hopper, by steps, many warpgroups": (
+        "sm_90a", "C[m,n]:f32 = A[m,k] @ B[n,k] with split=33, tile=192x16x64", 1e-9, (150, 16, 2112)),
     "Hopper, accumulated": ("sm_90a", "C[m,n] += A[m,k] @ B[n,k] with split=2, tile=64x64x64", 3e-6, (70, 70, 256)),
 }  # fmt: skip
 
@@ -121,6 +126,30 @@ def test_a_fault_is_found(what: str, seed: int) -> None:
     values, expected = made(target, source, dims, seed=7)
     faulty = Kernel(kernel.spec, kernel.cubin, ptx=ptx)
     assert found_as(faulty, values, dims, seed, SMS, expected, limit) in kinds
+
+
+STEPS = "C[m,n]:f32 = A[m,k] @ B[n,k] with split=36, tile=64x16x64, swap=0"
+FAULTS_OF_STEPS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "a counter is not reset": (r"global\.inc\.u32 (%r\d+), (\[%rd\d+\]), 3;", r"global.add.u32 \1, \2, 1;", (WRONG,)),
+    "no release": FAULTS["no release"],
+    "no acquire": FAULTS["no acquire"],
+    "the first to arrive adds": (r"setp\.eq\.u32 P, (%r\d+), 3;", r"setp.eq.u32 P, \1, 0;", ("race", WRONG)),
+    "a sum in the place of another": (r"(add\.s64 \t%rd\d+, %rd\d+), 16384;", r"\1, 8192;", (WRONG, "race")),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("what", FAULTS_OF_STEPS)
+def test_a_fault_of_steps_is_found(what: str) -> None:
+    old, new, kinds = FAULTS_OF_STEPS[what]
+    (m, n, k), limit = (60, 16, 2304), 1e-9
+    dims = {"m": m, "n": n, "k": k}
+    kernel = compiled("sm_90a", STEPS, (("n", n), ("k", k)))
+    ptx, count = re.subn(old, new, kernel.ptx)
+    assert count, "the PTX has changed: the fault fits nothing"
+    values, expected = made("sm_90a", STEPS, dims, seed=7)
+    assert found_as(kernel, values, dims, 0, SMS, expected, limit) == ""
+    assert found_as(Kernel(kernel.spec, kernel.cubin, ptx=ptx), values, dims, 0, SMS, expected, limit) in kinds
 
 
 PIECES = "C[m,n]:f32 = A[m,k] @ B[n,k] with split=3, tile=128x64x64, cluster=1x1, epilogue=direct, swap=0"

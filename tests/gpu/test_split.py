@@ -25,6 +25,11 @@ def test_fp8(torch, guarded, schedule: str) -> None:
     need_right(torch, guarded, schedule, [(64, 2112, 7168), (2000, 520, 4096), (1, 136, 1024)])
 
 
+@pytest.mark.parametrize("schedule", ["split=35, tile=64x32x128", "split=56, tile=192x64x128, cluster=2x1"])
+def test_by_steps(torch, guarded, schedule: str) -> None:
+    need_right(torch, guarded, schedule, [(64, 2112, 7168), (500, 520, 7168)])
+
+
 def test_a_first_call_on_a_stream_may_be_captured(torch) -> None:
     need_same_in_a_graph(torch, *compiled(torch, "split=4", 64, 2112, 7168))
 

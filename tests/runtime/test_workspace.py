@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalec.abi import Argument, KernelSpec
+from scalec.abi import Argument, KernelSpec, meetings
 from scalec.errors import UnsupportedError
 from scalec.runtime import bundle
 from scalec.runtime.kernel import Kernel
@@ -36,6 +36,12 @@ def test_bytes_and_grid():
     assert launch.grid(dims, 66) == 16 * 2
     assert launch.grid(dims, 5) == 5 * 2
     assert gemm_spec().launch.workspace(dims) == (0, 0)
+
+
+def test_parts_that_meet_by_steps_have_counters_for_each():
+    assert [meetings(split) for split in (2, 32, 33, 64)] == [[2], [32], [33, 9, 3], [64, 16, 4]]
+    launch = replace(split_spec().launch, split=64)
+    assert launch.workspace({"m": 256, "n": 512}) == (64 * 8 * PART, 8 * 4 * (16 + 4 + 1))
 
 
 def test_it_travels():

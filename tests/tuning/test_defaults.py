@@ -14,6 +14,10 @@ MXFP8 = "C[m,n]:mxfp8 = A[m,k]@B[n,k] scale(1x128,128x128)"
 BF16 = "C[m,n] = A[m,k]@B[n,k]"
 NVFP4 = "C[m,n]:nvfp4 = A[m,k]@B[n,k] scale(1x128,128x128)"
 MXFP4 = "C[m,n]:mxfp4 = A[m,k]@B[n,k] scale(1x128,128x128)"
+HEADS = "C[m,h,n] = A[m,h,k]@B[h,n,k] scale(1x128,128x128)"
+SUMS = "C[m,n]:f32 += A[b,m,k]@B[b,n,k]"
+PROGRAMS = {FP8: {}, F32: {}, MXFP8: {}, BF16: {}, NVFP4: {}, MXFP4: {}, HEADS: {"h": 8}, SUMS: {"b": 129}}
+"""And the sizes of further dimensions."""
 SHIPPED = [e for path in sorted(database.SHIPPED.glob("*.json")) for e in database.read(path)]
 
 
@@ -26,16 +30,16 @@ def test_there_are_defaults_and_no_two_for_the_same_thing():
     assert all(e.m.has(e.facts["at"]) for e in SHIPPED)
 
 
-OTHERS = [e for e in SHIPPED if not e.program.startswith(("bf16[m,n] = e4m3", "f32"))]
+OTHERS = [e for e in SHIPPED if "[s0" in e.program or not e.program.startswith(("bf16[m,n] = e4m3", "f32"))]
 
 
 @pytest.mark.parametrize("entry", [*SHIPPED[::9], *OTHERS], ids=lambda e: f"{e.n}x{e.k}-{e.m.high}")
 def test_a_default_is_what_the_compiler_takes(entry, monkeypatch, tmp_path):
     monkeypatch.setenv("SCALEC_TUNING", str(tmp_path / "none.json"))  # no file of a user's: what ships is asked
-    dims = {"m": entry.m.high, "n": entry.n, "k": entry.k}
-    (source,) = [
-        s for s in (FP8, F32, BF16, MXFP8, NVFP4, MXFP4) if compiler.program_key(s, entry.target, dims) == entry.program
-    ]
+    sizes = {"m": entry.m.high, "n": entry.n, "k": entry.k}
+    keys = {s: compiler.program_key(s, entry.target, sizes | more) for s, more in PROGRAMS.items()}
+    (source,) = [s for s, key in keys.items() if key == entry.program]
+    dims = sizes | PROGRAMS[source]
     chosen, _ = compiler.decide(source, entry.target, dims)  # check-schedule has seen it
     assert {name: chosen.texts()[name] for name in entry.schedule} == entry.schedule
     rest = [[e for e in entries if e.identity != entry.identity] for entries in database.entries()]

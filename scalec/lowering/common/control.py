@@ -44,17 +44,24 @@ def ring(s: State, op: ir.OpView) -> None:
         turns = tile.int_of(op.turns)
     made = Ring(base, b.add(base, 8 * depth * turns))
     s.values[op.result] = made
-    with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
-        for first, count, number in ((made.full, op.full, depth * turns), (made.empty, op.empty, depth)):
-            for i in range(number):
-                arrivals = b.constant(tile.int_of(count))
-                b.op("nvvm.mbarrier.init", [], [b.address(3, b.add(first, 8 * i)), arrivals])
-        b.op("nvvm.fence.mbarrier.init", [], [])
+    full, empty = tile.int_of(op.full), tile.int_of(op.empty)
+    set_up(s, (made.full, full, depth * turns), (made.empty, empty, depth))
     if s.ctas > 1:
         # lane i of a consumer warp arrives at CTA i's empty barriers
         target = b.add(b.and_(s.lane, s.ctas - 1), b.mul(s.part, s.ctas))
         remote = b.op("nvvm.mapa", [ir.Type.parse("!llvm.ptr<7>")], [b.address(3, made.empty), target])
         s.remote_empty[op.result] = b.op("llvm.ptrtoint", [b.i32], [remote])
+
+
+def set_up(s: State, *barriers: tuple[ir.Value | int, int, int]) -> None:
+    """Initialises barriers: the address of the first, the arrivals of each, and how many there are."""
+    b = s.b
+    with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
+        for first, arrivals, number in barriers:
+            for i in range(number):
+                operands = [b.address(3, b.add(first, 8 * i)), b.constant(arrivals)]
+                b.op("nvvm.mbarrier.init", [], operands)
+        b.op("nvvm.fence.mbarrier.init", [], [])
 
 
 def roles(s: State, ops: list[ir.OpView]) -> None:
@@ -306,14 +313,14 @@ def cursor(s: State, op: ir.OpView) -> None:
     uses = [use.owner.opview for use in op.result.uses]
     ready = b.variable(b.i32, 0) if any(o.operation.name == "tile.peek" for o in uses) else None
     made = Cursor(tile.int_of(op.depth), b.variable(b.i32, 0), b.variable(b.i32, 0), ready)
-    if any(o.operation.name == "tile.wait" and _of_turn(o.ring) for o in uses):
+    if any(o.operation.name == "tile.wait" and _in_rounds(o.ring) for o in uses):
         made.rounds = b.variable(b.i32, 0)
     s.values[op.result] = made
 
 
-def _of_turn(ring: ir.Value) -> bool:
-    """Whether the ring's stages go to several warpgroups."""
-    return not isinstance(ring.owner, ir.Block) and ring.owner.name == "tile.of_turn"
+def _in_rounds(ring: ir.Value) -> bool:
+    """Whether who waits there passes over stages: of other warpgroups, or that are not cut."""
+    return not isinstance(ring.owner, ir.Block) and ring.owner.name in ("tile.of_turn", "tile.cut_ring")
 
 
 @COMMON.lowers("tile.advance")

@@ -205,8 +205,7 @@ def load_rows(s: State, op: ir.OpView) -> None:
                 inside = b.and_(inside, is_row)
             address = b.offset(at_row, _scaled(s, b.div(at, block), s.get(op.k_stride)), b.f32)
             pointer = b.op("llvm.ptrtoint", [b.i64], [address])
-            loaded = b.asm("@$2 ld.global.nc.f32 $0, [$1];", [b.f32], [pointer, inside, register.get()], tied=1)
-            register.set(loaded[0])
+            _load_scale(s, op, register, pointer, inside)
 
 
 @COMMON.lowers("tile.store_rows")
@@ -276,5 +275,11 @@ def fetch(s: State, op: ir.OpView) -> None:
         row = b.div(b.min(b.add(row0, i * tile.int_of(op.spacing)), last), tile.int_of(op.row_block))
         address = b.offset(source, _scaled(s, row, s.get(op.row_stride)), b.f32)
         pointer = b.op("llvm.ptrtoint", [b.i64], [address])
-        loaded = b.asm("@$2 ld.global.nc.f32 $0, [$1];", [b.f32], [pointer, inside, room.get()], tied=1)
-        room.set(loaded[0])
+        _load_scale(s, op, room, pointer, inside)
+
+
+def _load_scale(s: State, op: ir.OpView, into: Variable, pointer: ir.Value, inside: ir.Value) -> None:
+    """A scale, if it is `inside`; else 0 or what was there."""
+    b = s.b
+    other = b.constant(0.0) if "zeros" in op.operation.attributes else into.get()
+    into.set(b.asm("@$2 ld.global.nc.f32 $0, [$1];", [b.f32], [pointer, inside, other], tied=1)[0])

@@ -10,6 +10,7 @@ from scalec.lowering.builder import Builder
 from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     control,
     copies,
+    cut,
     epilogue,
     gather,
     items,

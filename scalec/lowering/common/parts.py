@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from scalec.abi import COUNTER_BYTES
+from scalec.abi import ALONE, COUNTER_BYTES, FAN_IN, meetings, tile_counters
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Variable
@@ -63,11 +63,13 @@ class Piece:
             operands = [mine, *(v.get() for v in group)]
             b.asm(f"st.global.v4.f32 [$0 + {offset}], {{$1, $2, $3, $4}};", [], operands)
 
-    def add(self, first: ir.Value) -> None:
-        """The sums of all parts, in their order."""
+    def add(self, first: ir.Value, count: ir.Value | int | None = None, apart: int = 1) -> None:
+        """The sums of `count` parts, or of all, each `apart` from the one before, in their order."""
         b = self.s.b
         at = b.variable(b.i64, first)
-        end = b.add(first, b.constant(self.split * self.part_bytes, b.i64))
+        step, count = apart * self.part_bytes, self.split if count is None else count
+        length = b.constant(count * step, b.i64) if isinstance(count, int) else b.mul(b.widen(count), step)
+        end = b.add(first, length)
         for v in self.sums:
             v.set(0.0)
 
@@ -77,7 +79,7 @@ class Piece:
                 text = f"ld.global.v4.f32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
                 for v, x in zip(group, b.asm(text, [b.f32] * VECTOR, [address]), strict=True):
                     v.set(b.fadd(v.get(), x))
-            at.set(b.add(address, b.constant(self.part_bytes, b.i64)))
+            at.set(b.add(address, b.constant(step, b.i64)))
 
         b.loop_once(add_part, lambda: b.compare("lt", at.get(), end))
 
@@ -97,27 +99,29 @@ def pointer_of(s: State, source: ir.Value) -> ir.Value:
     return s.b.op("llvm.ptrtoint", [s.b.i64], [s.get(source)])
 
 
-def _count(s: State, counters: ir.Value, number: ir.Value, split: int) -> ir.Value:
-    """Whether this CTA's part is the last of the tile's to arrive.
+def _count(s: State, counters: ir.Value, number: ir.Value, split: ir.Value | int) -> ir.Value:
+    """Whether this CTA's part is the last to arrive of `split` that have counter `number`.
 
     What all consumers stored happens before the first thread's release, by the barrier between them, and its acquire
     before what they load, by the next one (PTX ISA 8.9: causality order). The increment wraps from split - 1 to 0, so
     that the last to arrive also readies the counter for the next launch.
     """
     b, threads, thread = s.b, threads_of(s), thread_of(s)
+    before = split - 1 if isinstance(split, int) else b.sub(split, 1)
+    given = [] if isinstance(before, int) else [before]
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     b.asm(f"bar.sync {BARRIER}, {threads};")
     arrived = b.variable(b.i32, 0)
     with b.when(b.compare("eq", thread, 0)):
         counter = b.add(pointer_of(s, counters), b.mul(number, b.constant(COUNTER_BYTES, b.i64)))
-        text = f"atom.acq_rel.gpu.global.inc.u32 $0, [$1], {split - 1};"
-        arrived.set(b.asm(text, [b.i32], [counter])[0])
+        text = "atom.acq_rel.gpu.global.inc.u32 $0, [$1], " + (f"{before};" if isinstance(before, int) else "$2;")
+        arrived.set(b.asm(text, [b.i32], [counter, *given])[0])
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
     text = (
-        f"{{\n.reg .pred P, Q;\nsetp.eq.u32 P, $1, {split - 1};\n"
+        f"{{\n.reg .pred P, Q;\nsetp.eq.u32 P, $1, {'$2' if given else before};\n"
         f"bar.red.or.pred Q, {BARRIER}, {threads}, P;\nselp.b32 $0, 1, 0, Q;\n}}"
     )
-    return b.compare("ne", b.asm(text, [b.i32], [arrived.get()])[0], 0)
+    return b.compare("ne", b.asm(text, [b.i32], [arrived.get(), *given])[0], 0)
 
 
 @COMMON.lowers("tile.sum_parts")
@@ -126,9 +130,44 @@ def sum_parts(s: State, op: ir.OpView) -> None:
     number = b.widen(s.get(op.number))
     first = piece.first(op.parts, number)
     piece.store(first, s.get(op.part))
+    if piece.split > ALONE:
+        s.values[op.result] = _sum_by_steps(s, op, piece, first)
+        return
     s.values[op.result] = last = _count(s, op.counters, number, piece.split)
     with b.when(last):
         piece.add(first)
+
+
+def _sum_by_steps(s: State, op: ir.OpView, piece: Piece, first: ir.Value) -> ir.Value:
+    """Whether this CTA has the sum of all parts, which meet FAN_IN at a time.
+
+    Of those that meet the last to arrive adds all, in their order, and stores the sum in the place of the first, which
+    nobody else reads any more: as the part that it is in the next step. So no order of arrival shows, and none waits.
+    """
+    b, left = s.b, meetings(piece.split)
+    done = b.variable(b.i32, 0)
+    counter = b.mul(b.widen(s.get(op.number)), b.constant(tile_counters(piece.split), b.i64))
+
+    def meet(step: int, node: ir.Value, counter: ir.Value) -> None:
+        """Step `step`, as number `node` of those that are left in it; their counters begin at `counter`."""
+        count, apart = left[step], FAN_IN**step
+        groups = -(-count // FAN_IN)
+        group = b.shr(node, FAN_IN.bit_length() - 1)
+        size: ir.Value | int = FAN_IN
+        if count % FAN_IN:
+            size = count if groups == 1 else b.min(b.sub(count, b.mul(group, FAN_IN)), FAN_IN)
+        with b.when(_count(s, op.counters, b.add(counter, b.widen(group)), size)):
+            begin = b.mul(group, FAN_IN * apart)
+            at = b.add(first, b.mul(b.widen(begin), b.constant(piece.part_bytes, b.i64)))
+            piece.add(at, size, apart)
+            if groups == 1:
+                done.set(1)
+                return
+            piece.store(at, b.constant(0))
+            meet(step + 1, group, b.add(counter, b.constant(groups, b.i64)))
+
+    meet(0, s.get(op.part), counter)
+    return b.compare("ne", done.get(), 0)
 
 
 @COMMON.lowers("tile.store_part")

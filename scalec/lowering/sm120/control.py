@@ -31,11 +31,13 @@ class WaitingCursor(Cursor):
 
 @TABLE.lowers("tile.cursor")
 def cursor(s: State, op: ir.OpView) -> None:
-    """Where a role waits at a cursor, the barrier's address is kept too: found at the wait, it would delay it."""
+    """Where a role waits at a cursor, for each stage, the barrier's address is kept too: found at the wait, it would
+    delay it."""
     control.cursor(s, op)
     waits = [use.owner for use in op.result.uses if use.owner.operation.name == "tile.wait"]
-    if waits:
-        c, first = s.get(op.result), s.get(waits[0].opview.ring).full
+    c = s.get(op.result)
+    if waits and c.rounds is None:
+        first = s.get(waits[0].opview.ring).full
         s.values[op.result] = WaitingCursor(c.depth, c.stage, c.phase, c.ready, first, s.b.variable(s.b.i32, first))
 
 
@@ -50,6 +52,9 @@ def advance(s: State, op: ir.OpView) -> None:
 @TABLE.lowers("tile.wait")
 def wait(s: State, op: ir.OpView) -> None:
     c = s.get(op.cursor)
+    if not isinstance(c, WaitingCursor):
+        control.wait(s, op)
+        return
     s.b.asm(_WAIT, [], [c.barrier.get(), c.phase.get()])
 
 

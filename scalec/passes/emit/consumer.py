@@ -171,7 +171,14 @@ class Consumer(Epilogue):
         row_block = ALL if scale.rows == WHOLE else scale.rows
         axis = "m" if side.label == "A" else "n"
         self.e.op(
-            "tile.fetch", operands=operands, row_block=row_block, k_block=scale.k, axis=axis, own=own, spacing=spacing
+            "tile.fetch",
+            operands=operands,
+            row_block=row_block,
+            k_block=scale.k,
+            axis=axis,
+            own=own,
+            spacing=spacing,
+            **self.beyond,
         )
 
     def factors(

@@ -411,6 +411,12 @@ class Frame(Tensors):
         indices[summed[0].name] = point
         return replace(w, outer=w.outer | indices), k0
 
+    @property
+    def beyond(self) -> dict[str, Any]:
+        """Of what loads scales: of an empty range of K a block beyond the end of K is walked, whose scales are then
+        multiplied by."""
+        return {} if self.problem.range_of_k is None else {"zeros": ir.UnitAttr.get()}
+
     def at_k(self, w: Work, k: ir.Value | None = None) -> ir.Value:
         """The K element of the tensors that is element `k` (None: the first) of a tile or part."""
         if k is None:

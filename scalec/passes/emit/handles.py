@@ -67,6 +67,8 @@ class Handles:
         pair_rank: of this CTA among those that multiply together; None where each does so by itself.
         parts, parts_ring, parts_cursor: room for the sums of other parts of K, its barriers, and the consumers'
             position there; None where no sums meet in a cluster.
+        items, item_ring: what there is to do, as a warp finds it; None where all know it.
+        cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
     """
 
@@ -93,3 +95,4 @@ class Handles:
     gathered: dict[str, ir.Value] = field(default_factory=dict)
     items: ir.Value | None = None
     item_ring: ir.Value | None = None
+    cut_ring: ir.Value | None = None

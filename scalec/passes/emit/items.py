@@ -102,16 +102,20 @@ class Dealer(Frame):
 
     def range_of_k(self, h: Handles, domain: Domain, w: Work) -> tuple[ir.Value, ...]:
         """What an item says of a range of K: where its first K block begins, from there up to its end, and the range.
-        Of an empty range one K block, of which all is outside."""
+        Of an empty range the first K block behind all of K: of whatever lies there, copies make zeros, scales too."""
         e, depth = self.e, self.schedule.tile[2]
         at = self.positions(w)
         low, high = (self.bound(x, at) for x in (domain.low, domain.high))
         low = e.op("tile.clamp", [low.type], [low, e.i32(0), h.k]).result
         high = e.op("tile.clamp", [low.type], [high, low, h.k]).result
-        k0 = e.arith("arith.muli", e.arith("arith.divui", low, e.i32(depth)), e.i32(depth))
         empty = e.arith("arith.subi", e.i32(1), e.arith("arith.minui", e.arith("arith.subi", high, low), e.i32(1)))
-        length = e.arith("arith.addi", e.arith("arith.subi", high, k0), empty)
-        return k0, length, low, high
+        behind, step = self.padded(h.k), e.i32(depth)
+        low, high = (
+            e.arith("arith.addi", x, e.arith("arith.muli", empty, e.arith("arith.subi", to, x)))
+            for x, to in ((low, behind), (high, e.arith("arith.addi", behind, step)))
+        )
+        k0 = e.arith("arith.muli", e.arith("arith.divui", low, step), step)
+        return k0, e.arith("arith.subi", high, k0), low, high
 
     def bound(self, x: Index | int, at: dict[str, ir.Value]) -> ir.Value:
         """A bound of a range."""

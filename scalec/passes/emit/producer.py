@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
+from scalec.passes.emit.cutter import Cutter
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
@@ -22,7 +24,7 @@ from scalec.passes.problem.types import Scale
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
 
-class Producer(Results, Dealer):
+class Producer(Results, Dealer, Cutter):
     """Fills the stages."""
 
     def producer(self, h: Handles) -> None:
@@ -47,6 +49,7 @@ class Producer(Results, Dealer):
         self.prefetch(h)
         self.results(h)
         self.deal(h)
+        self.cut_blocks(h)
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
@@ -99,6 +102,9 @@ class Producer(Results, Dealer):
         total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
         ctas = self.schedule.cta_group  # whose copies the barrier counts
         e.op("tile.acquire", operands=[h.ring, cursor])
+        ring, filled = h.ring, h.filled
+        if h.cut_ring is not None:
+            ring = filled = self.detour(h, w, k0)
         first = None
         if window is not None:
             first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
@@ -106,21 +112,21 @@ class Producer(Results, Dealer):
                 first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
             with self.leading(h), e.region("tile.when", [first]), self.one_thread():
                 size = sum(4 * WINDOW * side.rows for side in windows)
-                e.op("tile.announce", operands=[h.ring, cursor], bytes=ctas * size)
+                e.op("tile.announce", operands=[ring, cursor], bytes=ctas * size)
         with self.one_thread():
             with self.leading(h):
-                e.op("tile.expect", operands=[h.ring, cursor], bytes=ctas * total)
+                e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
             for side in self.sides:
                 if not side.operand.gathered:
                     x, row = self.element_of_map(side, k0), self.copied_row(h, side, row0[side.label])
                     place = (row, k0) if side.operand.mn_major else (x, row)
                     source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
-                    operands = [source, h.tiles[side.label], h.filled, cursor, *place]
+                    operands = [source, h.tiles[side.label], filled, cursor, *place]
                     e.op("tile.copy", operands=operands, multicast=side.multicast)
         for side in self.gathering:
             source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
             rows, x = h.gathered[side.label], self.element_of_map(side, k0)
-            e.op("tile.gather", operands=[source, h.tiles[side.label], h.filled, cursor, rows, x])
+            e.op("tile.gather", operands=[source, h.tiles[side.label], filled, cursor, rows, x])
         if window is not None:
             with e.region("tile.when", [first]):
                 block = at = e.arith("arith.divui", k0, e.i32(depth))
@@ -129,26 +135,26 @@ class Producer(Results, Dealer):
                 with self.one_thread():
                     for side in windows:
                         maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-                        operands = [maps, tiles, h.filled, cursor, window, block, row0[side.label]]
+                        operands = [maps, tiles, filled, cursor, window, block, row0[side.label]]
                         e.op("tile.copy_window", operands=operands, multicast=side.multicast_scales)
                 if w.k0 is not None:
                     e.op("tile.skip_blocks", operands=[window, at])
             e.op("tile.next_block", operands=[window])
         if words or vectors:
             with self.one_thread():
-                self.scale_copies(h, cursor, w, k0, words, vectors)
+                self.scale_copies(h, (filled, cursor), w, k0, words, vectors)
         e.op("tile.advance", operands=[cursor])
 
     def scale_copies(
         self,
         h: Handles,
-        cursor: ir.Value,
+        stage: tuple[ir.Value, ir.Value],
         w: Work,
         k0: ir.Value,
         words: list[tuple[Side, WordPlan]],
         vectors: list[Side],
     ) -> None:
-        """Scales that come with their stage: words, and columns of f32."""
+        """Scales that come with their `stage`, of a ring and a position there: words, and columns of f32."""
         e, row0 = self.e, w.row0
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
@@ -157,12 +163,12 @@ class Producer(Results, Dealer):
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
                 place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
-            operands = [maps, tiles, h.filled, cursor, *place]
+            operands = [maps, tiles, *stage, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
             block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
             maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
-            operands = [maps, tiles, h.filled, cursor, row0[side.label], block]
+            operands = [maps, tiles, *stage, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
 
     def element_of_map(self, side: Side, k0: ir.Value) -> ir.Value:
@@ -211,6 +217,7 @@ class Producer(Results, Dealer):
                     self.look_up_rows(rooms[side.label], side, w, w.row0[side.label])
                 self.load_rows(h, side, rooms[side.label], w, self.at_k(w))
             with self.over_k(w, step=group * step) as k0:
+                self.cut_rooms(h, rooms, w, self.at_k(w, k0))
                 for j in range(group):
                     if whole or j == 0:
                         self.store_rows(h, sides, rooms, cursor, j)
@@ -249,8 +256,8 @@ class Producer(Results, Dealer):
         strides = self.strides(scale)
         operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
-        sizes = {"step": self.schedule.tile[2], "block": scale.k, "row_block": row_block}
-        self.e.op("tile.load_rows", operands=operands, **sizes)
+        sizes: dict[str, Any] = {"step": self.schedule.tile[2], "block": scale.k, "row_block": row_block}
+        self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond)
 
     def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:
         scale = plan.scale

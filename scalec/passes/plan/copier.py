@@ -16,6 +16,8 @@ def no_copier(problem: Problem, schedule: Schedule) -> str:
     if problem.family.sums_in != "tensor" or not scale_copies(problem, schedule):
         what = "no scales of this program" if problem.family.sums_in == "tensor" else "no scales"
         return f"{what} are copied to tensor memory on {problem.target.name}"
+    if problem.range_of_k is not None:
+        return f"its warp cuts K blocks where a range of {problem.k.name} begins and ends"
     slots = most_scale_slots(problem, schedule)
     if slots >= 2:
         return ""

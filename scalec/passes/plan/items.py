@@ -14,6 +14,9 @@ accumulators in tensor memory), and the next item is found meanwhile."""
 ITEM_WARP = WARPS - 1
 """The producer warpgroup's warp that finds items: others issue copies, products, and copies of scales."""
 
+CUT_WARP = ITEM_WARP - 1
+"""Likewise the one that cuts K blocks, where sums run over a range of K."""
+
 RANGE_OF_K = ("k0", "k", "k_low", "k_high")
 """Of an item with a range of K: the first element that is walked, how many are, and the range within."""
 
@@ -24,6 +27,11 @@ def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     ends = ("end",) if cut_along(problem, schedule) else ()
     k = RANGE_OF_K if problem.range_of_k is not None else ()
     return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))
+
+
+def free_warps(problem: Problem) -> int:
+    """How many warps of that warpgroup, the first ones, have no such role."""
+    return CUT_WARP if problem.range_of_k is not None else ITEM_WARP if problem.queued else WARPS
 
 
 def item_bytes(problem: Problem, schedule: Schedule) -> int:

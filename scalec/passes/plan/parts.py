@@ -5,13 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
-from scalec.ir.schedule import MAX_SPLIT, Schedule
+from scalec.abi import ALONE
+from scalec.ir.schedule import Schedule
 from scalec.passes.problem.types import ASSUMED, Problem
 
 
 def k_blocks(problem: Problem, schedule: Schedule) -> int:
-    """K blocks of a whole tile; 0 where K is not known."""
-    return problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
+    """K blocks of a whole tile; 0 where it is not known how many."""
+    return (
+        0
+        if problem.depth is None
+        else problem.k.tiles(schedule.tile[2], 0) * prod(d.tiles(1, 0) for d in problem.summed)
+    )
 
 
 def unknown(problem: Problem) -> list[str]:
@@ -99,7 +104,7 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
     if problem.depth is None or problem.queued or schedule.consumers == "pingpong" or schedule.adds == "loaded":
         return 1
     clusters = clusters_of(problem, schedule.tile, schedule.cluster)
-    most = min(MAX_SPLIT, problem.target.at_once(prod(schedule.cluster)) // clusters)
+    most = min(ALONE, problem.target.at_once(prod(schedule.cluster)) // clusters)
     splits = [2**i for i in range(1, most.bit_length()) if _fits(problem, schedule, 2**i)] if most > 1 else []
     return min([1, *splits], key=lambda split: moved(problem, schedule, split))
 

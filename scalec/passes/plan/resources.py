@@ -11,7 +11,7 @@ from math import prod
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.column_factors import factor_registers
-from scalec.passes.plan.items import ITEM_WARP, ITEMS, item_bytes
+from scalec.passes.plan.items import ITEMS, free_warps, item_bytes
 from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
@@ -191,6 +191,8 @@ class SharedPlan:
         if problem.queued:
             wanted.append(Buffer("items", item_bytes(problem, schedule), ITEMS, ITEM_ALIGN))
             wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
+        if problem.range_of_k is not None:
+            wanted.append(Buffer("cut_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
             wanted.append(Buffer("responses", RESPONSE_BYTES, RESPONSES, RESPONSE_BYTES))
             wanted.append(Buffer("response_barriers", BARRIER_BYTES, RESPONSES, BARRIER_BYTES))
@@ -442,10 +444,11 @@ def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
 
 
 def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
-    """One; two where threads bring scales beside a warp that copies them on: copies, products and that warp in one,
-    those threads in the other."""
-    sides = (problem.lhs, problem.rhs)
-    return 2 if schedule.scale_copier and any(threaded(problem, x, schedule) for x in sides) else 1
+    """One; two where threads bring scales beside a warp that copies them on, or no warp is left for them: copies,
+    products and that warp in one, those threads in the other."""
+    sides, (first, _) = (problem.lhs, problem.rhs), SCALE_WARPS[problem.family.kernel]
+    busy = schedule.scale_copier or first >= free_warps(problem)
+    return 2 if busy and any(threaded(problem, x, schedule) for x in sides) else 1
 
 
 def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
@@ -453,7 +456,7 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     if producer_warpgroups(problem, schedule) > 1:
         return 0, WARPS
     first, count = SCALE_WARPS[problem.family.kernel]
-    return first, min(count, ITEM_WARP - first) if problem.queued else count
+    return first, min(count, free_warps(problem) - first)
 
 
 def threads(problem: Problem, schedule: Schedule) -> int:
@@ -477,7 +480,9 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     if problem.family.kernel != "tensor":
         return None
     each = 240 if schedule.warpgroups == 1 else 208
-    rest = problem.target.registers // WARPGROUP - schedule.warpgroups * each
+    entering = threads(problem, schedule)
+    all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
+    rest = all_ - schedule.warpgroups * each
     return min(240, shared_out(rest, producer_warpgroups(problem, schedule))), each
 
 

@@ -81,6 +81,8 @@ def no_group(problem: Problem, ctas: int) -> str:
             f"{problem.target.name} has no product of {problem.lhs.element.name} and {problem.rhs.element.name} by "
             f"{ctas} CTAs together"
         )
+    if ctas > 1 and problem.range_of_k is not None:
+        return f"each CTA cuts its own tiles where a range of {problem.k.name} ends, and {ctas} multiply by one's leave"
     if ctas == 1 or not problem.half_bytes:
         return ""
     return (

@@ -135,6 +135,7 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
     if problem.family.sums_in != "tensor":
         return registers
-    tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if schedule.scale_copier else (TENSOR, TENSOR_WIDE)
+    two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
+    tables = (TENSOR_COPIER, TENSOR_COPIER_WIDE) if two else (TENSOR, TENSOR_WIDE)
     wide = schedule.promote > 0 or problem.block > PART
     return tables[wide].get(warpgroups, registers)

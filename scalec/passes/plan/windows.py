@@ -19,6 +19,8 @@ def window_slots(problem: Problem, schedule: Schedule, stages: int) -> int:
     windows between two that share a slot must make up for the rest; the last of a tile, or of a part, may be short.
     """
     slots = 2
+    if problem.range_of_k is not None:  # each may be of one K block
+        return max(slots, 1 << (stages - 1).bit_length())
     while stages > _between(problem, schedule, slots - 1) + 1:
         slots *= 2  # a power of two, so that a role finds its slot by masking a count
     return slots

@@ -69,8 +69,8 @@ class Reader(EpilogueReader):
                 fix=f"pad {k.name} with zeros in both operands",
                 place=place_of(contract),
             )
-        domains = self.domains(contract, (m.name, n.name), outer)  # nothing masks what lies outside a range of K yet
-
+        ranged = (m.name, n.name) if summed else (m.name, n.name, k.name)
+        domains = self.domains(contract, ranged, outer)
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         self.check_cut(made)
         check_left_out(made)

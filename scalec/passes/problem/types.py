@@ -25,6 +25,9 @@ ASSUMED = 4096
 ASSUMED_OUTER = 64
 """Likewise of one that is no dimension of a tile: enough that tiles are many."""
 
+UNEVEN = (0.7, 0.85, 1.0, 1.15, 1.3)
+"""Lengths of ranges that share a dimension, as parts of what each has on average: what DeepGEMM's tests draw from."""
+
 STORED = ("f32", "bf16", "f16")
 """Element types that threads read: of inputs of the elementwise expression."""
 
@@ -337,6 +340,14 @@ class Problem:
         along = [x for x in self.constant_lookups if x.dim]
         return (along[0].dim, math.gcd(*(x.block for x in along))) if along else ("", 0)
 
+    def covering(self, d: Dim, size: int, extent: int) -> float:
+        """Tiles of `extent` that `size` indices of a dimension take; of a range, whose lengths differ from group to
+        group, so many on average over UNEVEN."""
+        ragged = self.ragged
+        if ragged is None or ragged.dim != d.name or not d.share:
+            return -(-size // extent)
+        return sum(max(1, math.ceil(size * part / extent)) for part in UNEVEN) / len(UNEVEN)
+
     def begins(self, dim: str) -> int:
         """Where a tile may begin along a dimension: at a multiple of its extent behind one of this number; 0: of its
         extent."""
@@ -399,6 +410,7 @@ class Problem:
         """Whether rows of both operands end in half a byte. Copies bring whole ones, so the kernel zeroes the other
         half in one operand: in the other it is a finite number, as these types have no others."""
         packed = all(o.element.bits < 8 and not o.padded and not o.mn_major for o in (self.lhs, self.rhs))
+        packed = packed and self.range_of_k is None  # of which a warp leaves whole elements alone
         return packed and self.k.size is not None and self.k.size * self.lhs.element.bits % 8 != 0
 
     @property

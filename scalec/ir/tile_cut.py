@@ -1,0 +1,144 @@
+"""Ops of `tile` that leave of a K block what lies in a range of K, on the way from who copies to who multiplies."""
+
+# no `from __future__ import annotations` here: the bindings read the annotations as classes
+
+from scalec.ir.mlir import ext, ir
+from scalec.ir.tile_checks import at_least, flag, in_step
+from scalec.ir.tile_tensor import words_of
+from scalec.ir.tile_types import (
+    I1,
+    I32,
+    ByteScalesType,
+    CursorType,
+    RingType,
+    SharedType,
+    Tile,
+    bits_of,
+    element_of,
+    int_of,
+    shape_of,
+    swizzle_of,
+)
+from scalec.ir.verify import fail, verifier
+
+CHUNK = 16
+"""Bytes that a swizzle keeps together at least, and one instruction moves."""
+
+_ROUNDS = 32  # of stages, whose parities are bits
+
+
+class CutRingOp(Tile.Operation, name="cut_ring"):
+    """A barrier for each of `depth` stages, at byte `offset`: copies of a stage that a warp cuts complete there.
+
+    A stage whose K block is not cut passes the barrier over; who waits keeps the parity of each stage's next round.
+    """
+
+    result: ext.Result[RingType]
+    offset: ir.IntegerAttr
+    depth: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if int_of(op.offset) % 8:
+            return fail(op, f"offset {int_of(op.offset)} is not a multiple of 8, the size of a barrier")
+        if int_of(op.depth) > _ROUNDS:
+            return fail(
+                op, f"depth is {int_of(op.depth)}, expected at most {_ROUNDS}: the rounds of the stages are bits"
+            )
+        return at_least(op, 0, "offset") and at_least(op, 1, "depth")
+
+
+class DetourOp(Tile.Operation, name="detour"):
+    """The ring as who copies sees it: where `condition` holds, copies complete at the barriers of `through`, a
+    tile.cut_ring, and whoever waits there passes the stage on to the ring (`pass_on`)."""
+
+    ring: ext.Operand[RingType]
+    through: ext.Operand[RingType]
+    condition: ext.Operand[I1]
+    result: ext.Result[RingType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        made, through = op.ring.owner, op.through.owner
+        if isinstance(through, ir.Block) or through.name != "tile.cut_ring":
+            return fail(op, "does not lead through a tile.cut_ring")
+        if isinstance(made, ir.Block) or made.name != "tile.ring":
+            return fail(op, "does not lead to a tile.ring: of CTAs that multiply together each cuts its own tiles")
+        depths = [int_of(x.opview.depth) for x in (made, through)]
+        return depths[0] == depths[1] or fail(op, f"leads to {depths[0]} stages through {depths[1]}")
+
+
+class CutKOp(Tile.Operation, name="cut_k"):
+    """Makes zero of the K elements outside [low, high) of a tile of an operand, of the cursor's stage; both are counted
+    from the stage's first, and neither is beyond its last. All lanes of a warp are here.
+
+    The tile is [rows, K], a row as wide as its swizzle, where `each` K elements of so many `bits`, from the lowest on,
+    are in CHUNK bytes; or with `mn` 1 [K, rows], in panels as wide as the swizzle.
+    """
+
+    tile: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+    each: ir.IntegerAttr
+    bits: ir.IntegerAttr
+    mn: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        (_, width), swizzle = shape_of(op.tile.type), swizzle_of(op.tile.type)
+        row = width * bits_of(element_of(op.tile.type)) // 8
+        if not (flag(op, "mn") and at_least(op, 1, "each", "bits")):
+            return False
+        if not swizzle or (row % swizzle if int_of(op.mn) else row != swizzle):
+            wanted = "a multiple of its swizzle" if int_of(op.mn) else "its swizzle"
+            return fail(op, f"cuts rows of {row} bytes swizzled over {swizzle}, expected {wanted}")
+        if int_of(op.each) * int_of(op.bits) > 8 * CHUNK:
+            return fail(op, f"{int_of(op.each)} elements of {int_of(op.bits)} bits in {CHUNK} bytes")
+        return in_step(op, None, op.tile)
+
+
+class CutWordsOp(Tile.Operation, name="cut_words"):
+    """Makes zero of the scale bytes of the cursor's stage that scale no K element in [low, high), of which each has
+    `unit`: what they are nobody says, and the zeros of the operands times NaN are NaN. All lanes of a warp are here.
+
+    A stage is [words, rows] of 32 bits, or of 64 bits [rows of tiles, their bytes / 8] of a `blocked` tensor.
+    """
+
+    words: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+    unit: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        bits = bits_of(element_of(op.words.type))
+        if bits != 32 and not words_of(op.words.type)[0]:
+            return fail(op, f"cuts {op.words.type}, expected words of rows, or tiles of a blocked tensor")
+        return at_least(op, 1, "unit") and in_step(op, None, op.words)
+
+
+class CutBytesOp(Tile.Operation, name="cut_bytes"):
+    """Likewise of scale bytes on their way through registers."""
+
+    source: ext.Operand[ByteScalesType]
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+    unit: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "unit")
+
+
+class PassOnOp(Tile.Operation, name="pass_on"):
+    """A warp arrives once at the stage's full barrier: what its lanes stored before is seen by who waits there, the
+    tensor core and later copies too."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return in_step(op, op.ring)

@@ -1,0 +1,179 @@
+"""What a K block has outside a range of K becomes zero, between the copy that brings it and the products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder
+from scalec.lowering.common.control import set_up
+from scalec.lowering.common.state import COMMON, Ring, State, swizzle
+
+_LOADS = 4
+"""Of a lane on their way at once, 16 bytes each."""
+
+_LANE_BYTES = tile.LANES * tile.CHUNK  # that a warp stores at once
+
+
+@COMMON.lowers("tile.cut_ring")
+def cut_ring(s: State, op: ir.OpView) -> None:
+    first = s.b.add(s.shared, tile.int_of(op.offset))
+    s.values[op.result] = Ring(first, first)
+    set_up(s, (first, 1, tile.int_of(op.depth)))
+
+
+@COMMON.lowers("tile.detour")
+def detour(s: State, op: ir.OpView) -> None:
+    ring, through = s.get(op.ring), s.get(op.through)
+    s.values[op.result] = replace(ring, full=s.b.select(s.get(op.condition), through.full, ring.full))
+
+
+@COMMON.lowers("tile.pass_on")
+def pass_on(s: State, op: ir.OpView) -> None:
+    """Each lane fences what it stored (PTX ISA 9.7.13.4, fence.proxy): wgmma and tcgen05.mma read it, and copies
+    overwrite it, by the async proxy. One arrives behind all lanes' stores."""
+    b = s.b
+    barrier = b.add(s.get(op.ring).full, b.shl(s.get(op.cursor).stage.get(), 3))
+    b.asm("fence.proxy.async.shared::cta;")
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
+
+
+def _between(b: Builder, value: ir.Value | int, most: int) -> ir.Value:
+    """`value`, signed, but at least 0 and at most `most`."""
+    return b.pure("max.s32 $0, $1, 0;", b.i32, b.pure("min.s32 $0, $1, $2;", b.i32, value, most))
+
+
+def kept_bits(b: Builder, low: ir.Value, high: ir.Value) -> ir.Value:
+    """A word's bits from `low` up to `high`, signed, as far as they are its own: shl by 32 is 0 (PTX ISA 9.7.8.7)."""
+    masks = [b.pure("shl.b32 $0, $1, $2;", b.i32, -1, _between(b, x, 32)) for x in (low, high)]
+    return b.and_(masks[0], b.xor(masks[1], 0xFFFFFFFF))
+
+
+def _each(b: Builder, first: ir.Value | int, end: ir.Value | int, step: int, body: Callable[[ir.Value], None]) -> None:
+    """body(i) for i from `first` up to `end` in steps."""
+    at = b.variable(b.i32, first)
+
+    def one() -> None:
+        body(at.get())
+        at.set(b.add(at.get(), step))
+
+    b.loop(lambda: b.compare("lt", at.get(), end), one)
+
+
+@COMMON.lowers("tile.cut_k")
+def cut_k(s: State, op: ir.OpView) -> None:
+    base = s.get(op.tile).address(s.b, s.get(op.cursor))
+    if tile.int_of(op.mn):
+        _cut_lines(s, op, base)
+    else:
+        _cut_rows(s, op, base)
+
+
+def _cut_lines(s: State, op: ir.OpView, base: ir.Value) -> None:
+    """A K element is a line of the swizzle in each panel, within which alone the swizzle moves bytes."""
+    b, (depth, width), line = s.b, tile.shape_of(op.tile.type), tile.swizzle_of(op.tile.type)
+    panels = width * tile.bits_of(tile.element_of(op.tile.type)) // 8 // line
+    first, behind = (b.mul(s.get(x), line) for x in (op.low, op.high))
+    own = b.shl(s.lane, 4)
+
+    def clear(at: ir.Value) -> None:
+        for panel in range(panels):
+            _store(b, b.add(base, at), panel * depth * line, [b.constant(0)] * 4)
+
+    _each(b, own, first, _LANE_BYTES, clear)
+    _each(b, b.add(behind, own), depth * line, _LANE_BYTES, clear)
+
+
+def _cut_rows(s: State, op: ir.OpView, base: ir.Value) -> None:
+    """A row each lane. Chunks of 16 bytes are inside, and skipped, or outside, or both."""
+    b, (rows, _), pitch = s.b, tile.shape_of(op.tile.type), tile.swizzle_of(op.tile.type)
+    each, bits = tile.int_of(op.each), tile.int_of(op.bits)
+    own = b.add(base, b.mul(s.lane, pitch))
+    turned = swizzle(b, s.lane, pitch)  # of all rows that are 32 apart
+
+    def chunk(index: ir.Value) -> None:
+        first = b.mul(index, each)
+        low, high = (_between(b, b.sub(s.get(x), first), each) for x in (op.low, op.high))
+
+        def clear() -> None:
+            at = b.add(own, b.shl(b.xor(index, turned), 4))
+            words = [
+                kept_bits(b, *(b.sub(b.mul(x, bits), 32 * word) for x in (low, high)))
+                for word in range(tile.CHUNK // 4)
+            ]
+            for group in range(0, rows, _LOADS * tile.LANES):
+                firsts = range(group, min(rows, group + _LOADS * tile.LANES), tile.LANES)
+                found = [_load(s, at, row * pitch, rows - row) for row in firsts]
+                for row, values in zip(firsts, found, strict=True):
+                    kept = [b.and_(x, mask) for x, mask in zip(values, words, strict=True)]
+                    _store(b, at, row * pitch, kept, _mine(s, rows - row))
+
+        with b.when(b.compare("lt", b.sub(high, low), each)):
+            clear()
+
+    _each(b, 0, pitch // tile.CHUNK, 1, chunk)
+
+
+def _mine(s: State, left: int) -> ir.Value | None:
+    """Whether this lane has one of the rows that are left; None where all lanes have."""
+    return s.b.compare("lt", s.lane, left) if left < tile.LANES else None
+
+
+def _load(s: State, address: ir.Value, offset: int, left: int) -> list[ir.Value]:
+    mine, zeros = _mine(s, left), [0] * 4
+    guard = "" if mine is None else "@$5 "
+    text = f"{guard}ld.shared.v4.b32 {{$0, $1, $2, $3}}, [$4 + {offset}];"
+    if mine is None:
+        return s.b.asm(text, [s.b.i32] * 4, [address])
+    return s.b.asm(text, [s.b.i32] * 4, [address, mine, *zeros], tied=4)
+
+
+def _store(b: Builder, address: ir.Value, offset: int, values: list[ir.Value], mine: ir.Value | None = None) -> None:
+    guard = "" if mine is None else "@$5 "
+    text = f"{guard}st.shared.v4.b32 [$0 + {offset}], {{$1, $2, $3, $4}};"
+    b.asm(text, [], [address, *values, *([] if mine is None else [mine])])
+
+
+def _kept_bytes(s: State, op: ir.OpView, words: int) -> list[ir.Value]:
+    """Of each word of scale bytes those of blocks that are partly inside."""
+    b, unit = s.b, tile.int_of(op.unit)
+    begins = b.div(s.get(op.low), unit)
+    ends = b.div(b.add(s.get(op.high), unit - 1), unit)
+    return [kept_bits(b, *(b.shl(b.sub(x, 4 * word), 3) for x in (begins, ends))) for word in range(words)]
+
+
+@COMMON.lowers("tile.cut_bytes")
+def cut_bytes(s: State, op: ir.OpView) -> None:
+    rows = s.get(op.source).registers
+    for word, mask in enumerate(_kept_bytes(s, op, len(rows[0]))):
+        for registers in rows:
+            registers[word].set(s.b.and_(registers[word].get(), mask))
+
+
+@COMMON.lowers("tile.cut_words")
+def cut_words(s: State, op: ir.OpView) -> None:
+    b, of_word = s.b, 4
+    base = s.get(op.words).address(b, s.get(op.cursor))
+    (first, second), bits = tile.shape_of(op.words.type), tile.bits_of(tile.element_of(op.words.type))
+    tiled = bits == 64
+    words, rows = (tile.words_of(op.words.type)[0], first) if tiled else (first, second)
+    size = words * tile.WORD_ROWS * of_word  # of a row of tiles
+    for word, mask in enumerate(_kept_bytes(s, op, words)):
+        with b.when(b.compare("ne", mask, 0xFFFFFFFF)):
+            if tiled:  # 512 bytes of each tile
+                at = b.add(base, b.shl(s.lane, 4))
+                for row in range(rows):
+                    offset = row * size + word * tile.WORD_ROWS * of_word
+                    values = [b.and_(x, mask) for x in _load(s, at, offset, tile.LANES)]
+                    _store(b, at, offset, values)
+                continue
+            at = b.add(base, b.shl(s.lane, 2))
+            for row in range(0, rows, tile.LANES):
+                place, mine = f"[$0 + {of_word * (word * rows + row)}]", _mine(s, rows - row)
+                guard = "" if mine is None else "@$2 "
+                kept = f"{guard}ld.shared.b32 W, {place};\nand.b32 W, W, $1;\n{guard}st.shared.b32 {place}, W;"
+                operands = [at, mask, *([] if mine is None else [mine])]
+                b.asm(f"{{\n.reg .b32 W;\n{kept}\n}}", [], operands)

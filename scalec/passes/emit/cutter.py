@@ -1,0 +1,88 @@
+"""The warp that leaves of a K block what lies in a range of K, where sums run over one, before others multiply it."""
+
+from __future__ import annotations
+
+from scalec.ir.mlir import ir
+from scalec.ir.tile import CHUNK
+from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.items import CUT_WARP
+
+
+class Cutter(Frame):
+    """K blocks begin where those of all of K do, as their scales do, so the first and the last of a range may reach
+    beyond it. What is there, of whoever else's, becomes zero in both operands, as zero times NaN is NaN: where the
+    copies of a stage have arrived, by a warp that then passes it on. Whoever multiplies sees whole stages alone."""
+
+    def handles(self) -> Handles:
+        """The barriers where the copies of such a stage complete, too."""
+        h = super().handles()
+        if self.problem.range_of_k is not None:
+            offset, e = self.plan["cut_barriers"].offset, self.e
+            h.cut_ring = e.op("tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages).result
+        return h
+
+    def takers(self, scale_warps: int) -> int:
+        """This warp, too."""
+        return super().takers(scale_warps) + int(self.problem.range_of_k is not None)
+
+    def inside(self, w: Work, k0: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """Where the range begins and ends in the K block at element `k0` of the tensors, and how many elements of the
+        block it has."""
+        e, depth = self.e, self.e.i32(self.schedule.tile[2])
+        assert w.k_low is not None
+        assert w.k_high is not None
+        low, high = (
+            e.op("tile.clamp", [k0.type], [e.arith("arith.subi", x, k0), e.i32(0), depth]).result
+            for x in (w.k_low, w.k_high)
+        )
+        return low, high, e.arith("arith.subi", high, low)
+
+    def detour(self, h: Handles, w: Work, k0: ir.Value) -> ir.Value:
+        """The ring as who copies the K block at element `k0` of the tensors sees it."""
+        e = self.e
+        _, _, count = self.inside(w, k0)
+        cut = e.compare("lt", count, e.i32(self.schedule.tile[2]))
+        return e.op("tile.detour", [e.type("stages")], [h.filled, h.cut_ring, cut]).result
+
+    def cut_blocks(self, h: Handles) -> None:
+        """The role of the warp."""
+        if h.cut_ring is None:
+            return
+        e, depth = self.e, self.e.i32(self.schedule.tile[2])
+        with e.region("tile.warp", index=CUT_WARP, count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            with self.over_all_tiles(h) as w, self.over_k(w) as k:
+                low, high, count = self.inside(w, self.at_k(w, k))
+                with e.region("tile.when", [e.compare("lt", count, depth)]):
+                    e.op("tile.wait", operands=[h.cut_ring, cursor])
+                    self.cut_stage(h, cursor, low, high)
+                    e.op("tile.pass_on", operands=[h.filled, cursor])
+                    e.op("tile.advance", operands=[cursor])
+                whole = e.arith("arith.subi", depth, e.i32(1))
+                with e.region("tile.when", [e.compare("lt", whole, count)]):
+                    e.op("tile.skip", operands=[cursor, e.i32(1)])
+
+    def cut_rooms(self, h: Handles, rooms: dict[str, ir.Value], w: Work, k0: ir.Value) -> None:
+        """Likewise the scale bytes of the K block at element `k0` of the tensors that threads have in registers."""
+        units = {side.label: plan.unit for side in self.sides if (plan := self.word_plan(side)) is not None}
+        own = [label for label in rooms if label in units]
+        if h.cut_ring is None or not own:
+            return
+        low, high, count = self.inside(w, k0)
+        with self.e.region("tile.when", [self.e.compare("lt", count, self.e.i32(self.schedule.tile[2]))]):
+            for label in own:
+                self.e.op("tile.cut_bytes", operands=[rooms[label], low, high], unit=units[label])
+
+    def cut_stage(self, h: Handles, cursor: ir.Value, low: ir.Value, high: ir.Value) -> None:
+        """Both operands, and the scales that came with them."""
+        for side in self.sides:
+            operand, (bits, stored) = side.operand, (side.operand.element.bits, side.operand.shared_bits)
+            operands = [h.tiles[side.label], cursor, low, high]
+            mn = int(operand.mn_major)
+            self.e.op("tile.cut_k", operands=operands, each=8 * CHUNK // stored, bits=bits, mn=mn)
+            plan = self.word_plan(side)
+            if plan is not None and plan.bulk:
+                operands = [h.scale_tiles[side.label], cursor, low, high]
+                self.e.op("tile.cut_words", operands=operands, unit=plan.unit)
