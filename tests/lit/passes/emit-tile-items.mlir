@@ -10,7 +10,7 @@
 // RANGE-NEXT: ^bb0(%[[M0:.*]]: i32, %[[N0:.*]]: i32, %[[UPTO:.*]]: i32, %[[G:.*]]: i32):
 // RANGE: %[[LAST:.*]] = arith.addi %[[M0]], %c63_i32
 // RANGE: %[[WHOLE:.*]] = arith.cmpi ult, %[[LAST]], %[[UPTO]]
-// RANGE-NEXT: "tile.when"(%[[WHOLE]]) ({
+// RANGE: "tile.when"(%[[WHOLE]]) ({
 // RANGE-NEXT: "tile.store"
 // RANGE: "tile.when"
 // RANGE: "tile.store_direct"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[M0]], %[[N0]], %[[UPTO]], %c72_i32)
