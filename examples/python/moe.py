@@ -1,0 +1,256 @@
+"""A mixture-of-experts layer in scalec programs and torch's routing ops, in two layouts, with FP8 operands.
+
+    pip install -e '.[torch,gpu]' && python examples/python/moe.py    # on a GPU; or else on the emulator, small
+    python examples/python/moe.py --target sm_100a                    # on the emulator, as that GPU
+
+Ragged, of prefill: the slots (token, choice) are sorted by expert, and three programs do the rest. The first two read
+the tokens' rows through `token[m]`, so nothing copies them together; the third multiplies by the router's weights and
+writes each row to its slot, so nothing permutes them back. Masked, of decode: DeepEP's low-latency dispatch has put the
+rows of expert g into `X[g, 0:rows[g]]`; the same three products, without an index.
+
+Offsets, counts and indices stay on the device, and the host reads none of them: one CUDA graph of routing and layer is
+captured, then replayed with other routings. Each result is compared with float64 on the dequantised operands.
+
+Left for later versions of scalec: gate and up as one program that reads X once (gated_mlp.scale has its form), so that
+G never reaches memory; and the sum over the choices as a program, `Y[t,n] = sum[j](...)`, which is torch's here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import scalec
+
+SIZES = {
+    "tokens": (4096, 24),
+    "experts": (128, 4),
+    "topk": (8, 2),
+    "hidden": (7168, 256),
+    "inter": (2048, 128),
+}
+"""Defaults on a GPU and on the emulator."""
+
+TARGETS = {(9, 0): "sm_90a", (10, 0): "sm_100a", (10, 3): "sm_103a", (12, 0): "sm_120a"}
+"""The target of a GPU, by its compute capability."""
+
+RAGGED = {  # rows off[g] to off[g+1] are expert g's; no padding between experts, an expert may have no rows
+    "gate": "G[m,n] = X[token[m],k] @ Wg[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
+    "up": "H[m,n]:e4m3 scale(1x128) = silu(G[m,n]) * (X[token[m],k] @ Wu[g,n,k] scale(1x128,1x128x128))"
+    " for m in off[g]:off[g+1]",
+    "down": "Y[slot[m],n] = w[m]:f32 * (H[m,k] @ Wd[g,n,k] scale(1x128,1x128x128)) for m in off[g]:off[g+1]",
+}
+MASKED = {  # the first rows[g] rows of X[g] are expert g's, the others may be anything; scales as DeepEP has them
+    "gate": "G[g,m,n] = X[g,m,k] @ Wg[g,n,k] scale(1x1x128@col,1x128x128) for m < rows[g]",
+    "up": "H[g,m,n]:e4m3 scale(1x1x128) = silu(G[g,m,n]) * (X[g,m,k] @ Wu[g,n,k] scale(1x1x128@col,1x128x128))"
+    " for m < rows[g]",
+    "down": "Y[g,m,n] = H[g,m,k] @ Wd[g,n,k] scale(1x1x128,1x128x128) for m < rows[g]",
+}
+
+
+@dataclass
+class Routing:
+    """Who computes what: a slot is token * topk + choice, and m counts the slots sorted by expert."""
+
+    experts: Tensor  # [tokens, topk]
+    weights: Tensor  # [tokens, topk]
+    slot: Tensor  # [m]: the slot of a row
+    off: Tensor  # [experts + 1]: the rows at which an expert begins
+
+    @classmethod
+    def of(cls, logits: Tensor, topk: int) -> Routing:
+        """The largest logits of each token. Not with bincount: that reads its largest entry on the host."""
+        largest, experts = logits.topk(topk)
+        by_expert, slot = experts.flatten().sort(stable=True)
+        bounds = torch.arange(logits.shape[1] + 1, device=logits.device)
+        return cls(experts, largest.softmax(-1), slot.int(), torch.searchsorted(by_expert, bounds, out_int32=True))
+
+
+class Experts:
+    """The experts' weights in FP8, with a scale for each block of 128x128, and the programs that multiply by them.
+
+    Args:
+        gate, up: [experts, inter, hidden].
+        down: [experts, hidden, inter].
+        topk: experts of a token.
+        about: rows that an expert is expected to have, for speed alone.
+        target: of the kernels.
+    """
+
+    def __init__(self, gate: Tensor, up: Tensor, down: Tensor, topk: int, about: int, target: str) -> None:
+        self.topk, self.about, self.target = topk, about, target
+        self.weights = {name: quantise(w, 128) for name, w in (("gate", gate), ("up", up), ("down", down))}
+        self.named = {name: {f"W{name[0]}": w, f"W{name[0]}_scale": s} for name, (w, s) in self.weights.items()}
+        self.ragged_kernels, self.masked_kernels = self.compiled(RAGGED), self.compiled(MASKED)
+
+    def compiled(self, programs: dict[str, str]) -> dict[str, scalec.Kernel]:
+        """A kernel for each program: the number of rows stays open, the weights' sizes are known."""
+        kernels = {}
+        for name, program in programs.items():
+            g, n, k = self.weights[name][0].shape
+            kernels[name] = scalec.compile(f"{program} about {self.about}", self.target, {"g": g, "n": n, "k": k})
+        return kernels
+
+    def ragged(self, x: Tensor, x_scale: Tensor, to: Routing) -> Tensor:
+        """The layer's output for tokens `x` [tokens, hidden]."""
+        rows, kernels = len(to.slot), self.ragged_kernels
+        gated, hidden, scale = self.between(x, rows)
+        y = torch.empty(rows, x.shape[1], dtype=torch.bfloat16, device=x.device)
+        gathered = {"X": x, "X_scale": x_scale, "token": to.slot // self.topk, "off": to.off}
+        kernels["gate"](**gathered, **self.named["gate"], out=gated)
+        kernels["up"](**gathered, **self.named["up"], G=gated, out=(hidden, scale))
+        w = to.weights.flatten()[to.slot]
+        kernels["down"](slot=to.slot, w=w, H=hidden, H_scale=scale, **self.named["down"], off=to.off, out=y)
+        return y.view(-1, self.topk, y.shape[1]).sum(1)
+
+    def masked(self, x: Tensor, x_scale: Tensor, to: Routing) -> Tensor:
+        """The same, between what DeepEP's dispatch and combine do; torch's indexing stands for those two here."""
+        tokens, kernels, rows = len(x), self.masked_kernels, to.off.diff()
+        most = tokens  # of one expert: it has a token once
+        row = to.off[:-1, None] + torch.arange(most, device=x.device)
+        token = (to.slot // self.topk)[row.clamp(max=len(to.slot) - 1)]
+        x, x_scale = x.view(torch.uint8)[token].view(x.dtype), x_scale[token].mT.contiguous().mT
+
+        gated, hidden, scale = self.between(x, len(rows), most)
+        y = torch.empty(len(rows), most, x.shape[2], dtype=torch.bfloat16, device=x.device)
+        received = {"X": x, "X_scale": x_scale, "rows": rows}
+        kernels["gate"](**received, **self.named["gate"], out=gated)
+        kernels["up"](**received, **self.named["up"], G=gated, out=(hidden, scale))
+        kernels["down"](H=hidden, H_scale=scale, **self.named["down"], rows=rows, out=y)
+
+        place = to.slot.argsort().view(tokens, self.topk) - to.off[to.experts]
+        return (to.weights[..., None] * y[to.experts, place]).sum(1).bfloat16()
+
+    def between(self, x: Tensor, *rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Room for G, H and H's scales: results whose rows are found on the device are given at the call."""
+        inter = self.weights["down"][0].shape[2]
+        sizes = (inter, torch.bfloat16), (inter, torch.float8_e4m3fn), (inter // 128, torch.float32)
+        gated, hidden, scale = (torch.empty(*rows, n, dtype=dtype, device=x.device) for n, dtype in sizes)
+        return gated, hidden, scale
+
+    def reference(self, x: Tensor, x_scale: Tensor, to: Routing) -> tuple[Tensor, Tensor]:
+        """The layer in float64 on the dequantised operands, and with its hidden values rounded to FP8."""
+        x = dequantised(x, x_scale)
+        exact, rounded = torch.zeros_like(x), torch.zeros_like(x)
+        for g in range(len(self.weights["gate"][0])):
+            gate, up, down = (dequantised(w[g], scale[g], 128) for w, scale in self.weights.values())
+            token, choice = (to.experts == g).nonzero(as_tuple=True)
+            hidden = torch.nn.functional.silu(x[token] @ gate.T) * (x[token] @ up.T)
+            w = to.weights[token, choice, None].double()
+            exact.index_add_(0, token, w * (hidden @ down.T))
+            rounded.index_add_(0, token, w * (dequantised(*quantise(hidden)) @ down.T))
+        return exact, rounded
+
+
+def quantise(x: Tensor, rows: int = 1) -> tuple[Tensor, Tensor]:
+    """FP8 and an f32 scale for each block of rows x 128."""
+    blocks = x.float().unflatten(-1, (-1, 128)).unflatten(-3, (-1, rows))
+    scale = blocks.abs().amax((-3, -1), keepdim=True).clamp(min=1e-12) / 448
+    return (blocks / scale).to(torch.float8_e4m3fn).view(x.shape), scale[..., 0, :, 0]
+
+
+def dequantised(x: Tensor, scale: Tensor, rows: int = 1) -> Tensor:
+    """The float64 values of what `quantise` made."""
+    blocks = x.double().unflatten(-1, (-1, 128)).unflatten(-3, (-1, rows))
+    return (blocks * scale[..., :, None, :, None]).view(x.shape)
+
+
+def worst(y: Tensor, expected: Tensor) -> float:
+    """The largest relative error of a token's row."""
+    return float(((y.double() - expected).norm(dim=1) / expected.norm(dim=1)).max())
+
+
+def captured(step: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+    """A CUDA graph of `step` as a function that replays it, and where the replays leave the result."""
+    step()  # the first call of a kernel loads it
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = step()
+    return graph.replay, y
+
+
+def microseconds(replay: Callable[[], None], times: int = 20) -> float:
+    """The time of a replay, of several in a row."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(times):
+        replay()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / times * 1000
+
+
+def compare(name: str, layer: Callable[..., Tensor], experts: Experts, x: Tensor, logits: dict[str, Tensor]) -> bool:
+    """Runs one layout with several routings, prints errors and times; False if an error is too large."""
+    fp8, scale = quantise(x)
+    now = next(iter(logits.values())).clone()  # the graph reads the logits here
+
+    def step() -> Tensor:
+        return layer(fp8, scale, Routing.of(now, experts.topk))
+
+    replay, y = captured(step) if x.is_cuda else (None, None)
+    passed = True
+    for routing, values in logits.items():
+        now.copy_(values)
+        if replay is not None and y is not None:
+            replay()
+            result = y
+        else:
+            result = step()
+        to = Routing.of(values, experts.topk)
+        exact, rounded = experts.reference(fp8, scale, to)
+        error, rounding = worst(result, exact), worst(rounded, exact)
+        right = error <= 1.25 * rounding  # NaN is not; the rest is rounding G and Y to bf16
+        passed &= right
+        rows = to.off.diff()
+        report = f"{name:6}  {routing:6}  {len(x)} tokens, {int(rows.min())} to {int(rows.max())} rows an expert"
+        report += f"  error {error:.2%}, {rounding:.2%} of it from H in FP8  {'PASS' if right else 'FAIL'}"
+        if replay is not None:
+            time = microseconds(replay)
+            flops = 6 * len(to.slot) * x.shape[1] * experts.named["up"]["Wu"].shape[1]
+            report += f"  {time:.0f} us with its routing, {flops / time / 1e6:.0f} TFLOP/s"
+        print(report, flush=True)
+    return passed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Both layouts; 1 if a result is wrong."""
+    parser = argparse.ArgumentParser(description="A mixture-of-experts layer in scalec programs.")
+    parser.add_argument("--target", help="run on the emulator of this GPU; without it on the GPU, if there is one")
+    for name, defaults in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
+    given = parser.parse_args(arguments)
+    cuda = given.target is None and torch.cuda.is_available()
+    tokens, count, topk, hidden, inter = (getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items())
+    if topk > count or hidden % 128 or inter % 128:
+        parser.error("topk is at most experts, and hidden and inter are multiples of 128")
+    if cuda:
+        device, target, where = "cuda", TARGETS[torch.cuda.get_device_capability()], torch.cuda.get_device_name()
+    else:
+        device, target, where = "cpu", given.target or "sm_90a", "the emulator"
+        os.environ["SCALEC_DEVICE"] = "emulator"
+    print(f"{where} ({target}): {count} experts, {topk} of them for a token, {hidden} x {inter}", flush=True)
+
+    torch.manual_seed(0)
+    options = {"dtype": torch.bfloat16, "device": device}
+    gate, up, down = (torch.randn(count, *s, **options) for s in ((inter, hidden), (inter, hidden), (hidden, inter)))
+    experts = Experts(gate, up, down, topk, about=max(1, tokens * topk // count), target=target)
+    x = torch.randn(tokens, hidden, **options)
+    even = torch.randn(tokens, count, device=device)
+    skewed = (
+        even - 3 * torch.arange(count, device=device).log1p()
+    )  # the first experts have most rows, the last ones none
+    passed = True
+    for name, layer, most in (("ragged", experts.ragged, tokens), ("masked", experts.masked, min(tokens, 128))):
+        routings = {"even": even[:most], "skewed": skewed[:most]}
+        passed &= compare(name, layer, experts, x[:most], routings)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
