@@ -1,0 +1,48 @@
+"""examples/python/moe.py: right on the emulator of every target, and it finds a layer that is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from tests.examples_table import FOLDER, TARGETS
+
+pytest.importorskip("torch")
+
+SCRIPT = FOLDER / "python" / "moe.py"
+TINY = ["--tokens", "6", "--experts", "3", "--topk", "2", "--hidden", "128", "--inter", "128"]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", TARGETS)
+def test_both_layouts_are_right(target: str):
+    root = str(FOLDER.parent)
+    command = [sys.executable, str(SCRIPT), "--target", target, *TINY]
+    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root}, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count("PASS") == 4, ran.stdout
+
+
+def test_a_wrong_layer_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    moe = loaded(SCRIPT)
+    assert "w[m]:f32" in moe.RAGGED["down"]
+    monkeypatch.setitem(moe.RAGGED, "down", moe.RAGGED["down"].replace("w[m]:f32", "(w[m]:f32 + 0.1)"))
+    assert moe.main(["--target", "sm_100a", *TINY]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.endswith("FAIL") for line in printed[1:]] == [True, True, False, False]
+
+
+def loaded(path: Path):
+    """The script as a module, anew."""
+    spec = util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
