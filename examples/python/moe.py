@@ -229,12 +229,13 @@ def main(arguments: list[str] | None = None) -> int:
     for name, defaults in SIZES.items():
         parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
     given = parser.parse_args(arguments)
-    cuda = given.target is None and torch.cuda.is_available()
+    capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
+    cuda = given.target is None and capability in TARGETS
     tokens, count, topk, hidden, inter = (getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items())
     if topk > count or hidden % 128 or inter % 128:
         parser.error("topk is at most experts, and hidden and inter are multiples of 128")
     if cuda:
-        device, target, where = "cuda", TARGETS[torch.cuda.get_device_capability()], torch.cuda.get_device_name()
+        device, target, where = "cuda", TARGETS[capability], torch.cuda.get_device_name()
     else:
         device, target, where = "cpu", given.target or "sm_90a", "the emulator"
         os.environ["SCALEC_DEVICE"] = "emulator"
@@ -242,14 +243,13 @@ def main(arguments: list[str] | None = None) -> int:
 
     torch.manual_seed(0)
     options = {"dtype": torch.bfloat16, "device": device}
-    gate, up, down = (torch.randn(count, *s, **options) for s in ((inter, hidden), (inter, hidden), (hidden, inter)))
+    shapes = (inter, hidden), (inter, hidden), (hidden, inter)
+    gate, up, down = (torch.randn(count, n, k, **options) / k**0.5 for n, k in shapes)
     decode = min(tokens, 128)
     experts = Experts(gate, up, down, topk, tokens, decode, target)
     x = torch.randn(tokens, hidden, **options)
     even = torch.randn(tokens, count, device=device)
-    skewed = (
-        even - 3 * torch.arange(count, device=device).log1p()
-    )  # the first experts have most rows, the last ones none
+    skewed = even - 3 * torch.arange(count, device=device).log1p()  # most rows for the first experts
     passed = True
     for name, layer, most in (("ragged", experts.ragged, tokens), ("masked", experts.masked, decode)):
         routings = {"even": even[:most], "skewed": skewed[:most]}
