@@ -12,7 +12,9 @@ import pytest
 
 from tests.examples_table import FOLDER, TARGETS
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode  # noqa: E402
 
 SCRIPT = FOLDER / "python" / "moe.py"
 TINY = ["--tokens", "6", "--experts", "3", "--topk", "2", "--hidden", "128", "--inter", "128"]
@@ -36,6 +38,24 @@ def test_a_wrong_layer_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert moe.main(["--target", "sm_100a", *TINY]) == 1
     printed = capsys.readouterr().out.splitlines()
     assert [line.endswith("FAIL") for line in printed[1:]] == [True, True, False, False]
+
+
+def test_no_step_of_the_layer_reads_the_routing_on_the_host(monkeypatch: pytest.MonkeyPatch):
+    # fake tensors have no values: what would read one, as bincount does, raises; so would capturing it in a CUDA graph
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    moe = loaded(SCRIPT)
+    gate, up, down = (torch.randn(3, 128, 128) for _ in range(3))
+    experts = moe.Experts(gate, up, down, topk=2, prefill=6, decode=6, target="sm_90a")
+    fp8, scale = moe.quantise(torch.randn(6, 128))
+    logits = torch.randn(6, 3)
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor
+        experts.named = {name: {w: fake(t) for w, t in named.items()} for name, named in experts.named.items()}
+        for layer in (experts.ragged, experts.masked):
+            y = layer(fake(fp8), fake(scale), moe.Routing.of(fake(logits), 2))
+            assert y.shape == (6, 128)
+        with pytest.raises(DynamicOutputShapeException):
+            torch.bincount(fake(logits).topk(2).indices.flatten(), minlength=3)
 
 
 def loaded(path: Path):

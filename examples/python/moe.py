@@ -79,22 +79,25 @@ class Experts:
         gate, up: [experts, inter, hidden].
         down: [experts, hidden, inter].
         topk: experts of a token.
-        about: rows that an expert is expected to have, for speed alone.
+        prefill, decode: tokens that are expected in the ragged and in the masked layout, for speed alone.
         target: of the kernels.
     """
 
-    def __init__(self, gate: Tensor, up: Tensor, down: Tensor, topk: int, about: int, target: str) -> None:
-        self.topk, self.about, self.target = topk, about, target
+    def __init__(
+        self, gate: Tensor, up: Tensor, down: Tensor, topk: int, prefill: int, decode: int, target: str
+    ) -> None:
+        self.topk, self.target = topk, target
         self.weights = {name: quantise(w, 128) for name, w in (("gate", gate), ("up", up), ("down", down))}
         self.named = {name: {f"W{name[0]}": w, f"W{name[0]}_scale": s} for name, (w, s) in self.weights.items()}
-        self.ragged_kernels, self.masked_kernels = self.compiled(RAGGED), self.compiled(MASKED)
+        self.ragged_kernels, self.masked_kernels = self.compiled(RAGGED, prefill), self.compiled(MASKED, decode)
 
-    def compiled(self, programs: dict[str, str]) -> dict[str, scalec.Kernel]:
+    def compiled(self, programs: dict[str, str], tokens: int) -> dict[str, scalec.Kernel]:
         """A kernel for each program: the number of rows stays open, the weights' sizes are known."""
         kernels = {}
         for name, program in programs.items():
             g, n, k = self.weights[name][0].shape
-            kernels[name] = scalec.compile(f"{program} about {self.about}", self.target, {"g": g, "n": n, "k": k})
+            about = max(1, tokens * self.topk // g)  # rows of an expert
+            kernels[name] = scalec.compile(f"{program} about {about}", self.target, {"g": g, "n": n, "k": k})
         return kernels
 
     def ragged(self, x: Tensor, x_scale: Tensor, to: Routing) -> Tensor:
@@ -226,12 +229,13 @@ def main(arguments: list[str] | None = None) -> int:
     for name, defaults in SIZES.items():
         parser.add_argument(f"--{name}", type=int, help="default: {} on a GPU, {} on the emulator".format(*defaults))
     given = parser.parse_args(arguments)
-    cuda = given.target is None and torch.cuda.is_available()
+    capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
+    cuda = given.target is None and capability in TARGETS
     tokens, count, topk, hidden, inter = (getattr(given, s) or d[0 if cuda else 1] for s, d in SIZES.items())
     if topk > count or hidden % 128 or inter % 128:
         parser.error("topk is at most experts, and hidden and inter are multiples of 128")
     if cuda:
-        device, target, where = "cuda", TARGETS[torch.cuda.get_device_capability()], torch.cuda.get_device_name()
+        device, target, where = "cuda", TARGETS[capability], torch.cuda.get_device_name()
     else:
         device, target, where = "cpu", given.target or "sm_90a", "the emulator"
         os.environ["SCALEC_DEVICE"] = "emulator"
@@ -239,15 +243,15 @@ def main(arguments: list[str] | None = None) -> int:
 
     torch.manual_seed(0)
     options = {"dtype": torch.bfloat16, "device": device}
-    gate, up, down = (torch.randn(count, *s, **options) for s in ((inter, hidden), (inter, hidden), (hidden, inter)))
-    experts = Experts(gate, up, down, topk, about=max(1, tokens * topk // count), target=target)
+    shapes = (inter, hidden), (inter, hidden), (hidden, inter)
+    gate, up, down = (torch.randn(count, n, k, **options) / k**0.5 for n, k in shapes)
+    decode = min(tokens, 128)
+    experts = Experts(gate, up, down, topk, tokens, decode, target)
     x = torch.randn(tokens, hidden, **options)
     even = torch.randn(tokens, count, device=device)
-    skewed = (
-        even - 3 * torch.arange(count, device=device).log1p()
-    )  # the first experts have most rows, the last ones none
+    skewed = even - 3 * torch.arange(count, device=device).log1p()  # most rows for the first experts
     passed = True
-    for name, layer, most in (("ragged", experts.ragged, tokens), ("masked", experts.masked, min(tokens, 128))):
+    for name, layer, most in (("ragged", experts.ragged, tokens), ("masked", experts.masked, decode)):
         routings = {"even": even[:most], "skewed": skewed[:most]}
         passed &= compare(name, layer, experts, x[:most], routings)
     return 0 if passed else 1
