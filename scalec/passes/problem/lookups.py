@@ -83,15 +83,23 @@ class Lookups:
         that a tile has: itself, or an index out of memory for each.
 
         Raises:
-            UnsupportedError: neither.
+            UnsupportedError: neither, or several.
         """
-        order = self.results_of(where, symbols)
-        for e, at in zip(where.results, order, strict=True):
-            if isinstance(e, ir.AffineSymbolExpr) and self.gathers(symbols[e.position], rows):
-                return at
-        if rows in order:
-            return rows
-        name = self.tensor(value)
+        order, name = self.results_of(where, symbols), self.tensor(value)
+        own = [
+            at
+            for e, at in zip(where.results, order, strict=True)
+            if at == rows or (isinstance(e, ir.AffineSymbolExpr) and self.gathers(symbols[e.position], rows))
+        ]
+        if len(own) == 1:
+            return own[0]
+        if own:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has {len(own)} indices for each {rows}",
+                expected=f"one: {rows} itself, or an index read from memory",
+                fix=f"view {' and '.join(own)} as one index of {name}, and compute it before the call",
+                place=place_of(value),
+            )
         raise UnsupportedError(
             f"{name}[{', '.join(order)}] has no index of its own for each {rows}",
             expected=f"{rows} among the indices of {name}, or in an index that is read from memory",
