@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -209,6 +210,8 @@ class Lookups:
             )
         attributes = op.operation.attributes
         step, typical = (int_of(attributes[word]) if word in attributes else 0 for word in ("by", "about"))
+        # a promise that a number of the program itself does not keep, is none
+        step = math.gcd(step, *(x for x in (low, high) if isinstance(x, int)))
         return Domain(name, low, high, next(iter(read), ""), max(1, step), typical)
 
     def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
