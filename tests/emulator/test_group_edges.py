@@ -46,7 +46,7 @@ def test_operands_have_one_index_for_each_row(program: str, target: str) -> None
         run_program(Request(program, target, {"m": 70, "n": 64, "k": 64}), 0)
 
 
-@pytest.mark.parametrize("program", ["for k in 3:100 by 64", "for k < 100 by 64"])
+@pytest.mark.parametrize("program", ["for k in 3:100 by 64", "for k < 100 by 64", "for k in off[0]:128"])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 def test_numbers_that_break_a_promise_are_no_promise(program: str, target: str) -> None:
     sizes = {"m": 70, "n": 64, "k": 192}

@@ -211,8 +211,8 @@ class Lookups:
         attributes = op.operation.attributes
         step, typical = (int_of(attributes[word]) if word in attributes else 0 for word in ("by", "about"))
         # a promise that a number of the program itself does not keep, is none
-        step = math.gcd(step, *(x for x in (low, high) if isinstance(x, int)))
-        return Domain(name, low, high, next(iter(read), ""), max(1, step), typical)
+        step = math.gcd(step, *(x for x in (low, high) if isinstance(x, int))) if step else 1
+        return Domain(name, low, high, next(iter(read), ""), step, typical)
 
     def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
         if isinstance(e, ir.AffineConstantExpr):
