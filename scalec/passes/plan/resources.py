@@ -62,7 +62,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
             return (
                 f"a column of {scale.name} is {dim.size * 4} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
             )
-        return ""
+        apart = problem.begins_apart(dim.name, 32)
+        return f"{scale.name} is contiguous along {dim.name}, and {apart}" if apart else ""
     if problem.k.size is None:
         return f"{scale.name} is row-major and {problem.k.name} is not known"
     if problem.summed:  # windows would begin within one point's K and end in the next one's

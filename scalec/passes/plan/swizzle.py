@@ -217,6 +217,8 @@ def no_bulk_epilogue(problem: Problem, schedule: Schedule) -> str:
         return f"rows of {scattered.name} are scattered, to {scattered.scattered}"
     if problem.swapped:
         return f"swap=1 computes {problem.names} by columns, and a bulk copy stores rows"
+    if apart := next(filter(None, (problem.begins_apart(n.name, r.element.bits) for r in problem.results)), ""):
+        return apart
     if len(result.coords) > MOST_INDICES:
         return f"{result.name} has {len(result.coords)} indices, and copies take {MOST_INDICES}"
     if reason := _ragged_rows(problem, n, target.tma_align) or _cut_boxes(problem, schedule):

@@ -115,6 +115,8 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
     column = None if dim.size is None else dim.size * WORD
     if wanted == "packed" and column is not None and column % align:
         return f"a column of {scale.name} is {column} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
+    if wanted == "packed" and (apart := problem.begins_apart(dim.name, 8 * WORD)):
+        return f"{scale.name} is contiguous along {dim.name}, and {apart}"
     if wanted == "blocked" and problem.begins(dim.name) % WORD_ROWS:
         return f"tiles begin at any {dim.name}, and not where tiles of {scale.name} do"
     if wanted == "blocked" and rows % SHIFT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -83,15 +84,23 @@ class Lookups:
         that a tile has: itself, or an index out of memory for each.
 
         Raises:
-            UnsupportedError: neither.
+            UnsupportedError: neither, or several.
         """
-        order = self.results_of(where, symbols)
-        for e, at in zip(where.results, order, strict=True):
-            if isinstance(e, ir.AffineSymbolExpr) and self.gathers(symbols[e.position], rows):
-                return at
-        if rows in order:
-            return rows
-        name = self.tensor(value)
+        order, name = self.results_of(where, symbols), self.tensor(value)
+        own = [
+            at
+            for e, at in zip(where.results, order, strict=True)
+            if at == rows or (isinstance(e, ir.AffineSymbolExpr) and self.gathers(symbols[e.position], rows))
+        ]
+        if len(own) == 1:
+            return own[0]
+        if own:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has {len(own)} indices for each {rows}",
+                expected=f"one: {rows} itself, or an index read from memory",
+                fix=f"view {' and '.join(own)} as one index of {name}, and compute it before the call",
+                place=place_of(value),
+            )
         raise UnsupportedError(
             f"{name}[{', '.join(order)}] has no index of its own for each {rows}",
             expected=f"{rows} among the indices of {name}, or in an index that is read from memory",
@@ -201,7 +210,9 @@ class Lookups:
             )
         attributes = op.operation.attributes
         step, typical = (int_of(attributes[word]) if word in attributes else 0 for word in ("by", "about"))
-        return Domain(name, low, high, next(iter(read), ""), max(1, step), typical)
+        # a promise that a number of the program itself does not keep, is none
+        step = math.gcd(step, *(x for x in (low, high) if isinstance(x, int))) if step else 1
+        return Domain(name, low, high, next(iter(read), ""), step, typical)
 
     def _bound(self, e: Any, symbols: list[Any], name: str, op: Any) -> Index | int:
         if isinstance(e, ir.AffineConstantExpr):

@@ -357,6 +357,14 @@ class Problem:
         along, block = self.blocks
         return block if along == dim else 0
 
+    def begins_apart(self, dim: str, bits: int) -> str:
+        """Why a tile may begin elsewhere than at a multiple of 16 bytes of elements of so many `bits` that lie along a
+        dimension, "" where none does: no box of a copy begins there."""
+        if not self.begins(dim) * bits % (8 * self.target.tma_align):
+            return ""
+        step = self.begins(dim)
+        return f"a tile may begin at {step if step == 1 else f'{step} or a multiple'} of {dim}, where no copy does"
+
     def walks(self, sizes: Mapping[str, int] | None = None) -> int:
         """How many times the kernel walks M by N, or the share of them that is one group's: the product of the sizes of
         `outer`, those given or the largest, and the number of blocks of lookups that are a share."""

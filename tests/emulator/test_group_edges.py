@@ -1,0 +1,53 @@
+"""Groups that begin where no copy can, and operands with two indices for each row."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalec.commands.compile import Request
+from scalec.commands.run import run_program
+from scalec.errors import UnsupportedError
+
+RANGE = "for m in off[g]:off[g+1]"
+
+SIZES = {"m": 208, "n": 64, "k": 256, "g": 3}
+
+APART = (
+    (f"C[m,n] = A[m,k] @ B[g,n,k] scale(1x128@col,1x128x128) {RANGE}", SIZES, ("sm_90a", "sm_100a", "sm_120a")),
+    ("C[m,n] = A[m,k] @ B[e[m/50],n,k] scale(1x128@col,1x1x128)", {"m": 200, "n": 64, "k": 256}, ("sm_90a", "sm_120a")),
+    (f"C[m,n] = A[m,k] @ B[g,n,k] scale(1x32:ue8m0@packed,1x1x32:ue8m0@packed) {RANGE}", SIZES, ("sm_120a",)),
+    (
+        "C[m,n] = A[m,k] @ B[g,n,k] for n in off[g]:off[g+1]",
+        {"m": 100, "n": 200, "k": 64, "g": 3},
+        ("sm_100a", "sm_120a"),
+    ),
+)
+"""Programs whose scales, or results, copies brought from, or stored to, where no box of a copy may begin."""
+
+
+@pytest.mark.parametrize(
+    ("program", "sizes", "target"), [(p, sizes, t) for p, sizes, targets in APART for t in targets]
+)
+def test_groups_begin_where_no_copy_can(program: str, sizes: dict[str, int], target: str) -> None:
+    run_program(Request(program, target, sizes), 0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "C[m,n] = A[m,k] @ B[n,e[n],k]",
+        "C[m,n] = A[e[m],m,k] @ B[n,k]",
+        "C[m,n] = A[e[m],f[m],k] @ B[n,k]",
+    ],
+)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_operands_have_one_index_for_each_row(program: str, target: str) -> None:
+    with pytest.raises(UnsupportedError, match="has 2 indices for each"):
+        run_program(Request(program, target, {"m": 70, "n": 64, "k": 64}), 0)
+
+
+@pytest.mark.parametrize("program", ["for k in 3:100 by 64", "for k < 100 by 64", "for k in off[0]:128"])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_numbers_that_break_a_promise_are_no_promise(program: str, target: str) -> None:
+    sizes = {"m": 70, "n": 64, "k": 192}
+    run_program(Request(f"C[m,n] = A[m,k] @ B[n,k] {program}", target, sizes), 0)
