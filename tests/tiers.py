@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-SEEDS = range(int(os.environ.get("SCALEC_TEST_SEEDS", "3")))
-"""Of tests that draw sizes, data and order from a seed: CI has three, for the sake of its time; set 8 or more after a
+SEEDS = range(int(os.environ.get("SCALEC_TEST_SEEDS", "2")))
+"""Of tests that draw sizes, data and order from a seed: CI has two, for the sake of its time; set 8 or more after a
 change of what they test."""
 
 

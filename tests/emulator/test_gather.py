@@ -233,7 +233,7 @@ def beyond(name: str, made: np.ndarray) -> np.ndarray:
     return made
 
 
-@pytest.mark.once("target", "name")
+@pytest.mark.once("name")
 @pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("name", ["1x128, 128x128", "the other operand", "inputs", "mxfp8 result", "batches"])
 def test_an_index_beyond_the_rows_is_as_a_negative_one(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_an_index_beyond_the_rows_is_as_a_negative_one(name: str, target: str, m
     run(source, target, dims, "nk", given=spoil, meant=skip)
 
 
-@pytest.mark.once("target", "which")
+@pytest.mark.once("which")
 @pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("which", ["none", "one", "all of a tile", "last", "reversed"])
 def test_indices(which: str, target: str) -> None:

@@ -166,7 +166,7 @@ def test_several_results(target: str, form: str) -> None:
     need_right(made(case, form, form, 1))
 
 
-@pytest.mark.once("target")
+@pytest.mark.once
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("target", ALL)

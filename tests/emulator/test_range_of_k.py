@@ -152,7 +152,10 @@ def check(
     return kernel
 
 
-@pytest.mark.once("target", "name")
+USUAL = {"bf16 by M and N", "mxfp8 @blocked", "mxfp8 @packed", "1x128, +="}
+
+
+@pytest.mark.once(touches=lambda name, target: {target} | ({name} & USUAL))
 @pytest.mark.parametrize(("name", "target"), [(name, t) for name, (_, targets) in PROGRAMS.items() for t in targets])
 def test_program(name: str, target: str) -> None:
     check(PROGRAMS[name][0], target)
@@ -182,7 +185,7 @@ SCHEDULES: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
+@pytest.mark.once(touches=lambda settings, **_: {*fields(settings)} & {"swap", "cluster", "scale_path", "unroll"})
 @pytest.mark.parametrize(("name", "target", "settings"), SCHEDULES)
 def test_schedule(name: str, target: str, settings: str) -> None:
     check(PROGRAMS[name][0], target, settings)
@@ -199,7 +202,7 @@ BOUNDS = {
 }
 
 
-@pytest.mark.once("target", "ends")
+@pytest.mark.once("ends")
 @pytest.mark.parametrize("ends", BOUNDS)
 @pytest.mark.parametrize("target", ALL)
 def test_bounds(target: str, ends: str) -> None:
@@ -207,7 +210,7 @@ def test_bounds(target: str, ends: str) -> None:
     check(PROGRAMS["1x128 @col"][0], target, "", BOUNDS[ends], dims=SHORT)
 
 
-@pytest.mark.once("target", "seed")
+@pytest.mark.once("seed")
 @pytest.mark.parametrize("target", ALL)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn(target: str, seed: int) -> None:

@@ -73,7 +73,9 @@ class Numbers:
 
 
 class Value(SimpleNamespace):
-    """A handle: its type, and what the lowering knows it as."""
+    """A handle: its type, and what the lowering knows it as; an op, of no attributes."""
+
+    operation = SimpleNamespace(attributes={})
 
 
 class Thread(State):
