@@ -30,6 +30,7 @@ def test_both_layouts_are_right(target: str):
     assert ran.stdout.count("PASS") == 4, ran.stdout
 
 
+@pytest.mark.thorough
 def test_a_wrong_layer_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCALEC_DEVICE", "emulator")
     moe = loaded(SCRIPT)

@@ -108,6 +108,7 @@ def in_order(name: str, a, b, index) -> tuple:
     return {"gathered": (a, index, b), "scattered": (index, a, b)}.get(name, (a, b, index))
 
 
+@pytest.mark.once("name")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("name", [*PROGRAMS, *LATER])
 def test_indices_change_in_place_between_calls(name: str, target: str) -> None:
@@ -158,7 +159,7 @@ def test_the_emulator_always_checks(name: str, held: list[int], message: str) ->
 WRONG = [1 << 30, -(1 << 30), 2**31 - 1, 151, 3]
 
 
-@pytest.mark.once("name", "target")
+@pytest.mark.once("name")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_out_of_range_writes_nothing_outside(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
