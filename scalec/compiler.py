@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec import frontend, lowering
-from scalec.abi import Dropped, KernelSpec
+from scalec.abi import Dropped, KernelSpec, Launch
 from scalec.errors import ScalecError, ScheduleError, SlowKernelError, UnsupportedError
 from scalec.frontend.diagnostics import Source
 from scalec.ir import context as contexts
@@ -27,6 +27,9 @@ from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.resources import free_registers, most_registers, sums_of_thread
+from scalec.passes.plan.pointwise import Spread
+from scalec.passes.problem import pointwise
+from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem
 from scalec.sizes import Size
 from scalec.suggestions import did_you_mean
@@ -288,6 +291,22 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     dims = signature.sizes(_function(module))
     dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
     within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high}
+    if not contractions(_function(module)):
+        flat = pointwise.read(_function(module), row)
+        spread = Spread.of(flat)
+        run_pipeline(module, row, passes=[emit], on_pass=after)
+        made.texts["tile"] = str(module)
+        kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
+        tiles = [(d.name, 1, 1) for d in flat.rows[:-1]] + [(d.name, spread.rows, 1) for d in flat.rows[-1:]]
+        launch = Launch(
+            threads=spread.threads,
+            shared_bytes=0,
+            cluster=1,
+            tiles=(*tiles, (flat.columns.name, spread.columns, 1)),
+            sums=((flat.reduction.dim.name, 1),) if flat.reduction else (),
+        )
+        made.spec = signature.spec(kernel, operands, results, dims, launch, str(spread), made.source, row.name, within, read)
+        return kernel
     made.schedule = schedules.read(_function(module)).complete()
     problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule)
@@ -301,7 +320,17 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.texts["tile"] = str(module)
     kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
     made.spec = signature.spec(
-        kernel, operands, results, dims, roles, made.schedule, made.source, row.name, within, read
+        kernel,
+        operands,
+        results,
+        dims,
+        signature.launch_of(kernel, roles, made.schedule),
+        str(made.schedule),
+        made.source,
+        row.name,
+        within,
+        read,
+        signature.flops_of(roles, read),
     )
     return kernel
 

@@ -94,6 +94,16 @@ from scalec.ir.tile_items import (
 )
 from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
 from scalec.ir.tile_parts import AddPartsOp, LastPartOp, StorePartOp, SumInClusterOp, SumPartsOp
+from scalec.ir.tile_pointwise import (  # noqa: F401
+    AlignedOp,
+    ColumnsType,
+    ComputeOp,
+    LoadColumnsOp,
+    PointOp,
+    RunningOp,
+    StoreColumnsOp,
+    TermOp,
+)
 from scalec.ir.tile_quantize import QuantizeOp
 from scalec.ir.tile_registers import (
     STEP_BYTES,

@@ -135,12 +135,13 @@ def spec(
     operands: tuple[abi.TensorSpec, ...],
     results: tuple[abi.TensorSpec, ...],
     dims: dict[str, int | None],
-    roles: Mapping[str, Sequence[str]],
-    schedule: Schedule,
+    launch: abi.Launch,
+    schedule: str,
     source: str,
     target: str,
     ranges: dict[str, tuple[int, int]],
     reads: tuple[Reads, ...] = (),
+    flops: tuple[str, ...] = (),
 ) -> abi.KernelSpec:
     """The spec of a `tile.kernel`; `roles` are the names of its dimensions: m, n, k, outer and summed as
     scalec.passes.problem.types.Problem has them. `schedule` is its schedule, `ranges` those of its dynamic
@@ -170,10 +171,6 @@ def spec(
         natural = max(1, ELEMENT_TYPES[t.dtype].bits // 8)
         return abi.TensorSpec(**{**vars(t), "align": max(natural, align.get(t.name, 1))})
 
-    (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
-    (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
-    # groups that follow one another have a dimension between them, and not each all of it
-    shared = {dim for x in reads for domain in x.domains if domain.rises is not None for dim in domain.dims}
     return abi.KernelSpec(
         source=source,
         target=target,
@@ -182,19 +179,35 @@ def spec(
         operands=tuple(map(aligned, operands)),
         results=tuple(map(aligned, results)),
         arguments=arguments,
-        launch=abi.Launch(
-            threads=tile.int_of(kernel.threads),
-            shared_bytes=tile.int_of(kernel.shared_bytes),
-            cluster=cm * cn * parts_of(kernel),
-            tiles=((m, bm, cm), (n, bn, cn), *((dim, 1, 1) for dim in roles["outer"])),
-            split=split // parts_of(kernel),
-            part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
-            dynamic=schedule.scheduler == "dynamic",
-            dependent=schedule.dependent << 30,
-            sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] else (),
-        ),
-        schedule=str(schedule),
-        flops=(m, n, k, *(dim for dim in roles["outer"] if dim not in shared), *roles["summed"]),
+        launch=launch,
+        schedule=schedule,
+        flops=flops,
         ranges=ranges,
         reads=reads,
     )
+
+
+def launch_of(kernel: ir.OpView, roles: Mapping[str, Sequence[str]], schedule: Schedule) -> abi.Launch:
+    """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
+    as scalec.passes.problem.types.Problem has them."""
+    (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
+    (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
+    return abi.Launch(
+        threads=tile.int_of(kernel.threads),
+        shared_bytes=tile.int_of(kernel.shared_bytes),
+        cluster=cm * cn * parts_of(kernel),
+        tiles=((m, bm, cm), (n, bn, cn), *((dim, 1, 1) for dim in roles["outer"])),
+        split=split // parts_of(kernel),
+        part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
+        dynamic=schedule.scheduler == "dynamic",
+        dependent=schedule.dependent << 30,
+        sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] else (),
+    )
+
+
+def flops_of(roles: Mapping[str, Sequence[str]], reads: Sequence[Reads]) -> tuple[str, ...]:
+    """The dimensions whose product is a contraction's multiplications."""
+    # groups that follow one another have a dimension between them, and not each all of it
+    shared = {dim for x in reads for domain in x.domains if domain.rises is not None for dim in domain.dims}
+    (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
+    return (m, n, k, *(dim for dim in roles["outer"] if dim not in shared), *roles["summed"])

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
 from scalec.ir.schedule import Request, Schedule
+from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
@@ -56,6 +57,8 @@ def decide(
         ScheduleError: a field that the choice `needs` is not decided yet.
     """
     for function in programs(module):
+        if not contractions(function):
+            continue
         before = schedules.read(function).require(needs)
         after = choose(problem_of(function, target, before), before)
         schedules.write(function, after.with_fields(**before.decided()))

@@ -133,7 +133,8 @@ class Plan:
         plan.sizes = dims
         if signature.indices and (device.checks or env.CHECK.get()):
             plan.checked = tuple([(i, forms[i]) for i in signature.indices])
-        if any(0 in f.shape for f in plan.operands):
+        mapped = any(a.kind == "tensor_map" for a in spec.arguments)  # others walk what there is
+        if mapped and any(0 in f.shape for f in plan.operands):
             plan.of_nothing()
         plan.grid = spec.launch.grid(plan.dims, clusters)
         plan.workspace = spec.launch.workspace(plan.dims)

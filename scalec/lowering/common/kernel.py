@@ -17,6 +17,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     launch,
     meeting,
     parts,
+    pointwise,
     promote,
     quantize,
     results,
@@ -121,6 +122,8 @@ def _prefetch(s: State, body: ir.Block) -> None:
     """Brings the tensor maps into the cache before the first copy needs them."""
     b = s.b
     maps = [s.values[a] for a in body.arguments if isinstance(a.type, tile.DescriptorType)]
+    if not maps:
+        return
     with b.when(b.compare("eq", s.warp, 0)), b.when(b.op("nvvm.elect.sync", [b.i1], [])):
         for pointer in maps:  # nvvm.prefetch would be two: of the parameter, and of its generic address (LLVM 22)
             b.asm("prefetch.tensormap [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [pointer])])

@@ -43,6 +43,8 @@ class Geometry:
     def of(kernel: ir.OpView) -> Geometry:
         """Read off the accumulator and the tile of a `tile.kernel`."""
         fragment, tiles = _first(kernel, "tile.fragment"), _first(kernel, "tile.tiles", "tile.work")
+        if fragment is None:  # no sums
+            return Geometry(1, (1, 1), 16)
         (rows, columns), (tile_m, tile_n) = tile.shape_of(fragment.result.type), tile.ints_of(tiles.tile)
         wave = tile.wave_rows(fragment.result.type)
         if _first(kernel, "tile.take") is not None:  # a fragment is some columns of a unit's

@@ -23,10 +23,14 @@ from scalec.ir.mlir import ir
 from scalec.passes.base import problem_of, programs
 from scalec.passes.emit.consumer import Consumer
 from scalec.passes.emit.handles import Handles
+from scalec.passes.emit.pointwise import PointwiseKernel
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.tensor import TensorConsumer
 from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
+from scalec.passes.plan.pointwise import Spread
+from scalec.passes.problem import pointwise
+from scalec.passes.problem.contraction import contractions
 from scalec.targets import Target
 
 
@@ -51,6 +55,12 @@ class EmitTile:
                 fix="print one with scalec compile --emit scale",
             )
         for function in functions:
+            if not contractions(function):
+                problem = pointwise.read(function, target)
+                with ir.InsertionPoint(function):
+                    PointwiseKernel(problem, Spread.of(problem), function).build()
+                function.operation.erase()
+                continue
             schedule = schedules.read(function).complete()
             problem = problem_of(function, target, schedule)
             with ir.InsertionPoint(function):

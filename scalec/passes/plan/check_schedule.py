@@ -32,6 +32,8 @@ from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
+from scalec.passes.problem import pointwise
+from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
 from scalec.sizes import MOST
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
@@ -52,6 +54,16 @@ class CheckSchedule:
 
     def run(self, module: ir.Module, target: Target) -> None:
         for function in programs(module):
+            if not contractions(function):
+                pointwise.read(function, target)
+                decided = [x for x in schedules.read(function).decided() if x != "invariant"]
+                if decided:
+                    raise ScheduleError(
+                        f"schedule field {decided[0]} is of a contraction, and the program has none",
+                        expected="no field, or invariant",
+                        fix=f"leave {decided[0]} out",
+                    )
+                continue
             schedule = schedules.read(function).complete()
             problem = problem_of(function, target, schedule)
             for check in CHECKS:
