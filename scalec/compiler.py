@@ -305,7 +305,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
             tiles=(*tiles, (flat.columns.name, spread.columns, 1)),
             sums=((flat.reduction.dim.name, 1),) if flat.reduction else (),
         )
-        made.spec = signature.spec(kernel, operands, results, dims, launch, str(spread), made.source, row.name, within, read)
+        made.spec = signature.spec(
+            kernel, operands, results, dims, launch, str(spread), made.source, row.name, within, read
+        )
         return kernel
     made.schedule = schedules.read(_function(module)).complete()
     problem = problem_of(_function(module), row, made.schedule)

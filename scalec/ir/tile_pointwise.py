@@ -77,9 +77,10 @@ class TermOp(Tile.Operation, name="term"):
 
 
 class ComputeOp(Tile.Operation, name="compute"):
-    """body(inputs...) for each column; an input is columns, or an f32 for all. `approximate` as of `tile.epilogue`."""
+    """body(inputs..., scalars...) for each column. `approximate`, optional, is as of `tile.epilogue`."""
 
-    inputs: Sequence[ext.Operand[Any]]
+    inputs: Sequence[ext.Operand[ColumnsType]]
+    scalars: Sequence[ext.Operand[ir.F32Type]]
     result: ext.Result[ColumnsType]
     body: ext.Region
 

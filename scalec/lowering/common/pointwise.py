@@ -68,9 +68,11 @@ def load_columns(s: State, op: ir.OpView) -> None:
         raw = b.asm(text, [b.i32] * words, [address, valid, *[b.constant(0)] * words], tied=words)
         for word in raw:
             whole = size == 4
-            values += [b.op("llvm.bitcast", [b.f32], [word])] if whole else [
-                epilogue._unpack(s, word, element, half) for half in (0, 1)
-            ]
+            values += (
+                [b.op("llvm.bitcast", [b.f32], [word])]
+                if whole
+                else [epilogue._unpack(s, word, element, half) for half in (0, 1)]
+            )
     s.values[op.result] = values
 
 
@@ -94,7 +96,7 @@ def term(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.compute")
 def compute(s: State, op: ir.OpView) -> None:
-    made, inputs = [], [s.get(x) for x in op.inputs]
+    made, inputs = [], [s.get(x) for x in (*op.inputs, *op.scalars)]
     for i in range(tile.int_of(op.result.type.count)):
         own = [_now(x[i]) if isinstance(x, list) else x for x in inputs]
         made.append(scalar.evaluate(s.b, op.body.blocks[0], own, epilogue.functions_of(op)))

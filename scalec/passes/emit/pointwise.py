@@ -25,8 +25,15 @@ class PointwiseKernel(Tensors):
     def build(self) -> None:
         e, p, s = self.e, self.p, self.spread
         name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
-        made = e.op("tile.kernel", regions=1, sym_name=name, threads=s.threads, cluster=(1, 1), shared_bytes=0,
-                    arguments=ir.ArrayAttr.get([]))
+        made = e.op(
+            "tile.kernel",
+            regions=1,
+            sym_name=name,
+            threads=s.threads,
+            cluster=(1, 1),
+            shared_bytes=0,
+            arguments=ir.ArrayAttr.get([]),
+        )
         self.body = made.regions[0].blocks.append()
         i32 = ir.IntegerType.get_signless(32)
         with ir.InsertionPoint(self.body):
@@ -34,9 +41,18 @@ class PointwiseKernel(Tensors):
             outer = [d for d in outer if d]
             m, n = (self.size(row) if row else e.i32(1)), self.size(p.columns)
             aligned = None if s.whole else self.aligned()
-            with e.region("tile.tiles", [m, n, *(self.size(d) for d in outer)], (i32,) * (2 + len(outer)),
-                          segments=(1, 1, len(outer)), tile=(s.rows, s.columns), cluster=(1, 1), order="m", band=1,
-                          split=1, turns=1) as block:
+            with e.region(
+                "tile.tiles",
+                [m, n, *(self.size(d) for d in outer)],
+                (i32,) * (2 + len(outer)),
+                segments=(1, 1, len(outer)),
+                tile=(s.rows, s.columns),
+                cluster=(1, 1),
+                order="m",
+                band=1,
+                split=1,
+                turns=1,
+            ) as block:
                 m0, n0, *indices = block.arguments
                 i1 = ir.IntegerType.get_signless(1)
                 point = e.op("tile.point", [i32, i32, i1], [m0, n0, m, n], columns=s.columns, vector=s.vector)
@@ -52,8 +68,9 @@ class PointwiseKernel(Tensors):
                             self.points(where | {p.columns.name: column}, s.vector)
                         with e.region("tile.when", [e.arith("arith.xori", whole, e.i1(1))]):
                             count = e.arith("arith.minui", e.arith("arith.subi", n, column), e.i32(s.vector))
-                            with e.region("tile.steps", [count], (i32,), segments=(1, 0), start=0, step=1,
-                                          unroll=1) as loop:
+                            with e.region(
+                                "tile.steps", [count], (i32,), segments=(1, 0), start=0, step=1, unroll=1
+                            ) as loop:
                                 one = e.arith("arith.addi", column, loop.arguments[0])
                                 self.points(where | {p.columns.name: one}, 1)
         made.attributes["arguments"] = e.arguments_attribute()
@@ -76,7 +93,9 @@ class PointwiseKernel(Tensors):
     def also(self, every: ir.Value, source: ir.Value, name: str, element: Any, rank: int) -> ir.Value:
         strides = [self.stride(name, axis) for axis in range(rank - 1)]
         size = self.together(element, self.spread.vector) * element.bits // 8
-        one = self.e.op("tile.aligned", [ir.IntegerType.get_signless(1)], [source, *strides], bytes=size).result
+        one = self.e.op(
+            "tile.aligned", [ir.IntegerType.get_signless(1)], [source, *strides], segments=(1, len(strides)), bytes=size
+        ).result
         return self.e.arith("arith.andi", every, one)
 
     def target(self) -> ir.Value:
@@ -130,14 +149,28 @@ class PointwiseKernel(Tensors):
         source = self.pointer(x.name, x.argument_index, align)
         at = [self.coordinate(c, where) for c in x.coords]
         operands, segments = [source, *at, *self.strided(x.name, rank), valid], (1, rank, rank, 1)
-        return e.op("tile.load_columns", [self.columns(vector)], operands, segments=segments, along=int(along),
-                    together=together).result
+        return e.op(
+            "tile.load_columns",
+            [self.columns(vector)],
+            operands,
+            segments=segments,
+            along=int(along),
+            together=together,
+        ).result
 
     def compute(self, block: ir.Block, values: dict[int, ir.Value], vector: int, exact: bool) -> ir.Value:
         e, f32 = self.e, ir.F32Type.get()
-        order = sorted(values)
+        order = sorted(values, key=lambda i: (values[i].type == f32, i))  # scalars last
+        scalars = sum(values[i].type == f32 for i in order)
         narrow = {} if exact else {"approximate": ir.UnitAttr.get()}
-        made = e.op("tile.compute", [self.columns(vector)], [values[i] for i in order], regions=1, **narrow)
+        made = e.op(
+            "tile.compute",
+            [self.columns(vector)],
+            [values[i] for i in order],
+            segments=(len(order) - scalars, scalars),
+            regions=1,
+            **narrow,
+        )
         body = made.regions[0].blocks.append(*(f32,) * len(order))
         known = {block.arguments[i]: body.arguments[n] for n, i in enumerate(order)}
         with ir.InsertionPoint(body):
@@ -178,8 +211,12 @@ class PointwiseKernel(Tensors):
         made = self.compute(final.body.blocks[0], values, vector, exact=p.element.bits > 16)
         names = [d.name for d in (*p.rows, p.columns)]
         operands = [made, self.target(), *(where[x] for x in names), *self.strided(p.name, len(names))]
-        e.op("tile.store_columns", operands=operands, segments=(1, 1, len(names), len(names)),
-             together=self.together(p.element, vector))
+        e.op(
+            "tile.store_columns",
+            operands=operands,
+            segments=(1, 1, len(names), len(names)),
+            together=self.together(p.element, vector),
+        )
 
     def reduced(self, where: dict[str, ir.Value], vector: int, varying: list[Lookup]) -> ir.Value:
         e, r, s = self.e, self.p.reduction, self.spread
@@ -203,8 +240,9 @@ class PointwiseKernel(Tensors):
                 for name, (index, valid) in found.items():
                     each[0] = each[0] | {name: index}
                     each[1] = e.arith("arith.andi", each[1], valid)
-            values = [{x.view: self.load(x, at, vector, valid) for x in r.reads if x.view not in once}
-                      for at, valid in loaded]
+            values = [
+                {x.view: self.load(x, at, vector, valid) for x in r.reads if x.view not in once} for at, valid in loaded
+            ]
             for own, (_, valid) in zip(values, loaded, strict=True):
                 value = self.compute(self.inner(), own | once, vector, exact=True) if r.mapped else own[0]
                 e.op("tile.term", operands=[sums, value, valid], kind=r.kind)
@@ -221,5 +259,7 @@ class PointwiseKernel(Tensors):
 
     def inner(self) -> ir.Block:
         final = self.returned(0).owner.opview
-        source = next(v.owner.opview.source for v in final.views if not isinstance(v.owner.opview.source.owner, ir.Block))
+        source = next(
+            v.owner.opview.source for v in final.views if not isinstance(v.owner.opview.source.owner, ir.Block)
+        )
         return source.owner.opview.input.owner.opview.body.blocks[0]

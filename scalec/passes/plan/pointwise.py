@@ -36,7 +36,10 @@ class Spread:
         vectors = -(-(p.columns.largest or THREADS * vector) // vector)
         lanes = [x for x in (128, 64, 32, 16, 8, 4, 2, 1) if x < 2 * vectors]
         wasted = {x: -(-vectors // x) * x - vectors for x in lanes}
-        across = next((x for x in lanes if x >= 8 and WASTED * wasted[x] <= vectors), min(lanes[: max(1, len(lanes) - 3)], key=lambda x: wasted[x]))
+        across = next(
+            (x for x in lanes if x >= 8 and WASTED * wasted[x] <= vectors),
+            min(lanes[: max(1, len(lanes) - 3)], key=lambda x: wasted[x]),
+        )
         j = p.reduction.dim.size if p.reduction else 1
         together = UNKNOWN_TOGETHER if j is None else -(-j // -(-max(1, j) // MOST_TOGETHER)) if j else 1
         return Spread(vector, THREADS // across, across * vector, max(1, together), bool(n))

@@ -77,8 +77,9 @@ class PointwiseReader(EpilogueReader):
     """The walk over one function."""
 
     def refused(self, what: str, at: Any, expected: str, fix: str = "compute it outside the program") -> Exception:
-        return UnsupportedError(f"{what}, which has no kernel on {self.target.name} yet", expected=expected, fix=fix,
-                                place=place_of(at))
+        return UnsupportedError(
+            f"{what}, which has no kernel on {self.target.name} yet", expected=expected, fix=fix, place=place_of(at)
+        )
 
     def problem(self) -> Pointwise:
         """Reads it.
@@ -122,7 +123,9 @@ class PointwiseReader(EpilogueReader):
         lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
         self.check(everything, {x.name: x for x in lookups}, names, reduction)
         *rows, columns = (self.dim_of(n) for n in names)
-        return Pointwise(self.target, tuple(rows), columns, name, element, tuple(reads), tuple(sums), reduction, lookups)
+        return Pointwise(
+            self.target, tuple(rows), columns, name, element, tuple(reads), tuple(sums), reduction, lookups
+        )
 
     def check(self, reads: Any, lookups: Any, names: list[str], reduction: Reduction | None) -> None:
         known = {*names, *([reduction.dim.name] if reduction else [])}
@@ -130,8 +133,11 @@ class PointwiseReader(EpilogueReader):
             beyond, last = x.dims(lookups) - known, x.coords[-1].dim if x.coords else ""
             columns = names[-1] in x.dims(lookups)
             if beyond or (columns and last != names[-1]):
-                raise self.refused(f"{x.name}, read along {', '.join(sorted(beyond)) or names[-1]}", self.function,
-                                   f"indices among {', '.join(sorted(known))}, with {names[-1]} last where it is read")
+                raise self.refused(
+                    f"{x.name}, read along {', '.join(sorted(beyond)) or names[-1]}",
+                    self.function,
+                    f"indices among {', '.join(sorted(known))}, with {names[-1]} last where it is read",
+                )
 
     def reduced(self, op: Any, names: list[str]) -> Reduction:
         source, result = maps_of(op.maps)

@@ -1,0 +1,66 @@
+"""Programs without a contraction, on every target: tails, unaligned rows, negative indices, no rows and no terms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.checking.guarded import FILLS, Guarded
+from scalec.checking.launch import values_of
+from scalec.frontend import build
+from scalec.ir import context
+from scalec.runtime import emulated
+
+COMBINE = "Y[t,n] = sum[j](w[t,j]:f32 * D[inv[t,j],n])"
+CASES = [
+    (COMBINE, {"t": 3, "n": 131, "j": 3, "D_0": 7}, ""),
+    (COMBINE, {"t": 1, "n": 136, "j": 8, "D_0": 7}, "nj"),
+    (COMBINE, {"t": 3, "n": 21, "j": 1, "D_0": 7}, "nj"),
+    (COMBINE, {"t": 2, "n": 24, "j": 0, "D_0": 7}, ""),
+    (COMBINE, {"t": 0, "n": 24, "j": 2, "D_0": 7}, "n"),
+    (COMBINE, {"t": 5, "n": 20, "j": 21, "D_0": 7}, "nj"),
+    ("Y[t,n]:f16 = sum[j](D[inv[t,j],n]:f32)", {"t": 3, "n": 30, "j": 5, "D_0": 7}, ""),
+    ("Y[t,n]:f32 = w[t] * D[inv[t],n]", {"t": 9, "n": 24, "D_0": 7}, ""),
+    ("C[m,n] = silu(G[m,n]) * U[m,n]", {"m": 3, "n": 50}, "n"),
+    ("C[m,n]:f32 += G[m,n] * s", {"m": 3, "n": 48}, ""),
+]
+
+
+@pytest.mark.once("target", "source")
+@pytest.mark.parametrize("target", ("sm_90a", "sm_100a", "sm_120a"))
+@pytest.mark.parametrize(("source", "dims", "fixed"), CASES)
+def test_small_integers_are_exact(source: str, dims: dict[str, int], fixed: str, target: str) -> None:
+    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
+    device = emulated.EmulatedDevice(target)
+    kernel.load(device)
+    kernel.fixed = device
+    draw = np.random.default_rng(1)
+    with context.context():
+        program = build(source, {d: n for d, n in dims.items() if n})
+        values = dict(reference.make(program, {d: n or 1 for d, n in dims.items()}, 1))
+        for t in kernel.spec.operands + tuple(r for r in kernel.spec.results if r.inout):
+            shape = tuple(e.value(dims) for e in t.shape)
+            made = draw.integers(-3, 4, shape)
+            if t.dtype == "i32":
+                made = draw.integers(-2, dims["D_0"] - 1, shape)  # row D_0 - 1 is nobody's
+            values[t.name] = made.astype(np.asarray(values[t.name]).dtype) if t.shape else 2.0
+            if t.name == "D":
+                values[t.name][-1] = np.nan
+        expected = reference.run(build(source), values, dims=dims)
+    for fill in FILLS:
+        given = [
+            float(values[t.name]) if t.scalar else Guarded(device, t, reference.storage(values[t.name]))
+            for t in kernel.spec.operands
+        ]
+        (r,) = kernel.spec.results
+        out = Guarded.result(device, r, dims, fill, reference.storage(values[r.name]) if r.inout else None)
+        kernel(*given, out=out)
+        reached = expected.reached[r.name]
+        assert not out.changed(dims, reached if r.given else None)
+        got = np.asarray(values_of(r, out), np.float64)
+        if "silu" in source:
+            assert np.allclose(got, np.asarray(expected[r.name], np.float64), rtol=2**-7)
+        else:
+            assert (got[reached] == np.asarray(expected[r.name], np.float64)[reached]).all()
