@@ -82,7 +82,8 @@ class MmaOp(Tile.Operation, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 
     A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites. The
-    accumulator may have some of the tile's columns, from `column` on, which are rows of B.
+    accumulator may have some of the tile's columns, from `column` on, which are rows of B. `a_mn`, an optional unit
+    attribute: the tile of A is [K, rows], not [rows, K]; `b_mn` of B likewise.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -97,7 +98,11 @@ class MmaOp(Tile.Operation, name="mma"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        a, b, c = (shape_of(v.type) for v in (op.a, op.b, op.accumulator))
+        c, sides = shape_of(op.accumulator.type), (("A", "a_mn", op.a), ("B", "b_mn", op.b))
+        for side, mn, value in sides:
+            if mn in op.operation.attributes and not _transposable(op, side, mn, value.type):
+                return False
+        a, b = (shape_of(v.type)[:: -1 if mn in op.operation.attributes else 1] for _, mn, v in sides)
         if a[1] != b[1]:
             return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
         column = int_of(op.column)
@@ -117,6 +122,21 @@ class MmaOp(Tile.Operation, name="mma"):
         if widths[0] != widths[1]:
             return fail(op, f"A's elements have {widths[0]} bits, B's {widths[1]}")
         return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, op.b)
+
+
+def _transposable(op: ir.OpView, side: str, name: str, tile: ir.Type) -> bool:
+    """Refuses a tile of [K, rows] that wgmma cannot read so (PTX ISA 9.7.15.5.1.2: whole panels of a swizzle; imm-trans
+    is for 16 bits alone, ibid., wgmma.mma_async), or from which a product takes some of the columns."""
+    if not isinstance(op.operation.attributes[name], ir.UnitAttr):
+        return fail(op, f"{name} is {op.operation.attributes[name]}, expected a unit attribute")
+    rows, swizzle, element = shape_of(tile)[1], swizzle_of(tile), element_of(tile)
+    if bits_of(element) != 16:
+        return fail(op, f"{side} is [K, rows] of {element}, expected a type of 16 bits")
+    if not swizzle or rows * 2 % swizzle:
+        return fail(op, f"K of {side} has rows of {rows * 2} bytes, no panels of a swizzle of {swizzle}")
+    if side == "B" and int_of(op.column):
+        return fail(op, f"columns from {int_of(op.column)} on of B, which is [K, rows]")
+    return True
 
 
 class MmaWaitOp(Tile.Operation, name="mma_wait"):

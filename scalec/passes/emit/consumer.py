@@ -96,6 +96,7 @@ class Consumer(Epilogue):
     ) -> None:
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
         which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
+        which |= {f"{x.label.lower()}_mn": ir.UnitAttr.get() for x in self.sides if x.operand.mn_major}
         self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
 
     def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
@@ -250,8 +250,8 @@ class Reader(EpilogueReader):
             )
         row = self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
-        if transposed and not (own is not None and own.takes_transposed(element.name)):
-            reason = self.no_mn_major(element)
+        if transposed and not (own is not None and own.reads_transposed(element.name)):
+            reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
             last = ", ".join([*(x for x in order if x != k.name), k.name])
             copy = f"{name}.t()" if len(order) == 2 else f"{name}.transpose({order.index(k.name)}, {len(order) - 1})"
             raise UnsupportedError(
@@ -320,13 +320,6 @@ class Reader(EpilogueReader):
                 place=place_of(op.scales),
             )
         return layouts[layout]
-
-    def no_mn_major(self, element: ElementType) -> str:
-        """Why an operand of this type cannot be stored with K outermost."""
-        family = self.target.mma_for(element.name, element.name)
-        if family is not None and family.reads_transposed(element.name):
-            return f"the tensor core could read {element.name} so, but there is no kernel for it yet"
-        return f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
 
     def scale(
         self,
