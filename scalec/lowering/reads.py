@@ -66,21 +66,27 @@ def partial(value: Any) -> bool:
 
     What is summed over is left out of a sum, which is written all the same: a range along K, a skipped index along K.
     """
+    return bool(_skips(value))
+
+
+def _skips(value: Any) -> set[frozenset[int]]:
+    """The dimensions that say whether an element of a value is written, a set for each index or range that skips some.
+
+    What depends on a dimension that is summed over says which terms a sum has, and not whether it is written.
+    """
     op = _maker(value)
     if op is None:
-        return False
+        return set()
+    found = {x for v in _sources(op) for x in _skips(v)}
     out = _output(op)
-    if out is not None:
-        if "otherwise" in op.operation.attributes:
-            return False
-        kept = scale.dims_read(out.map, list(out.symbols))
-        dims = scale.program_dims(op)
-        if any(dims.index(ir.StringAttr(d.dim).value) in kept for d in _domains(op)):
-            return True
-        for seen in (*_inputs(op), out):
-            if any(_dims_of(symbol) <= kept for symbol in seen.used):
-                return True
-    return any(partial(v) for v in _sources(op))
+    if out is None:
+        return found
+    if "otherwise" in op.operation.attributes:
+        return set()
+    dims = scale.program_dims(op)
+    found |= {frozenset([dims.index(ir.StringAttr(d.dim).value)]) for d in _domains(op)}
+    found |= {frozenset(_dims_of(symbol)) for seen in (*_inputs(op), out) for symbol in seen.used}
+    return {x for x in found if x <= scale.dims_read(out.map, list(out.symbols))}
 
 
 def _dims_of(symbol: Any) -> set[int]:

@@ -8,6 +8,7 @@ over an empty range is 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from scalec.reference.quantize import (
     quantize_given,
     scale_shape,
 )
-from scalec.reference.space import Access, Domain, Factor, Space, Tensor, evaluate, regions, varying
+from scalec.reference.space import Access, Domain, Factor, Space, Tensor, evaluate, regions, symbols_in, varying
 
 Array = NDArray[Any]
 
@@ -253,7 +254,9 @@ def _contract(run: _Run, op: ir.OpView) -> None:
     space = run.space(used)
     out = run.output(op.result, maps[2], symbols, space, 0.0)
     contract(lhs, rhs, out, domains, space)
-    run.values[op.result] = out.tensor
+    kept = out.dims()
+    skips = tuple(x for x in _skips([lhs, rhs, out], domains) if x.skip_dims() <= kept)
+    run.values[op.result] = replace(out.tensor, skips=skips)
 
 
 def _point_mask(accesses: Sequence[Access], masked: Sequence[Domain], space: Space, kept: set[int]) -> Array:
@@ -313,7 +316,15 @@ def _map(run: _Run, op: ir.OpView) -> None:
     if "otherwise" in op.operation.attributes:
         data[~written] = ir.FloatAttr(op.operation.attributes["otherwise"]).value
         written[...] = True
-    run.values[op.result] = Tensor(data, written=None if written.all() else written)
+    run.values[op.result] = Tensor(
+        data, written=None if written.all() else written, skips=_skips([*views, out], domains)
+    )
+
+
+def _skips(accesses: Sequence[Access], domains: Sequence[Domain]) -> tuple[Access | Domain, ...]:
+    """What leaves points of an op unwritten: indices that its accesses use, ranges, and what left out what it reads."""
+    own = [a.symbols[i] for a in accesses for i in sorted(symbols_in(a.map))]
+    return (*own, *domains, *(x for a in accesses for x in a.tensor.skips))
 
 
 def _each(space: Space, dims: set[int]) -> list[Space]:
@@ -340,11 +351,17 @@ def _reduce(run: _Run, op: ir.OpView) -> None:
     space = run.space(used)
     out = run.output(op.result, maps[1], symbols, space, identity)
     reduced = source.dims() - kept
+    whole = Access(replace(source.tensor, written=None), source.map, source.symbols)
     for box, masked in regions(space, domains, kept):
         for piece in box.chunks(kept, CHUNK // max(1, int(np.prod([box.size(d) for d in reduced]))) + 1):
             if any(piece.size(d) == 0 for d in kept):
                 continue
-            mask = _point_mask([source], masked, piece, kept)
+            # what is left out along what is summed over leaves terms out: a sum of none is written too
+            mask = _point_mask([whole], masked, piece, kept)
+            for skip in source.tensor.skips:
+                if skip.skip_dims() <= kept:
+                    outside = skip.skip_mask(piece)
+                    mask = mask & ~outside.all(axis=tuple(varying(outside) - kept), keepdims=True)
             values, absent = source.values(piece), np.zeros((1,) * len(piece.points), bool)
             for s in source.skipped(piece):
                 absent = absent | s
@@ -356,7 +373,8 @@ def _reduce(run: _Run, op: ir.OpView) -> None:
             _assign(out, piece, mask, combine(before, part))
     written = out.tensor.written
     assert written is not None
-    run.values[op.result] = Tensor(out.tensor.data, written=None if written.all() else written)
+    skips = tuple(x for x in _skips([source], domains) if x.skip_dims() <= kept)
+    run.values[op.result] = Tensor(out.tensor.data, written=None if written.all() else written, skips=skips)
 
 
 def _quantize(run: _Run, op: ir.OpView) -> None:

@@ -115,12 +115,14 @@ class Tensor:
         factors: scales that multiply it, inner level first.
         written: which elements have a value; None for all.
         name: what messages call it.
+        skips: of a temporary, what leaves elements unwritten: indices that may be negative, and ranges.
     """
 
     data: Array
     factors: tuple[Factor, ...] = ()
     written: Array | None = None
     name: str = "a temporary"
+    skips: tuple[Access | Domain, ...] = ()
 
     def dense(self) -> NDArray[np.float64]:
         """All elements in float64, scales applied."""
@@ -165,6 +167,14 @@ class Access:
         if not index:
             return self.tensor.data.astype(np.int64).reshape((1,) * len(space.points))
         return np.where(ok, self.tensor.data[tuple(index)].astype(np.int64), -1)
+
+    def skip_dims(self) -> set[int]:
+        """The dimensions that say whether this index is negative."""
+        return self.dims()
+
+    def skip_mask(self, space: Space) -> Array:
+        """Where this index is negative, over the space."""
+        return self.integers(space) < 0
 
     def _clipped(self, space: Space) -> tuple[list[Array], Array]:
         index, inside = [], np.ones((1,) * len(space.points), bool)
@@ -280,6 +290,14 @@ class Domain:
         """Both bounds over the space."""
         symbols = [s.integers(space) for s in self.symbols]
         return evaluate(self.lower.results[0], space, symbols), evaluate(self.upper.results[0], space, symbols)
+
+    def skip_dims(self) -> set[int]:
+        """The dimension that it leaves points of out."""
+        return {self.dim}
+
+    def skip_mask(self, space: Space) -> Array:
+        """Which points are outside, over the space."""
+        return ~self.mask(space)
 
     def mask(self, space: Space) -> Array:
         """Which points are inside, over the space."""

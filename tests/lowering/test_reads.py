@@ -71,3 +71,11 @@ def test_reads(source: str, partial: str, text: list[str]) -> None:
 def test_what_is_left_out_of_a_sum_leaves_nothing_unwritten() -> None:
     assert told("C[m,n] = A[m,idx[k]] @ B[n,k]") == ("", ["idx[k] of A 1"])
     assert told("C[m,n] = A[m,idx[k]] @ B[n,k] for m < rows[0]")[0] == "C"
+
+
+def test_a_sum_of_gathered_rows_is_written_whatever_the_indices_are() -> None:
+    combine = "Y[t,n] = sum[j](w[t,j] * D[inv[t,j],n])"
+    assert told(combine) == ("", ["inv[t,j] of D 0"])
+    assert told("Y[t,n] = sum[j](D[inv[t,j],n])")[0] == ""
+    assert told("Y[t,n] = sum[j](w[t,j] * D[e[t],n])")[0] == "Y"
+    assert told("Y[t,n] = w[t] * D[e[t],n]")[0] == "Y"

@@ -271,6 +271,21 @@ def test_unwritten_points_are_nan_in_the_results_type() -> None:
     assert r.written["C"].tolist() == [[True] * 2, [False] * 2, [True] * 2, [True] * 2]
 
 
+def test_a_sum_of_which_all_terms_are_skipped_is_0() -> None:
+    """Whether the terms are computed first, or read: the row is written. An index without j skips all of it."""
+    rows = np.array([[1.0, 2.0], [np.nan, 8.0]], np.float32)
+    inv = np.array([[0, -1], [-1, -1]], np.int32)
+    w = np.array([[3.0, np.nan], [np.inf, 1.0]], np.float32)
+    for text in ("Y[t,n]:f32 = sum[j](w[t,j]:f32 * D[inv[t,j],n]:f32)", "Y[t,n]:f32 = sum[j](D[inv[t,j],n]:f32)"):
+        with program(text) as module:
+            r = run(module, {"w": w, "D": rows, "inv": inv} if "w[" in text else {"D": rows, "inv": inv})
+        assert r["Y"].tolist() == [[3.0, 6.0] if "w[" in text else [1.0, 2.0], [0.0, 0.0]]
+        assert r.written["Y"].all()
+    with program("Y[t,n]:f32 = sum[j](w[t,j]:f32 * D[e[t],n]:f32)") as module:
+        r = run(module, {"w": np.ones((2, 2), np.float32), "D": rows, "e": np.array([0, -1], np.int32)})
+    assert r.written["Y"].tolist() == [[True, True], [False, False]]
+
+
 @pytest.mark.parametrize(
     "text",
     [
