@@ -105,6 +105,7 @@ def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:
 def _operand(operand: Operand, roles: dict[str, str]) -> str:
     scales = [
         f"*{s.type}/{'all' if s.rows == WHOLE else s.rows}x{'all' if s.k == WHOLE else s.k}@{s.layout}"
+        + " apart" * any(at.apart for at in s.coords)
         for s in operand.scales
     ]
     return f"{operand.element.name}[{_index(operand.coords, roles)}]" + "".join(scales)

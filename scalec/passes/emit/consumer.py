@@ -165,10 +165,9 @@ class Consumer(Epilogue):
             return
         w, k0 = self.at_point(h, w, k0)
         _, spacing, own = self.fetch_shape(side)
-        rows = w.row_end[side.label]
         source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
         strides = self.strides(scale)
-        operands = [fetched[side.label], source, *strides, w.row0[side.label], rows, k0, h.k]
+        operands = [fetched[side.label], source, *strides, *self.scale_rows(side.label, scale, w), k0, h.k]
         row_block = ALL if scale.rows == WHOLE else scale.rows
         axis = "m" if side.label == "A" else "n"
         self.e.op(

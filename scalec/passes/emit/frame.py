@@ -315,7 +315,8 @@ class Frame(Tensors):
             if cut := cut_along(p, self.schedule):
                 ends[cut] = at["end"]
             outer = {x.name: at[x.name] for x in (*p.outer, *p.constant_lookups)}
-            w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer)
+            first = at.get("low")
+            w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer, low=first)
             yield replace(w, **{name: at[name] for name in RANGE_OF_K}) if p.range_of_k is not None else w
 
     def part(self, w: Work, part: ir.Value, number: ir.Value) -> Work:

@@ -159,10 +159,11 @@ class Producer(Results, Dealer, Cutter):
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
             maps, tiles = self.scale_map(h, side, plan.scale, w), h.scale_tiles[side.label]
-            place = (row0[side.label], word)
+            first, _ = self.scale_rows(side.label, plan.scale, w)
+            place = (first, word)
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
-                place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
+                place = (across, e.arith("arith.divui", first, e.i32(WORD_ROWS)))
             operands = [maps, tiles, *stage, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
@@ -266,7 +267,7 @@ class Producer(Results, Dealer, Cutter):
         strides = self.byte_strides(scale)
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k],
+            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), k0, h.k],
             bytes=plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,

@@ -117,7 +117,7 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
         return f"a column of {scale.name} is {column} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
     if wanted == "packed" and (apart := problem.begins_apart(dim.name, 8 * WORD)):
         return f"{scale.name} is contiguous along {dim.name}, and {apart}"
-    if wanted == "blocked" and problem.begins(dim.name) % WORD_ROWS:
+    if wanted == "blocked" and problem.begins(dim.name) % WORD_ROWS and not scale.coords[scale.axes[0]].apart:
         return f"tiles begin at any {dim.name}, and not where tiles of {scale.name} do"
     if wanted == "blocked" and rows % SHIFT:
         return f"a tile has {rows} of {dim.name}, not a multiple of {SHIFT}"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, element, maps_of, ranges_of
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
@@ -337,7 +337,8 @@ class Reader(EpilogueReader):
         in_mma = self.check_scale_type(op, operand, along_k, k, family)
         granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
         kind = ir.StringAttr(granularity.type).value
-        if in_mma and k.size is not None and along_k >= k.size:
+        apart = set(apart_in(op))
+        if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
             along_k = WHOLE
         step = PROMOTION_BLOCK
         if in_mma:
@@ -363,10 +364,22 @@ class Reader(EpilogueReader):
                 fix=f"repeat each scale {along_rows} times before the call and say 1x{along_k}",
                 place=place,
             )
-        if along_rows > 1 and rows.size is not None and along_rows >= rows.size:
+        if along_rows > 1 and rows.size is not None and along_rows >= rows.size and rows.name not in apart:
             along_rows = WHOLE
         layout = self.layout(op, name, operand, order, rows, k)
-        coords = tuple(Coord() if size == WHOLE else Coord(x, size) for x, size in blocks.items())
+        said = ir.StringAttr(granularity.layout).value
+        pads = [padded_to(tuple(blocks.values()), said, axis) if x in apart else 0 for axis, x in enumerate(order)]
+        coords = tuple(
+            Coord() if size == WHOLE else Coord(x, size, apart=pad)
+            for (x, size), pad in zip(blocks.items(), pads, strict=True)
+        )
+        if k.name in apart:
+            raise UnsupportedError(
+                f"groups of {k.name} are apart, and {name} has blocks of each",
+                expected=f"blocks along {k.name} that are those of all groups together",
+                fix="leave out apart",
+                place=place,
+            )
         axes = (order.index(rows.name), order.index(k.name))
         return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords)
 
