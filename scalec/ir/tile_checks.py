@@ -166,12 +166,24 @@ def announces(op: ir.OpView) -> bool:
     return in_step(op, op.ring)
 
 
+def fetches(op: ir.OpView, block: str) -> bool:
+    """Refuses extents and an axis of a fetch that are none; `block` is the attribute of K's."""
+    if str_of(op.axis) not in ("m", "n"):
+        return fail(op, f"axis is {op.axis}, expected m or n")
+    return at_least(op, 1, "row_block", block) and at_least(op, 0, "own", "spacing")
+
+
 def reads_f32(op: ir.OpView) -> bool:
     """Refuses scales in memory that are not f32."""
     t = op.source.type
     if not isinstance(t, ir.MemRefType) or str(t.element_type) != "f32":
         return fail(op, f"reads scales from {t}, expected a memref of f32")
     return True
+
+
+def plane_of(op: ir.OpView) -> int:
+    """Which of a stage's vectors of factors an op reads."""
+    return int_of(op.operation.attributes["plane"]) if "plane" in op.operation.attributes else 0
 
 
 def holds_factors(op: ir.OpView) -> int:
@@ -189,8 +201,8 @@ def holds_factors(op: ir.OpView) -> int:
             return 0
         return rows
     cursor = maker(op.position, "tile.cursor")
-    if rows != 1:
-        fail(op, f"a stage of factors is one row, got a tile of [{rows}, {blocks}]")
+    if not 0 <= (number := plane_of(op)) < rows:
+        fail(op, f"plane {number} of a stage of factors of [{rows}, {blocks}]")
         return 0
     if cursor is not None and int_of(cursor.depth) != stages:
         fail(op, f"the cursor goes through {int_of(cursor.depth)} stages, the buffer has {stages}")

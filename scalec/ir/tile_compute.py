@@ -82,7 +82,8 @@ class MmaOp(Tile.Operation, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 
     A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites. The
-    accumulator may have some of the tile's columns, from `column` on, which are rows of B.
+    accumulator may have some of the tile's columns, from `column` on, which are rows of B. `slice`, an optional
+    attribute of two integers, number and count: the K of that one of so many equal slices of the stage.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -100,6 +101,9 @@ class MmaOp(Tile.Operation, name="mma"):
         a, b, c = (shape_of(v.type) for v in (op.a, op.b, op.accumulator))
         if a[1] != b[1]:
             return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
+        number, count = slice_of(op)
+        if not 0 <= number < count or a[1] % count:
+            return fail(op, f"slice {number} of {count}, of {a[1]} columns of K")
         column = int_of(op.column)
         if column < 0 or column % 8 or column + c[1] > b[0]:
             from_on = f" from {column} on" if column else ""
@@ -119,6 +123,13 @@ class MmaOp(Tile.Operation, name="mma"):
         return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, op.b)
 
 
+def slice_of(op: ir.OpView) -> tuple[int, int]:
+    """The slice of a `tile.mma`: its number, and how many there are."""
+    attributes = op.operation.attributes
+    number, count = ints_of(attributes["slice"]) if "slice" in attributes else (0, 1)
+    return number, count
+
+
 class MmaWaitOp(Tile.Operation, name="mma_wait"):
     """Waits until at most `pending` groups of products are in flight; the accumulator may then be read."""
 
@@ -131,7 +142,8 @@ class MmaWaitOp(Tile.Operation, name="mma_wait"):
 
 
 class RowFactorsOp(Tile.Operation, name="row_factors"):
-    """Scale factors of the rows of a wave: from the cursor's stage of a shared vector, or from a window's block."""
+    """Scale factors of the rows of a wave: from the cursor's stage of shared vectors, of which `plane`, an optional
+    integer, is the number (0), or from a window's block."""
 
     source: ext.Operand[SharedType]
     position: ext.Operand[CursorType | WindowType]
