@@ -99,8 +99,10 @@ def mma(s: State, op: ir.OpView) -> None:
         current = b.insert(current, i, value)
     nvvm.WgmmaFenceAlignedOp()
     accumulate = bool(tile.int_of(op.accumulate))
-    for step in range(tile.shape_of(a.type)[0 if sides[0].mn else 1] // depth):
-        scale_out = attribute(f"#nvvm.wgmma_scale_out<{'one' if accumulate or step else 'zero'}>")
+    number, count = tile.slice_of(op)
+    steps = tile.shape_of(a.type)[0 if sides[0].mn else 1] // depth // count
+    for step in range(number * steps, (number + 1) * steps):
+        scale_out = attribute(f"#nvvm.wgmma_scale_out<{'one' if accumulate or step % steps else 'zero'}>")
         operands = [x.descriptor(s, at, step) for x, at in zip(sides, (a_start, b_start), strict=True)]
         current = nvvm.wgmma_mma_async(
             struct, current, *operands, shape, type_a, type_b, type_d, scale_out, one_in, one_in, *layouts

@@ -66,6 +66,15 @@ class Tensors:
         one, (rows, k) = self.e.i64(1), scale.axes
         return (self.stride(scale.name, rows), one) if scale.layout == "row" else (one, self.stride(scale.name, k))
 
+    def byte_strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
+        """(row, K) strides of a tensor of scale bytes, or of words of them."""
+        if scale.layout == "blocked":
+            return self.e.i64(0), self.e.i64(0)
+        if scale.layout != "packed":
+            return self.strides(scale)
+        row, k = (self.stride(scale.name, axis) for axis in scale.axes)
+        return row, k
+
     def map_of(self, scale: Scale, box: tuple[int, ...], inner: tuple[int, ...], **more: Any) -> Source:
         """The tensor map of a scale, of a box and the axes that it runs along, innermost first."""
         coords = scale.coords
@@ -129,6 +138,10 @@ class Tensors:
         """Of a dimension: a constant where it is known, else a parameter."""
         if d.size is not None:
             return self.e.i32(d.size)
+        return self.parameter_of(d)
+
+    def parameter_of(self, d: Dim) -> ir.Value:
+        """The size of a dimension as a parameter."""
         return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
 
     def stride(self, name: str, axis: int) -> ir.Value:

@@ -15,14 +15,21 @@ from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.gather import check_left_out
 from scalec.passes.problem.lookups import check_beginnings
-from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Operand, Problem, Scale
+from scalec.passes.problem.types import (
+    ASSUMED,
+    PROMOTION_BLOCK,
+    Operand,
+    Problem,
+    Scale,
+    promoted_types,
+    promotion_step,
+)
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
 }
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
-
 
 Side = tuple[Any, ir.AffineMap, str]
 """An operand of the contraction, its map, and where it stands: "left" or "right"."""
@@ -340,7 +347,7 @@ class Reader(EpilogueReader):
         apart = set(apart_in(op))
         if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
             along_k = WHOLE
-        step = PROMOTION_BLOCK
+        step = promotion_step(family or self.target.mma[0])
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
@@ -395,12 +402,14 @@ class Reader(EpilogueReader):
         applied = frozenset(s.type for s in family.scales) if family is not None else frozenset()
         if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
             return True
-        if kind != "f32" or str(element(op.scales.type)) != "f32":
+        usual = family or self.target.mma[0]  # what does not go together is told later
+        step, promoted = promotion_step(usual), promoted_types(usual)
+        if kind not in promoted or (kind == "f32") != (str(element(op.scales.type)) == "f32"):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
             fix = f"convert {name} to f32 before the call and leave out {said}"
-            if along_k != WHOLE and along_k % PROMOTION_BLOCK:
+            if along_k != WHOLE and along_k % step:
                 fix = f"fold {name} into {operand} before the call and pass {operand} as bf16"
-            blocks = [("f32", PROMOTION_BLOCK), *((s.type, s.block) for s in (family.scales if family else ()))]
+            blocks = [(t, step) for t in promoted] + [(s.type, s.block) for s in (family.scales if family else ())]
             expected = "; or ".join(
                 f"{type} scales, one for each {size} elements of {k.name}, a multiple, or all" for type, size in blocks
             )
@@ -413,7 +422,7 @@ class Reader(EpilogueReader):
                 fix=fix,
                 place=place,
             )
-        if layout not in LAYOUTS[:2]:
+        if kind == "f32" and layout not in LAYOUTS[:2]:
             raise UnsupportedError(
                 f"{name} has layout {layout}",
                 expected="row or col",

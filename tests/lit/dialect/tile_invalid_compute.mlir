@@ -210,7 +210,7 @@
 // -----
 
 // row_factors: a window by stages
-// EXPECT: a stage of factors is one row, got a tile of [128, 8]
+// EXPECT: factors of 8 rows, expected a multiple of 2 waves of 16 rows
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
@@ -769,3 +769,11 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 96, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
   return
 }
+
+// -----
+
+// row_factors: a plane that a stage does not have
+// EXPECT: plane 4 of a stage of factors of [4, 128]
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 4, 128>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.row_factors"(%a, %c) {plane = 4 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 4, 128>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
