@@ -407,6 +407,18 @@ def program_key(source: str, target: str, dims: Mapping[str, Size] | None = None
         return describe(problem_of(_function(module), get_target(target), Request()))
 
 
+def reached(source: str, target: str, dims: Mapping[str, Size] | None = None) -> dict[str, str]:
+    """The dimensions without a size that indices read from memory alone reach, as `B_0` in `B[e[m/128],n,k]`: each with
+    the dimension for each of which there is an index, "" where one is for many."""
+    with contexts.context():
+        module = frontend.build(source, dims)
+        run_pipeline(module, get_target(target), passes=find(["infer-roles", "fuse-epilogue"]))
+        problem = problem_of(_function(module), get_target(target), Request())
+        own = {d.name for d in problem.dims}
+        every = [(x, extent) for x in problem.lookups for extent in x.extents]
+        return {d.name: x.dim if x.by_row else "" for x, d in every if d.size is None and d.name not in own}
+
+
 def _to_ptx(made: Compilation, kernel: ir.OpView, row: Target, keep_nvvm: bool) -> None:
     with made.timed("lowering"):
         module = lowering.lower(kernel, row.name)

@@ -9,6 +9,7 @@ Sources: OCP OFP8 1.0 (e4m3, e5m2), OCP Microscaling Formats (MX) 1.0 section 5 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -88,6 +89,17 @@ class Granularity:
 
 
 LAYOUTS = ("row", "col", "blocked", "packed")
+
+UNITS = {"blocked": (128, 4), "packed": (1, 4)}
+"""Scales along the last two indices that lie together in memory: of a tile, and in a word. A layout that is not here
+has single ones."""
+
+
+def padded_to(block: Sequence[int], layout: str, axis: int) -> int:
+    """Elements of an index that a group's scales are padded to, where each group has blocks of its own: those of a unit
+    of the layout; 1 where one block spans all."""
+    units = (1,) * len(block) + UNITS.get(layout, (1, 1))
+    return 1 if block[axis] == WHOLE else block[axis] * units[len(units) - len(block) + axis]
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,14 @@ class Lookup:
 @dataclass(frozen=True)
 class Domain:
     """A range, `low <= dim < high`: each bound is a number, or read for each index of other dimensions. The program
-    promises that those that are read are multiples of `step`, or the extent."""
+    promises that those that are read are multiples of `step`, or the extent, and expects `about` indices in it, if that
+    is not 0."""
 
     dim: str
     low: Number | Entry
     high: Number | Entry
     step: Positive = 1
+    about: Count = 0
 
     @property
     def bounds(self) -> tuple[Entry, ...]:

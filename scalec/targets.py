@@ -59,7 +59,6 @@ class MmaShape:
         k: K extent of one instruction, in elements.
         operands: the element types that A and B may have, freely mixed within the family.
         reads_mn_major: whether A and B may be stored with M or N contiguous in shared memory; K must be where not.
-        transposes: whether there is a kernel for operands stored so.
         k_major: those of `operands` that must be contiguous along K even where others need not.
         warps: the warps that execute one instruction together: a warpgroup's four, or one.
         operands_in: where A and B are when it multiplies: "shared" or "registers".
@@ -79,7 +78,6 @@ class MmaShape:
     k: int
     operands: frozenset[str]
     reads_mn_major: bool
-    transposes: bool = False
     warps: int = 4
     operands_in: str = "shared"
     sums_in: str = "registers"
@@ -98,10 +96,6 @@ class MmaShape:
     def reads_transposed(self, element: str) -> bool:
         """Whether an operand of that type may be stored with M or N contiguous in shared memory."""
         return self.reads_mn_major and element not in self.k_major
-
-    def takes_transposed(self, element: str) -> bool:
-        """Whether there is a kernel for an operand of that type stored so."""
-        return self.transposes and element not in self.k_major
 
     @property
     def kernel(self) -> str:
@@ -231,11 +225,12 @@ _SM90_MMA = (
     ),
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"bf16"}), reads_mn_major=True),
     MmaShape(_WGMMA, range(8, 257, 8), 16, frozenset({"f16"}), reads_mn_major=True),
+    MmaShape(_WGMMA, range(8, 257, 8), 8, frozenset({"tf32"}), reads_mn_major=False),
 )
 
 
 def _warp_mma(k: int, *operands: str, mn_major: bool = False, **more: Any) -> MmaShape:
-    shape = MmaShape(WAVES["warp"], range(8, 9, 8), k, frozenset(operands), mn_major, mn_major, 1, "registers")
+    shape = MmaShape(WAVES["warp"], range(8, 9, 8), k, frozenset(operands), mn_major, 1, "registers")
     return replace(shape, **more)
 
 
@@ -273,8 +268,8 @@ def _tensor_mma(k: int, *operands: str, **more: Any) -> MmaShape:
 _NARROW = frozenset({"e3m2", "e2m3", "e2m1"})
 _SM100_MMA = (
     _tensor_mma(64, "e2m1", scales=(BlockScale("ue8m0", 32), BlockScale("ue4m3", 16)), reads_mn_major=False),
-    _tensor_mma(32, "e4m3", "e5m2", transposes=True),
-    _tensor_mma(32, "e4m3", "e5m2", *_NARROW, container_bits=8, transposes=True, k_major=_NARROW),
+    _tensor_mma(32, "e4m3", "e5m2"),
+    _tensor_mma(32, "e4m3", "e5m2", *_NARROW, container_bits=8, k_major=_NARROW),
     _tensor_mma(
         32,
         "e4m3",
@@ -282,12 +277,11 @@ _SM100_MMA = (
         *_NARROW,
         container_bits=8,
         scales=(BlockScale("ue8m0", 32),),
-        transposes=True,
         k_major=_NARROW,
     ),
-    _tensor_mma(16, "bf16", transposes=True),
-    _tensor_mma(16, "f16", transposes=True),
-    _tensor_mma(8, "tf32", transposes=True, transposed_atom=32),
+    _tensor_mma(16, "bf16"),
+    _tensor_mma(16, "f16"),
+    _tensor_mma(8, "tf32", transposed_atom=32),
 )
 
 _CONVERTS = frozenset({"e4m3", "e5m2", *_NARROW})
@@ -326,7 +320,7 @@ TARGETS: dict[str, Target] = {
             rates=H200,
             devices=("H100", "H200", "GH200"),
             clusters={3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15},  # H200, 2026-11-22, cuOccupancyMaxActiveClusters
-            no_kernel=frozenset({"tf32", "i8"}),  # wgmma .tf32 and .s8 (PTX ISA 9.7.15.5.2)
+            no_kernel=frozenset({"i8"}),  # wgmma .s8 (PTX ISA 9.7.15.5.2)
         ),
         _SM100,
         # the same but for what has no kernel: .kind::i8 is not there, and K = 96 of 4-bit operands is (PTX ISA

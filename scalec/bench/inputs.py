@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.bench.contraction import block_of, expand, shape_of
+from scalec.bench.routings import index_tensors
 from scalec.errors import UnsupportedError
 
 TORCH_TYPES: dict[str, torch.dtype] = {
@@ -36,6 +38,13 @@ class Inputs:
     outputs: dict[str, torch.Tensor]
     inout: tuple[str, ...] = ()
 
+    def routed(self, spec: KernelSpec, dims: dict[str, int], routing: str, seed: int) -> Inputs:
+        """The same tensors but those of indices, which deal rows out as a routing of scalec.bench.routings says."""
+        values = dict(self.values)
+        for name, index in index_tensors(spec, dims, routing, seed).items():
+            values[name] = torch.from_numpy(np.ascontiguousarray(index)).to(values[name].device)
+        return replace(self, values=values)
+
     def input_bytes(self) -> int:
         """Bytes of the operands."""
         return sum(t.nbytes for t in self.values.values() if isinstance(t, torch.Tensor))
@@ -50,7 +59,7 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
     """Random arguments for a kernel at these sizes.
 
     An operand X with a tensor X_scale is quantised: normal values, each block divided by what makes its largest the
-    type's largest, and the scales spread over several powers of two.
+    type's largest, and the scales spread over several powers of two. Index tensors deal rows out evenly.
 
     Raises:
         UnsupportedError: an element type that torch has not.
@@ -71,7 +80,8 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
             values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
     outputs = {r.name: _place(_normal(shape_of(r, dims), generator), r) for r in spec.results}
     inout = tuple(r.name for r in spec.results if r.inout)
-    return Inputs({t.name: values[t.name] for t in spec.operands}, outputs, inout)
+    made = Inputs({t.name: values[t.name] for t in spec.operands}, outputs, inout)
+    return made.routed(spec, dims, "balanced", seed)
 
 
 def _dtype(t: TensorSpec) -> torch.dtype:

@@ -28,6 +28,7 @@ PROGRAMS: dict[str, str] = {
     "1x128, none": "C[m,n]:f32 = A[m,k]@B[n,k]:e5m2 scale(1x128,none)",
     "1xk, 1xk": "C[m,n] = A[m,k]@B[n,k] scale(1xk,1xk)",
     "tensor, 128xk": "C[m,n]:f32 = A[m,k]@B[n,k] scale(tensor,128xk)",
+    "1x64, 128x32": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x64,128x32)",
     "fp8_block": "C[m,n] = A[m,k]:fp8_block @ B[n,k]:fp8_block",
     "1x128:ue8m0, 128x128:ue8m0": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128:ue8m0,128x128:ue8m0)",
     "1x32 @packed, @blocked": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@blocked)",
@@ -86,6 +87,9 @@ SCHEDULES: dict[str, dict[str, list[str]]] = {
             "swap=1, tile=64x8x128, epilogue=turned", "consumers=pingpong",
             "consumers=pingpong, tile=64x128x128, cluster=1x1, stages=3",
             "tile=128x80x128, mma_n=40, warpgroups=1, scale_path=thread", "dependent=8",
+        ],
+        "mxfp8": [
+            "stages=2", "swap=1", "split=2", "tile=192x64x128", "tile=128x80x128, mma_n=40, warpgroups=1",
         ],
         "bf16": [
             *_COPIES, *_RESULTS, "split=2", "split=3, parts=cluster", "tile=128x256x64", "tile=64x256x64",

@@ -166,15 +166,17 @@ def report(job: Job, found: Sequence[Found], files: Files, facts: Mapping[str, s
 
 
 def table(found: Sequence[Found]) -> Table:
-    """One line for each range of M."""
+    """One line for each range of M; of groups, whose times are means over routings, with the winner's time in each."""
     peers = list(dict.fromkeys(name for one in found for name in one.peers))
-    numbers = ("us", "default us", "gain", "TFLOP/s", "of roofline", *peers)
+    routings = list(dict.fromkeys(name for one in found for name in one.routings))
+    numbers = ("us", *(f"{name} us" for name in routings), "default us", "gain", "TFLOP/s", "of roofline", *peers)
     made = plain_table("m", "schedule", *numbers, right=numbers)
     for one in found:
         made.add_row(
             str(one.m),
             ", ".join(f"{f}={one.schedule[f]}" for f in SHORT if f in one.schedule),
             f"{one.us:.2f}",
+            *(f"{one.routings[name][one.winner]:.2f}" if name in one.routings else "" for name in routings),
             f"{one.default_us:.2f}",
             f"{one.default_us / one.us - 1:.1%}",
             f"{one.flop / one.us / 1e6:.0f}",

@@ -170,10 +170,10 @@ class Target(Node):
 
 @dataclass(frozen=True, eq=False)
 class Promise(Node):
-    """`by 128` or `about 20`, of a range: `word` and the number."""
+    """`by 128` or `about 20`, of a range: `word` and the number; `apart` has none."""
 
     word: Name
-    number: Name
+    number: Name | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from scalec.frontend.program import (
     Statement,
     Tensor,
     Value,
+    pads,
     scale_name,
     scale_shape,
 )
@@ -97,14 +98,14 @@ class Builder:
     def _scales(self, tensor: Tensor) -> list[tuple[str, ir.Type, dict[str, ir.Attribute]]]:
         found = []
         for i, level in enumerate(tensor.levels or ()):
-            name, shape = scale_name(tensor.name, i), scale_shape(tensor.shape, level)
+            name, shape = scale_name(tensor.name, i), scale_shape(tensor, level)
             described = self._described(name, shape) | {"scale.layout": ir.StringAttr.get(level.layout)}
             found.append((name, self._scale_type(tensor, level), described))
         return found
 
     def _scale_type(self, tensor: Tensor, level: Level) -> ir.Type:
         element = "i32" if level.layout == "packed" else ELEMENT_TYPES[level.type].mlir
-        return self._type(element, scale_shape(tensor.shape, level))
+        return self._type(element, scale_shape(tensor, level))
 
     def _returned(self, statement: Statement) -> list[tuple[ir.Type, dict[str, ir.Attribute]]]:
         tensor = statement.tensor
@@ -168,6 +169,8 @@ class Builder:
                 for word, number in r.promises:
                     i64 = ir.IntegerType.get_signless(64)
                     op.operation.attributes[word] = ir.IntegerAttr.get(i64, number)
+            if r.group:
+                op.operation.attributes["apart"] = ir.UnitAttr.get()
             self.subsets[r] = op.result
         return self.subsets[r]
 
@@ -250,10 +253,16 @@ class Builder:
             return self.values[tensor.name]
         if tensor.name not in self.scaled:
             value = self.values[tensor.name]
+            for r in tensor.groups.values():
+                self._subset(r)  # above what is counted from where its groups begin
             for i, level in enumerate(tensor.levels):
                 scales = self.values[scale_name(tensor.name, i)]
                 to = self._type("f32", tensor.shape)
-                value = scale.DequantizeOp(value, scales, to, self._granularity(level)).result
+                made = scale.DequantizeOp(value, scales, to, self._granularity(level))
+                if apart := [tensor.groups[axis] for axis in pads(tensor, level)]:
+                    names = [ir.StringAttr.get(r.dim) for r in apart]
+                    made.operation.attributes["apart"] = ir.ArrayAttr.get(names)
+                value = made.result
             self.scaled[tensor.name] = value
         return self.scaled[tensor.name]
 

@@ -68,6 +68,7 @@ KEYWORDS = (
     "INF",
     "BY",
     "ABOUT",
+    "APART",
 )  # terminals that are words; written in lower case
 
 
@@ -197,7 +198,7 @@ class _ToAst(Transformer[Token, Any]):
         return (ast.Name((c[1].start_pos, c[-1].start_pos + len(c[-1])), text),)
 
     def promise(self, meta: Meta, c: list[Any]) -> ast.Promise:
-        return ast.Promise(_span(meta), _name(c[0]), _name(c[1]))
+        return ast.Promise(_span(meta), _name(c[0]), _name(c[1]) if len(c) > 1 else None)
 
     def span(self, meta: Meta, c: list[Any]) -> ast.Range:
         return ast.Range(_span(meta), _name(c[1]), c[3], c[4], *_said(c[5:]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scalec.formats import WHOLE
+from scalec.formats import WHOLE, padded_to
+from scalec.frontend import affine
 from scalec.frontend.affine import Linear, divide
 from scalec.frontend.affine import constant as number
 from scalec.frontend.diagnostics import Span
@@ -31,6 +33,7 @@ class Tensor:
         levels: its scales, innermost first; None while no use has said them.
         said: where `type` and `levels` were said.
         index: whether it is used as an index.
+        groups: its indices along which each group of a range has blocks of its own, and the range.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Tensor:
     levels: tuple[Level, ...] | None = None
     said: Span = (0, 0)
     index: bool = False
+    groups: dict[int, Range] = field(default_factory=dict)
 
     @property
     def element(self) -> str:
@@ -57,11 +61,22 @@ def scale_name(tensor: str, level: int) -> str:
     return f"{tensor}_scale" if level == 0 else f"{tensor}_scale{level + 1}"
 
 
-def scale_shape(shape: tuple[Linear, ...], level: Level) -> tuple[Linear, ...]:
-    """Extents of a level's tensor: one for each index, ceil(extent / block), 1 for a whole dimension.
+def pads(tensor: Tensor, level: Level) -> dict[int, int]:
+    """By index of a tensor, to how many of it each group's scales of a level are padded, where that is more than 1."""
+    sizes = {axis: padded_to(level.block, level.layout, axis) for axis in tensor.groups}
+    return {axis: size for axis, size in sizes.items() if size > 1}
+
+
+def scale_shape(tensor: Tensor, level: Level) -> tuple[Linear, ...]:
+    """Extents of a level's tensor: one for each index, ceil(extent / block), 1 for a whole dimension. Groups that are
+    apart begin at multiples of what they are padded to, in as many more as there are groups.
 
     `packed` holds four of the last index in one i32.
     """
+    shape = list(tensor.shape)
+    for axis, size in pads(tensor, level).items():
+        group = affine.atom(affine.Dim(tensor.groups[axis].group))
+        shape[axis] = affine.times(affine.add(divide(shape[axis], size, ceiling=True), group), size)
     blocks = [number(1) if b == WHOLE else divide(e, b, ceiling=True) for e, b in zip(shape, level.block, strict=True)]
     if level.layout == "packed":
         blocks[-1] = divide(blocks[-1], 4, ceiling=True)
@@ -138,18 +153,37 @@ class Reduce(Value):
     value: Value
 
 
+def reads_in(value: Value) -> Iterator[tuple[Tensor, tuple[Linear, ...]]]:
+    """The tensors in memory that a value reads itself, and at which indices."""
+    if isinstance(value, Read):
+        if isinstance(value.source, Tensor):
+            yield value.source, value.index
+        return
+    inner: tuple[Value, ...] = ()
+    if isinstance(value, Apply):
+        inner = value.arguments
+    elif isinstance(value, Contract):
+        inner = (value.left, value.right)
+    elif isinstance(value, Reduce):
+        inner = (value.value,)
+    for x in inner:
+        yield from reads_in(x)
+
+
 # ------------------------------------------------------------------------------------------------------- statements
 
 
 @dataclass(frozen=True)
 class Range:
-    """The points whose `dim` lies in [lower, upper). `promises`: what the program says of them, by word."""
+    """The points whose `dim` lies in [lower, upper). `promises`: what the program says of them, by word. `group`: the
+    dimension of which each index has blocks of its own, "" where blocks are those of all of `dim`."""
 
     span: Span
     dim: str
     lower: Linear
     upper: Linear
     promises: tuple[tuple[str, int], ...] = ()
+    group: str = ""
 
 
 @dataclass(eq=False)

@@ -12,6 +12,7 @@ from typing import cast
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine, ast, scales
+from scalec.frontend.apart import Apart
 from scalec.frontend.diagnostics import Source, Span, one_of, spelled
 from scalec.frontend.names import FUNCTIONS, REDUCTIONS, Names
 from scalec.frontend.program import Apply, Constant, Contract, Program, Range, Read, Reduce, Statement, Tensor, Value
@@ -30,6 +31,7 @@ class Resolver:
         self.names = Names(source, sizes)
         self.targets = Targets(source, self.names)
         self.settings = Settings(source)
+        self.apart = Apart(source)
         self.operands: list[tuple[Tensor, Span]] = []  # of contractions, their types to be checked when all is said
         self.linked: dict[str, set[str]] = {}  # range dimension of this statement -> the dims that its bounds read
         self._table: dict[type, Callable[..., Value]] = {
@@ -93,6 +95,7 @@ class Resolver:
         keep = frozenset(statement.dims)
         statement.value = self.value(node.value, keep)
         statement.ranges = self._ranges(node)
+        self.apart.note(node, statement)
         statement.otherwise = self._otherwise(node, statement)
         self._check_dims(node, statement, keep)
         for setting in node.settings:
@@ -164,22 +167,23 @@ class Resolver:
                         expected="bounds that read other indices of this statement",
                     )
             lower = self.names.index(r.lower) if r.lower else affine.constant(0)
-            found[dim] = Range(r.span, dim, lower, self.names.index(r.upper), self._promises(r))
+            found[dim] = self.apart.read(r, Range(r.span, dim, lower, self.names.index(r.upper), self._promises(r)))
         return tuple(found.values())
 
     def _promises(self, r: ast.Range) -> tuple[tuple[str, int], ...]:
         found: dict[str, int] = {}
         for p in r.promises:
-            word, number = p.word.text, int(p.number.text)
+            word, number = p.word.text, 1 if p.number is None else int(p.number.text)
+            said = word if p.number is None else f"{word} {p.number.text}"
             if word in found or not 1 <= number <= MOST:
                 raise self.source.error(
                     p.span,
-                    f"the range of {r.dim.text} has {word} {p.number.text}" + (" too" if word in found else ""),
-                    got=f"{word} {p.number.text}",
-                    expected=f"each word once, with a number from 1 to {MOST}",
+                    f"the range of {r.dim.text} has {said}" + (" too" if word in found else ""),
+                    got=said,
+                    expected=f"each word once, by and about with a number from 1 to {MOST}",
                 )
             found[word] = number
-        return tuple(sorted(found.items()))
+        return tuple(sorted((word, number) for word, number in found.items() if word != "apart"))
 
     def _otherwise(self, node: ast.Statement, statement: Statement) -> float | None:
         filled = [(r.dim.text, r.otherwise) for r in node.ranges if r.otherwise]

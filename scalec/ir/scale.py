@@ -134,6 +134,12 @@ def written(e: ir.AffineExpr, dims: Sequence[str]) -> str:
     return (f"({left})" if isinstance(e.lhs, ir.AffineAddExpr) else left) + operator + right
 
 
+def apart_in(op: ir.OpView) -> list[str]:
+    """Names of the dimensions along which groups of what a dequantize scales have blocks of their own."""
+    attributes = op.operation.attributes
+    return [ir.StringAttr(a).value for a in ir.ArrayAttr(attributes["apart"])] if "apart" in attributes else []
+
+
 def element(t: ir.Type) -> ir.Type:
     """Element type of a tensor; a scalar's own type."""
     return t.element_type if isinstance(t, ir.RankedTensorType) else t
@@ -241,7 +247,8 @@ class DomainOp(Scale.Operation, name="domain"):
     """The points whose dimension `dim` lies in [lower, upper): both affine in the dims and the symbols.
 
     Optional integer attributes are promises, for speed alone: both bounds are multiples of `by`, apart from an end at
-    the extent, and about `about` points lie between them.
+    the extent, and about `about` points lie between them. The optional unit attribute `apart` says that the points
+    between off[g] and off[g+1] are a group of their own: what scales tensors counts blocks from there (DequantizeOp).
     """
 
     symbols: Sequence[ext.Operand[SymbolType]]
@@ -263,6 +270,11 @@ class DequantizeOp(Scale.Operation, name="dequantize"):
 
     `scales` has one extent for each index of `values`: ceil(extent / block), 1 for a whole dimension. Its layout is
     the granularity's.
+
+    Along a dimension of the optional array `apart` of names each group of the range of that dimension which is `apart`
+    has blocks of its own. Scales are those of values that have index i of group g, in off[g]:off[g+1], at
+    i - off[g] + (off[g] / P + g) * P instead, and an extent of (ceil(extent / P) + groups) * P there, P being
+    `scalec.formats.padded_to`.
     """
 
     values: ext.Operand[Any]

@@ -14,6 +14,7 @@ covers within the rows of one warpgroup or warp.
 
 from __future__ import annotations
 
+from scalec.ir.tile_checks import plane_of
 from scalec.ir.tile_compute import (
     VECTOR,
     BlockFactorsOp,
@@ -36,6 +37,7 @@ from scalec.ir.tile_compute import (
     UniformFactorsOp,
     YieldOp,
     axes_of,
+    slice_of,
 )
 from scalec.ir.tile_control import (
     AcquireOp,
@@ -70,8 +72,9 @@ from scalec.ir.tile_copies import (
     SkipBlocksOp,
     StoreRowsOp,
     WindowOp,
+    element_in,
 )
-from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutWordsOp, DetourOp, PassOnOp
+from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutScalesOp, CutWordsOp, DetourOp, PassOnOp
 from scalec.ir.tile_gather import (
     COPY_ALIGN,
     AllNamedOp,
@@ -119,6 +122,7 @@ from scalec.ir.tile_registers import (
     WordsOp,
 )
 from scalec.ir.tile_results import AddLoadedOp, AwaitStoresOp, LoadResultOp, StoreResultOp
+from scalec.ir.tile_scales import FetchBytesOp, StoreFactorsOp
 from scalec.ir.tile_tensor import (
     LANES,
     SHIFT,
@@ -219,6 +223,7 @@ __all__ = [
     "CutOp",
     "CutRingOp",
     "CutRowsOp",
+    "CutScalesOp",
     "CutWordsOp",
     "DependOp",
     "DescriptorType",
@@ -227,6 +232,7 @@ __all__ = [
     "ElectOp",
     "EpilogueOp",
     "ExpectOp",
+    "FetchBytesOp",
     "FetchOp",
     "FillWordsOp",
     "FragmentOp",
@@ -295,6 +301,7 @@ __all__ = [
     "StepsOp",
     "StoreBytesOp",
     "StoreDirectOp",
+    "StoreFactorsOp",
     "StoreOp",
     "StorePartOp",
     "StoreResultOp",
@@ -328,13 +335,16 @@ __all__ = [
     "atom_of",
     "axes_of",
     "bits_of",
+    "element_in",
     "element_of",
     "gaps_of",
     "int_of",
     "ints_of",
     "permuted_of",
+    "plane_of",
     "shape_of",
     "shared_bytes",
+    "slice_of",
     "stage_bytes",
     "str_of",
     "swizzle_of",

@@ -122,6 +122,21 @@ def plainly_swizzled(op: ir.OpView, *tiles: ir.Value) -> bool:
     return True
 
 
+def in_panels(op: ir.OpView, side: str, name: str, tile: ir.Type) -> bool:
+    """Refuses a tile of [K, rows] that wgmma cannot read so (PTX ISA 9.7.15.5.1.2: whole panels of a swizzle; imm-trans
+    is for 16 bits alone, ibid., wgmma.mma_async), or of whose rows, B's, a product takes some."""
+    if not isinstance(op.operation.attributes[name], ir.UnitAttr):
+        return fail(op, f"{name} is {op.operation.attributes[name]}, expected a unit attribute")
+    rows, swizzle, element = shape_of(tile)[1], swizzle_of(tile), element_of(tile)
+    if bits_of(element) != 16:
+        return fail(op, f"{side} is [K, rows] of {element}, expected a type of 16 bits")
+    if not swizzle or rows * 2 % swizzle:
+        return fail(op, f"K of {side} has rows of {rows * 2} bytes, no panels of a swizzle of {swizzle}")
+    if side == "B" and int_of(op.column):
+        return fail(op, f"columns from {int_of(op.column)} on of B, which is [K, rows]")
+    return True
+
+
 MAX_TRANSACTION = (1 << 20) - 1
 """Bytes that a barrier can expect (PTX ISA 9.7.13.15, mbarrier: range of the tx-count)."""
 
@@ -166,12 +181,24 @@ def announces(op: ir.OpView) -> bool:
     return in_step(op, op.ring)
 
 
+def fetches(op: ir.OpView, block: str) -> bool:
+    """Refuses extents and an axis of a fetch that are none; `block` is the attribute of K's."""
+    if str_of(op.axis) not in ("m", "n"):
+        return fail(op, f"axis is {op.axis}, expected m or n")
+    return at_least(op, 1, "row_block", block) and at_least(op, 0, "own", "spacing")
+
+
 def reads_f32(op: ir.OpView) -> bool:
     """Refuses scales in memory that are not f32."""
     t = op.source.type
     if not isinstance(t, ir.MemRefType) or str(t.element_type) != "f32":
         return fail(op, f"reads scales from {t}, expected a memref of f32")
     return True
+
+
+def plane_of(op: ir.OpView) -> int:
+    """Which of a stage's vectors of factors an op reads."""
+    return int_of(op.operation.attributes["plane"]) if "plane" in op.operation.attributes else 0
 
 
 def holds_factors(op: ir.OpView) -> int:
@@ -189,8 +216,8 @@ def holds_factors(op: ir.OpView) -> int:
             return 0
         return rows
     cursor = maker(op.position, "tile.cursor")
-    if rows != 1:
-        fail(op, f"a stage of factors is one row, got a tile of [{rows}, {blocks}]")
+    if not 0 <= (number := plane_of(op)) < rows:
+        fail(op, f"plane {number} of a stage of factors of [{rows}, {blocks}]")
         return 0
     if cursor is not None and int_of(cursor.depth) != stages:
         fail(op, f"the cursor goes through {int_of(cursor.depth)} stages, the buffer has {stages}")

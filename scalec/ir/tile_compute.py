@@ -12,6 +12,7 @@ from scalec.ir.tile_checks import (
     flag,
     gaps,
     holds_factors,
+    in_panels,
     in_step,
     maker,
     plainly_swizzled,
@@ -82,7 +83,9 @@ class MmaOp(Tile.Operation, name="mma"):
     """accumulator[wave] (+)= A[rows of the wave] * B^T over the K of the cursor's stage; asynchronous.
 
     A's tile holds the rows of all warpgroups; `waves` of them belong to each. `accumulate` 0 overwrites. The
-    accumulator may have some of the tile's columns, from `column` on, which are rows of B.
+    accumulator may have some of the tile's columns, from `column` on, which are rows of B. `slice`, an optional
+    attribute of two integers, number and count: the K of that one of so many equal slices of the stage. `a_mn`, an
+    optional unit attribute: the tile of A is [K, rows], not [rows, K]; `b_mn` of B likewise.
     """
 
     accumulator: ext.Operand[FragmentType]
@@ -97,9 +100,16 @@ class MmaOp(Tile.Operation, name="mma"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        a, b, c = (shape_of(v.type) for v in (op.a, op.b, op.accumulator))
+        c, sides = shape_of(op.accumulator.type), (("A", "a_mn", op.a), ("B", "b_mn", op.b))
+        for side, mn, value in sides:
+            if mn in op.operation.attributes and not in_panels(op, side, mn, value.type):
+                return False
+        a, b = (shape_of(v.type)[:: -1 if mn in op.operation.attributes else 1] for _, mn, v in sides)
         if a[1] != b[1]:
             return fail(op, f"A has {a[1]} columns of K, B {b[1]}")
+        number, count = slice_of(op)
+        if not 0 <= number < count or a[1] % count:
+            return fail(op, f"slice {number} of {count}, of {a[1]} columns of K")
         column = int_of(op.column)
         if column < 0 or column % 8 or column + c[1] > b[0]:
             from_on = f" from {column} on" if column else ""
@@ -119,6 +129,13 @@ class MmaOp(Tile.Operation, name="mma"):
         return plainly_swizzled(op, op.a, op.b) and in_step(op, None, op.a, op.b)
 
 
+def slice_of(op: ir.OpView) -> tuple[int, int]:
+    """The slice of a `tile.mma`: its number, and how many there are."""
+    attributes = op.operation.attributes
+    number, count = ints_of(attributes["slice"]) if "slice" in attributes else (0, 1)
+    return number, count
+
+
 class MmaWaitOp(Tile.Operation, name="mma_wait"):
     """Waits until at most `pending` groups of products are in flight; the accumulator may then be read."""
 
@@ -131,7 +148,8 @@ class MmaWaitOp(Tile.Operation, name="mma_wait"):
 
 
 class RowFactorsOp(Tile.Operation, name="row_factors"):
-    """Scale factors of the rows of a wave: from the cursor's stage of a shared vector, or from a window's block."""
+    """Scale factors of the rows of a wave: from the cursor's stage of shared vectors, of which `plane`, an optional
+    integer, is the number (0), or from a window's block."""
 
     source: ext.Operand[SharedType]
     position: ext.Operand[CursorType | WindowType]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import announces, at_least, copies, in_step, maker, reads_f32
+from scalec.ir.tile_checks import announces, at_least, copies, fetches, in_step, maker, reads_f32
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -24,6 +24,9 @@ from scalec.ir.tile_types import (
     str_of,
 )
 from scalec.ir.verify import fail, verifier
+
+WIDENED = ("ue8m0",)
+"""Types of scales of a byte that kernels make f32 of."""
 
 
 class CopyOp(Tile.Operation, name="copy"):
@@ -188,7 +191,8 @@ class LoadRowsOp(Tile.Operation, name="load_rows"):
 
 
 class StoreRowsOp(Tile.Operation, name="store_rows"):
-    """Stores block `index` of the rows' scales into the cursor's stage of a shared vector."""
+    """Stores block `index` of the rows' scales into the cursor's stage of a shared vector; of several vectors [blocks,
+    rows] as many blocks, `index` times as many further."""
 
     source: ext.Operand[RowScalesType]
     target: ext.Operand[SharedType]
@@ -198,25 +202,34 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room, shape = maker(op.source, "tile.row_scales"), shape_of(op.target.type)
-        if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks):
-            return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks)}")
-        if str(element_of(op.target.type)) != "f32" or (room is not None and shape != (1, int_of(room.rows))):
+        if room is not None and not 0 <= int_of(op.index) < int_of(room.blocks) // shape[0]:
+            return fail(op, f"stores block {int_of(op.index)} of {int_of(room.blocks) // shape[0]}")
+        if str(element_of(op.target.type)) != "f32" or (room is not None and shape[1] != int_of(room.rows)):
             wanted = int_of(room.rows) if room is not None else shape[1]
             return fail(
-                op, f"stores into {element_of(op.target.type)} tiles of {list(shape)}, expected f32, [1, {wanted}]"
+                op, f"stores into {element_of(op.target.type)} tiles of {list(shape)}, expected f32, rows of {wanted}"
             )
         return in_step(op, None, op.target)
 
 
 class ScalarsOp(Tile.Operation, name="scalars"):
-    """Room for `count` f32, uniform over the warpgroup or warp."""
+    """Room for `count` f32, uniform over the warpgroup or warp, or for scales of a byte of the type `element`, an
+    optional string."""
 
     result: ext.Result[ScalarsType]
     count: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
+        if (element := element_in(op)) not in ("f32", *WIDENED):
+            return fail(op, f"room for {element}, expected {' or '.join(WIDENED)}, or none for f32")
         return at_least(op, 1, "count")
+
+
+def element_in(room: ir.OpView) -> str:
+    """The element type of a `tile.scalars`."""
+    attributes = room.operation.attributes
+    return str_of(attributes["element"]) if "element" in attributes else "f32"
 
 
 class PrefetchOp(Tile.Operation, name="prefetch"):
@@ -263,6 +276,7 @@ class FetchOp(Tile.Operation, name="fetch"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if str_of(op.axis) not in ("m", "n"):
-            return fail(op, f"axis is {op.axis}, expected m or n")
-        return at_least(op, 1, "row_block", "k_block") and at_least(op, 0, "own", "spacing") and reads_f32(op)
+        room = maker(op.into, "tile.scalars")
+        if room is not None and element_in(room) != "f32":
+            return fail(op, f"loads f32 into room for {element_in(room)}")
+        return fetches(op, "k_block") and reads_f32(op)

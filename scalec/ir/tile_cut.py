@@ -11,6 +11,7 @@ from scalec.ir.tile_types import (
     ByteScalesType,
     CursorType,
     RingType,
+    RowScalesType,
     SharedType,
     Tile,
     bits_of,
@@ -123,6 +124,19 @@ class CutBytesOp(Tile.Operation, name="cut_bytes"):
     """Likewise of scale bytes on their way through registers."""
 
     source: ext.Operand[ByteScalesType]
+    low: ext.Operand[I32]
+    high: ext.Operand[I32]
+    unit: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 1, "unit")
+
+
+class CutScalesOp(Tile.Operation, name="cut_scales"):
+    """Likewise of f32, of which a row has one for each `unit` elements."""
+
+    source: ext.Operand[RowScalesType]
     low: ext.Operand[I32]
     high: ext.Operand[I32]
     unit: ir.IntegerAttr

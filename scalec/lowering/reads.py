@@ -180,8 +180,11 @@ class _Walk:
         low, high = bounds
         if low is not None and high is not None:
             attributes = op.operation.attributes
-            step = ir.IntegerAttr(attributes["by"]).value if "by" in attributes else 1
-            self.domains[Domain(ir.StringAttr(op.dim).value, low, high, step)] = None
+            step, about = (
+                ir.IntegerAttr(attributes[word]).value if word in attributes else unsaid
+                for word, unsaid in (("by", 1), ("about", 0))
+            )
+            self.domains[Domain(ir.StringAttr(op.dim).value, low, high, step, about)] = None
 
 
 def reads(function: ir.OpView) -> tuple[Reads, ...]:

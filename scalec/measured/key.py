@@ -24,11 +24,12 @@ def describe(problem: Problem) -> str:
         bf16[m,n] = bf16[s0=129,m,k] . bf16[s0,n,k]: truncf
 
     Indices that are read from memory are i0, i1, ..., with the block of a tile's dimension over which they stay the
-    same, and a range has what shares it out, where that is so: `C[m,n] = A[m,k]@B[e[m/128],n,k]`, and
-    `C[m,n] = A[m,k]@B[g,n,k] for m in off[g]:off[g+1]` with g = 8:
+    same. A range has what shares it out, where that is so, and what the program promises of it:
+    `C[m,n] = A[m,k]@B[e[m/128],n,k]`, and
+    `C[m,n] = A[m,k]@B[g,n,k] for m in off[g]:off[g+1] about 20` with g = 8:
 
         bf16[m,n] = bf16[m,k] . bf16[i0,n,k]: truncf, i0 by 128 of m
-        bf16[m,n] = bf16[m,k] . bf16[o0,n,k]: truncf, m shared out to o0=8
+        bf16[m,n] = bf16[m,k] . bf16[o0,n,k]: truncf, m shared out to o0=8 about 20
 
     Of several results it says each, joined by " & ".
     """
@@ -61,6 +62,8 @@ def _read(problem: Problem) -> list[str]:
     shared = problem.shared_out
     ranges = [
         f"{roles[d.dim]} {'shared out to' if d is shared else 'cut short for each'} {roles.get(d.group, 'all')}"
+        + (f" by {d.step}" if d.step > 1 else "")
+        + (f" about {d.typical}" if d.typical else "")
         for d in problem.domains
     ]
     return lookups + ranges
@@ -102,6 +105,7 @@ def _index(coords: tuple[Coord, ...], roles: dict[str, str]) -> str:
 def _operand(operand: Operand, roles: dict[str, str]) -> str:
     scales = [
         f"*{s.type}/{'all' if s.rows == WHOLE else s.rows}x{'all' if s.k == WHOLE else s.k}@{s.layout}"
+        + " apart" * any(at.apart for at in s.coords)
         for s in operand.scales
     ]
     return f"{operand.element.name}[{_index(operand.coords, roles)}]" + "".join(scales)

@@ -18,6 +18,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.column_factors import fetched
 from scalec.passes.plan.parts import cluster_ctas
+from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
 from scalec.passes.problem.access import elements
 from scalec.passes.problem.types import Problem
@@ -226,7 +227,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     rates = target.rates
     flop = 2 * bn * bk / rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) / rates.clock * 1e9
     products = bm * flop * c.tensor
-    goes = bn // (schedule.mma_n or bn)
+    goes = bn // (schedule.mma_n or bn) * slices(schedule)
     chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
     row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
     filled = (bm * row + bn * column) * c.fill + (max(bm - m, 0) + max(bn - n, 0)) * c.empty

@@ -10,7 +10,7 @@ possible (tests/reference/test_data.py has the measured shares). Operands are th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from scalec.arguments import checked
 from scalec.errors import ScalecError
-from scalec.formats import Granularity
+from scalec.formats import Granularity, padded_to
 from scalec.ir.mlir import ir
-from scalec.ir.scale import map_of, maps_of
+from scalec.ir.scale import apart_in, dims_read, map_of, maps_of
 from scalec.reference.bind import Signature, extent_at, find_program, granularity_of, signatures, solve_sizes
 from scalec.reference.packing import Count, to_layout
 from scalec.reference.quantize import block_shape, cast, encode_scale, quantize, scale_shape, spread
@@ -61,6 +61,8 @@ class _Program:
         self.sources: dict[Any, Signature] = dict(zip(block.arguments, self.inputs, strict=True))
         self.levels: dict[str, list[tuple[str, Granularity]]] = {}
         self.outer: set[str] = set()  # given scales of whole results
+        self.apart: dict[str, list[str]] = {}  # of each tensor, the dimensions whose groups have blocks of their own
+        self.groups: dict[str, int] = {}  # by such a dimension, the position of the one that tells its groups apart
         self.uses: dict[str, _Use] = {}
         self.symbols: dict[Any, str] = {}
         self.steps: dict[str, int] = {}  # what the bounds of a dimension's range are promised to be multiples of
@@ -83,6 +85,8 @@ class _Program:
                 levels = self.levels.setdefault(source.name, [])
                 if all(known != scales.name for known, _ in levels):
                     levels.append((scales.name, granularity_of(op.granularity)))
+                if apart := apart_in(op):
+                    self.apart[source.name] = apart
         elif name == "scale.quantize":
             self.outer |= {self.sources[v].name for v in op.outer if v in self.sources}
         elif name == "scale.index":
@@ -117,6 +121,8 @@ class _Program:
 
     def _bounds(self, op: ir.OpView) -> None:
         symbols, dim = list(op.symbols), ir.StringAttr(op.dim).value
+        if "apart" in op.operation.attributes:
+            (self.groups[dim],) = dims_read(map_of(op.lower), symbols)
         if "by" in op.operation.attributes:
             self.steps[dim] = ir.IntegerAttr(op.operation.attributes["by"]).value
         found = []
@@ -178,8 +184,12 @@ def _operand(
     levels: Sequence[tuple[str, Granularity]],
     rng: np.random.Generator,
     exact: bool,
+    groups: Mapping[int, int],
 ) -> dict[str, Array]:
-    """A tensor and, where it has levels, its scales."""
+    """A tensor and, where it has levels, its scales. Along some axes so many `groups` have blocks of their own: it is
+    the beginning of one that has whole blocks for each, so that all that pads them has scales of some blocks, too."""
+    if groups:
+        return _apart(s, shape, levels, rng, exact, groups)
     if not levels:
         block = (1,) * (len(shape) - 1) + (K_BLOCK,)
         if exact:
@@ -197,6 +207,32 @@ def _operand(
         return out
     q = quantize(_floats(shape, block_shape(granularities[0], shape), rng), s.element, granularities)
     return {s.name: q.values, **{name: a for (name, _), a in zip(levels, q.memory(), strict=True)}}
+
+
+def _apart(
+    s: Signature,
+    shape: tuple[int, ...],
+    levels: Sequence[tuple[str, Granularity]],
+    rng: np.random.Generator,
+    exact: bool,
+    groups: Mapping[int, int],
+) -> dict[str, Array]:
+    """`_operand` with groups."""
+
+    def counted(g: Granularity) -> tuple[int, ...]:
+        padded = [padded_to(g.block, g.layout, axis) if axis in groups else 1 for axis in range(len(shape))]
+        return tuple(
+            n if p == 1 else (-(-n // p) + groups[a]) * p for a, (n, p) in enumerate(zip(shape, padded, strict=True))
+        )
+
+    whole = tuple(map(max, zip(*(counted(g) for _, g in levels), strict=True)))
+    plain = [(name, replace(g, layout="row")) for name, g in levels]
+    made = _operand(s, whole, plain, rng, exact, {})
+    made[s.name] = np.ascontiguousarray(made[s.name][tuple(map(slice, shape))])
+    for name, g in levels:
+        own = scale_shape(block_shape(g, shape), counted(g))
+        made[name] = to_layout(np.ascontiguousarray(made[name][tuple(map(slice, own))]), g.layout)
+    return made
 
 
 def _with_skips(a: Array, rng: np.random.Generator) -> Array:
@@ -255,6 +291,17 @@ def _shape(s: Signature, sizes: Sequence[int | None]) -> tuple[int | None, ...]:
         return s.static
     found = [extent_at(e, sizes) for e in s.shape.results]
     return tuple(n if n is not None else fixed for n, fixed in zip(found, s.static, strict=True))
+
+
+def _groups(program: _Program, s: Signature, sizes: Sequence[int | None]) -> dict[int, int]:
+    """Along which axes of a tensor groups have blocks of their own, and how many groups there are."""
+    found: dict[int, int] = {}
+    for name in program.apart.get(s.name, ()):
+        assert s.shape is not None
+        position, count = program.dims.index(name), sizes[program.groups[name]]
+        along = [isinstance(e, ir.AffineDimExpr) and e.position == position for e in s.shape.results]
+        found[along.index(True)] = count or 0
+    return found
 
 
 def _fill_pools(program: _Program, sizes: list[int | None]) -> None:
@@ -329,5 +376,6 @@ def make(
         elif s.element == "i32" and s.name in program.uses:
             made[s.name] = _index(s.name, program, sizes, full, made, {**program.steps, **(align or {})}, rng)
         else:
-            made.update(_operand(s, full, program.levels.get(s.name, ()), rng, exact))
+            levels = program.levels.get(s.name, ())
+            made.update(_operand(s, full, levels, rng, exact, _groups(program, s, sizes)))
     return {s.name: made[s.name] for s in program.inputs}

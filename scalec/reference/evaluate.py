@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from scalec.arguments import checked
 from scalec.errors import ScalecError
-from scalec.formats import WHOLE, Granularity
+from scalec.formats import WHOLE, Granularity, padded_to
 from scalec.ir import context as ir_context
 from scalec.ir.mlir import ir
-from scalec.ir.scale import map_of, maps_of
+from scalec.ir.scale import apart_in, map_of, maps_of
 from scalec.reference.bind import (
     Signature,
     arguments_of,
@@ -125,6 +125,7 @@ class _Run:
         given = [(s, np.shape(results_in[s.name])) for s in self.outputs if s.name in results_in]
         self.sizes = bind_sizes(self.names, [*shaped, *given], dims)
         self.values: dict[Any, Any] = {}
+        self.apart: dict[str, Domain] = {}  # ranges of whose groups each has blocks of its own, by dimension
         for argument, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
             self.values[argument] = Tensor(a, name=s.name)
         self.quantized: list[tuple[Any, Any, Granularity]] = []  # values, their scales
@@ -185,6 +186,27 @@ class _Run:
     def access(self, value: ir.Value, m: ir.AffineMap, symbols: tuple[Access, ...]) -> Access:
         return Access(self.values[value], m, symbols)
 
+    def axis_of(self, value: ir.Value, dim: str) -> int:
+        """The axis of an argument, scaled or not, that runs along a dimension."""
+        while not isinstance(value.owner, ir.Block):
+            value = value.owner.operands[0]
+        shape = self.inputs[list(self.block.arguments).index(value)].shape
+        assert shape is not None
+        own = [isinstance(e, ir.AffineDimExpr) and e.position == self.names.index(dim) for e in shape.results]
+        return own.index(True)
+
+    def places(self, dim: str, extent: int, padded: int) -> tuple[int, Array]:
+        """How many elements of a dimension are counted where each group's begin at a multiple of `padded`, and which of
+        these each of `extent` is; 0 for those of no group, which nothing reads."""
+        domain = self.apart[dim]
+        groups = self.space(domain.bound_dims())
+        lower, upper = (b.ravel() for b in domain.bounds(groups))
+        place = np.zeros(extent, np.int64)
+        for g, (low, high) in enumerate(zip(lower, upper, strict=True)):
+            inside = np.arange(max(0, low), max(0, min(high, extent)))
+            place[inside] = inside - low + (low // padded + g) * padded
+        return (-(-extent // padded) + len(lower)) * padded, place
+
     def space(self, used: set[int]) -> Space:
         """All points of the `used` dimensions; the others do not vary."""
         points = []
@@ -233,15 +255,20 @@ def _read(run: _Run, op: ir.OpView) -> None:
 
 def _domain(run: _Run, op: ir.OpView) -> None:
     dim = run.names.index(ir.StringAttr(op.dim).value)
-    run.values[op.result] = Domain(dim, map_of(op.lower), map_of(op.upper), run.symbols(op))
+    domain = run.values[op.result] = Domain(dim, map_of(op.lower), map_of(op.upper), run.symbols(op))
+    if "apart" in op.operation.attributes:
+        run.apart[run.names[dim]] = domain
 
 
 def _dequantize(run: _Run, op: ir.OpView) -> None:
     g = granularity_of(op.granularity)
     values, scales = run.values[op.values], run.values[op.scales]
-    block = block_shape(g, values.data.shape)
-    each = from_layout(scales.data, g.layout, scale_shape(block, values.data.shape), g.type)
-    factor = Factor(each, block, tuple(size == WHOLE for size in g.block))
+    block, counted, places = block_shape(g, values.data.shape), list(values.data.shape), {}
+    for name in apart_in(op):
+        axis = run.axis_of(op.values, name)
+        counted[axis], places[axis] = run.places(name, counted[axis], padded_to(g.block, g.layout, axis))
+    each = from_layout(scales.data, g.layout, scale_shape(block, tuple(counted)), g.type)
+    factor = Factor(each, block, tuple(size == WHOLE for size in g.block), places)
     run.values[op.result] = Tensor(values.data, (*values.factors, factor), values.written, values.name)
 
 

@@ -6,7 +6,7 @@ different ops broadcast against each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,15 +95,25 @@ class Factor:
         scales: one for each block, of any dtype.
         block: extents of a block.
         spans: for each axis, whether a block spans it by what is written, whatever its extent is.
+        places: by axis, where each element stands among those whose blocks are counted; itself where there is none.
     """
 
     scales: Array
     block: tuple[int, ...]
     spans: tuple[bool, ...]
+    places: Mapping[int, Array] = field(default_factory=dict)
 
     def at(self, index: Sequence[Array]) -> Array:
         """The scales of the elements with these indices, over the space."""
-        return _take(self.scales, [i // b for i, b in zip(index, self.block, strict=True)])
+        return _take(self.scales, self._blocks(index))
+
+    def of(self, shape: Sequence[int]) -> Array:
+        """The scale of each element of a tensor."""
+        return self.scales[np.ix_(*self._blocks([np.arange(n) for n in shape]))]
+
+    def _blocks(self, index: Sequence[Array]) -> list[Array]:
+        placed = [self.places[axis][i] if axis in self.places else i for axis, i in enumerate(index)]
+        return [i // b for i, b in zip(placed, self.block, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +138,7 @@ class Tensor:
         """All elements in float64, scales applied."""
         out = self.data.astype(np.float64)
         for f in self.factors:
-            index = np.ix_(*(np.arange(n) // b for n, b in zip(out.shape, f.block, strict=True)))
-            out *= f.scales[index].astype(np.float64)
+            out *= f.of(out.shape).astype(np.float64)
         return out
 
 

@@ -23,22 +23,26 @@ from scalec.runtime import driver
 from scalec.runtime.cache import Compiled
 from scalec.runtime.kernel import Kernel
 
+DRAWS = 16
+"""Index tensors of each routing, of which each launch of a graph has the next: where one group has everything, others
+have it in the next launches, so that its matrix is not in L2 already."""
+
 
 @dataclass
 class GraphSamples:
-    """One graph a kernel; see scalec.tuning.tuner.Samples. `kept` is what the graphs reach: a kernel that goes takes
-    its code and its workspace with it."""
+    """One graph of a kernel with each routing; see scalec.tuning.tuner.Samples. `kept` is what the graphs reach: a
+    kernel that goes takes its code and its workspace with it."""
 
-    graphs: dict[str, Graph]
+    graphs: dict[tuple[str, str], Graph]
     wrong: dict[str, str]
     peers: Sequence[str]
     kept: list[Any]
 
-    def sample(self, name: str) -> float:
+    def sample(self, name: str, routing: str) -> float:
         """Microseconds of a launch, the mean of one replay."""
         torch.cuda.synchronize()
         time.sleep(PAUSE_SECONDS)
-        return self.graphs[name].sample()
+        return self.graphs[name, routing].sample()
 
 
 @dataclass(frozen=True)
@@ -54,44 +58,51 @@ class GpuTimer:
         return {**provenance.of_machine(), **provenance.of_compiler(), "target": target}
 
     @contextmanager
-    def open(self, kernels: Mapping[str, Compiled], dims: Mapping[str, int]) -> Iterator[GraphSamples]:
+    def open(
+        self, kernels: Mapping[str, Compiled], dims: Mapping[str, int], routings: Sequence[str]
+    ) -> Iterator[GraphSamples]:
         """Checks each kernel against float32 on dequantised inputs, or where the program is more than a contraction
         against the first kernel; captures the graphs of those that are right."""
         sizes = dict(dims)
         spec = next(iter(kernels.values())).spec
         first = make_inputs(spec, sizes, seed=7)
         sets = [first, *(make_inputs(spec, sizes, 7 + i) for i in range(1, sets_in_rotation(first.input_bytes())))]
+        routed = {routing: _routed(sets, spec, sizes, routing) for routing in routings}
         started = {r.name: first.outputs[r.name].clone() for r in spec.results}
         what = contraction(spec, sizes)
         product = None if what is None else reference(what, first.values)
-        expected = product
-        if what is not None and what.accumulates and product is not None:
-            expected = product + next(iter(started.values()))
-        graphs, wrong, kept = {}, {}, list[Any]()
+        expected: dict[str, torch.Tensor] = {}
+        if product is not None:
+            added = what is not None and what.accumulates
+            expected = dict.fromkeys(routings, product + next(iter(started.values())) if added else product)
+        graphs, wrong, kept = dict[tuple[str, str], Graph](), dict[str, str](), list[Any]()
         for name, made in kernels.items():
             kernel = Kernel(made.spec, made.cubin, ptx=made.ptx)
-            launches = [ours(kernel, made.spec, inputs) for inputs in sets]
-            try:
-                found = self._result(launches[0], made.spec, first, started)
-            except ScalecError as error:  # the driver's refusal of one kernel is not that of the others
-                wrong[name] = str(error).replace("\n", ";")
-                continue
-            expected = found.float() if expected is None else expected
-            error = diff(found, expected)
-            if not error <= MAX_DIFF:
-                wrong[name] = f"wrong result: diff {error:.2e}, at most {MAX_DIFF:.0e}"
-                continue
-            graphs[name] = capture(launches)
-            kept.append(launches)
+            launches = {r: [ours(kernel, made.spec, inputs) for inputs in routed[r]] for r in routings}
+            for routing in routings:
+                try:
+                    found = self._result(launches[routing][0], made.spec, first, started)
+                except ScalecError as error:  # the driver's refusal of one kernel is not that of the others
+                    wrong[name] = str(error).replace("\n", ";")
+                    break
+                error = diff(found, expected.setdefault(routing, found.float()))
+                if not error <= MAX_DIFF:
+                    where = f" with {routing} routing" if routing else ""
+                    wrong[name] = f"wrong result{where}: diff {error:.2e}, at most {MAX_DIFF:.0e}"
+                    break
+            if name not in wrong:
+                graphs |= {(name, routing): capture(launches[routing]) for routing in routings}
+                kept.append(launches)
         peers = []
         for name, contender in contenders(spec, sizes).items() if self.peers else ():
             variants = usable(name, contender, first, product)
             if variants:
                 makes = contender.variants
-                calls = {v: [makes[v](inputs) for inputs in sets] for v in variants}
-                _, graphs[name] = fastest(calls)
+                for routing in routings:
+                    calls = {v: [makes[v](inputs) for inputs in routed[routing]] for v in variants}
+                    _, graphs[name, routing] = fastest(calls)
+                    kept.append(calls)
                 peers.append(name)
-                kept.append(calls)
         for graph in graphs.values():
             graph.sample()
         try:
@@ -115,3 +126,9 @@ class GpuTimer:
             else:
                 out.fill_(float("nan") if out.dtype.is_floating_point else 0x7F)
         return torch.as_tensor(launch()).clone()
+
+
+def _routed(sets: Sequence[Inputs], spec: KernelSpec, dims: dict[str, int], routing: str) -> list[Inputs]:
+    """The inputs of the launches of a graph: the sets by turns, with index tensors of a routing."""
+    count = max(len(sets), DRAWS) if routing else len(sets)
+    return [sets[i % len(sets)].routed(spec, dims, routing, 7 + i) for i in range(count)]

@@ -15,7 +15,7 @@ import datetime
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +39,7 @@ class Found:
         roofline_us: what no kernel is faster than, by the documented rates.
         times: medians of all that were timed, peers too.
         flop: floating-point operations of a launch.
+        routings: of a program with groups, whose times are means over these, the medians with each.
     """
 
     m: Annotated[Range, ordered]
@@ -51,6 +52,7 @@ class Found:
     flop: Annotated[int, within(0, 1 << 100)]
     times: dict[str, float]
     peers: tuple[str, ...] = ()
+    routings: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

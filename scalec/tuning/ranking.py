@@ -105,7 +105,7 @@ def _by_rates(
     """Those that the passes can complete."""
     for schedule in asked:
         for problem, chosen in _completed(module, row, schedule):
-            yield Ranked(_fields(chosen), Prediction.of(problem, chosen, dims).seconds)
+            yield Ranked(_fields(chosen), Prediction.of(problem, chosen, problem.sizes(dims)).seconds)
 
 
 def _completed(module: ir.Module, row: Target, schedule: Request) -> Iterator[tuple[Problem, Schedule]]:
@@ -157,12 +157,14 @@ def _fields(schedule: Request | Schedule) -> dict[str, str]:
     return {name: text for name, text in schedule.texts().items() if name in FIELDS}
 
 
-def roofline(source: str, target: str, dims: Mapping[str, int]) -> float:
-    """Seconds that the tensor cores, or the memory, take at the documented rates: no kernel is faster."""
+def work(source: str, target: str, dims: Mapping[str, int]) -> tuple[int, float]:
+    """Floating-point operations of a launch, of groups as many as they have on average, and the seconds that the tensor
+    cores, or the memory, take for them at the documented rates: no kernel is faster."""
     row = get_target(target)
     with contexts.context():
         module = frontend.build(source, dims)
         run_pipeline(module, row, passes=find(["infer-roles", "fuse-epilogue"]))
         problem = read_problem(next(programs(module)), row)
+        flop = Load.of(problem, dims).flop
         rate = row.rates.flop_per_clock(problem.lhs.element.name, problem.rhs.element.name) * row.rates.clock * row.sms
-        return max(Load.of(problem, dims).flop / rate, memory_bytes(problem, dims) / row.rates.memory)
+        return flop, max(flop / rate, memory_bytes(problem, problem.sizes(dims)) / row.rates.memory)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Annotated, Any, Protocol
 
 from scalec import compiler
 from scalec.arguments import check_fields, checked
+from scalec.bench.routings import combined, routings
 from scalec.errors import ArgumentError, ScalecError
 from scalec.ladder import TOPS, parts
 from scalec.measured.database import Entry
@@ -22,7 +24,7 @@ from scalec.sizes import MOST, Range, Size
 from scalec.tuning.build import Built, Recipe, contents, fields
 from scalec.tuning.contest import contest
 from scalec.tuning.journal import Found, Journal
-from scalec.tuning.ranking import Ranked, ranked, roofline
+from scalec.tuning.ranking import Ranked, ranked, work
 
 DEFAULT = "default"
 """The name of what the compiler chooses by itself."""
@@ -41,7 +43,7 @@ class Samples(Protocol):
         """Other implementations of the same, by name, which `sample` times too."""
         ...
 
-    def sample(self, name: str) -> float:
+    def sample(self, name: str, routing: str) -> float:
         """Microseconds of one launch."""
         ...
 
@@ -53,8 +55,10 @@ class Timer(Protocol):
         """Of the machine: "gpu", "driver", "target" and what else there is to say."""
         ...
 
-    def open(self, kernels: Mapping[str, Compiled], dims: Mapping[str, int]) -> AbstractContextManager[Samples]:
-        """Checks kernels at sizes and makes them ready."""
+    def open(
+        self, kernels: Mapping[str, Compiled], dims: Mapping[str, int], routings: Sequence[str]
+    ) -> AbstractContextManager[Samples]:
+        """Checks kernels at sizes, with each routing (scalec.bench.routings), and makes them ready."""
         ...
 
 
@@ -140,18 +144,21 @@ def tune(
 
 @dataclass(frozen=True)
 class _Space:
-    """A job, and what the compiler says of it: the names of M, N, K and further dimensions, and the fields that are
-    given."""
+    """A job, and what the compiler says of it: the names of M, N, K and further dimensions, the fields that are given,
+    and the dimensions without a size that an index for each of another's reaches."""
 
     job: Job
     roles: tuple[str, ...]
     given: dict[str, str]
+    reached: dict[str, str]
 
     @staticmethod
     def of(job: Job) -> _Space:
         _, roles = compiler.decide(job.source, job.target, job.dims, job.schedule, tuned=False)
         m, *others = roles
-        missing = [name for name in others if name not in job.dims]
+        reached = compiler.reached(job.source, job.target, job.dims)
+        groups = [name for name, along in reached.items() if not along]
+        missing = [name for name in (*others, *groups) if name not in job.dims]
         if missing:
             raise ArgumentError(
                 f"no size for {' and '.join(missing)}", fix=f"give --dim {','.join(f'{d}=...' for d in missing)}"
@@ -169,7 +176,7 @@ class _Space:
                 expected=f"{m} beyond {job.dims[own[0]]}",
                 fix=f"--dim {m}=..., and --m with sizes of {own[0]}; or an --m that begins further up",
             )
-        return _Space(job, roles, compiler.given_fields(job.source, job.dims, job.schedule))
+        return _Space(job, roles, compiler.given_fields(job.source, job.dims, job.schedule), reached)
 
     def identity(self, facts: Mapping[str, str]) -> Any:
         """What has to be the same for a journal's lines to hold."""
@@ -179,8 +186,10 @@ class _Space:
                 facts.get("gpu"), facts.get("driver"), contents(), fingerprint()[1]]  # fmt: skip
 
     def sizes(self, m: Range) -> dict[str, int]:
-        """The sizes that a part of the range is measured at."""
-        return {**self.job.dims, self.roles[0]: m.high}
+        """The sizes that a part of the range is measured at: of what rows are gathered from, or scattered into, as many
+        as there are."""
+        sizes = {**self.job.dims, self.roles[0]: m.high}
+        return {**sizes, **{name: sizes[along] for name, along in self.reached.items()}}
 
     def recipe(self, m: Range, name: str, schedule: Mapping[str, str]) -> Recipe:
         """A candidate's recipe: compiled for the whole part, as it will run."""
@@ -237,14 +246,22 @@ def _kernels(
 
 def _measured(space: _Space, m: Range, kernels: dict[str, Compiled], timer: Timer, notes: Journal) -> Found:
     """Times the candidates of one part of the range."""
-    sizes = space.sizes(m)
-    with timer.open(kernels, sizes) as samples:
+    sizes, dealt = space.sizes(m), routings(kernels[DEFAULT].spec)
+    each: dict[tuple[str, str], list[float]] = {}
+    with timer.open(kernels, sizes, dealt) as samples:
+
+        def sample(name: str) -> float:
+            times = [samples.sample(name, routing) for routing in dealt]
+            for routing, us in zip(dealt, times, strict=True):
+                each.setdefault((routing, name), []).append(us)
+            return combined(times)
+
         for name, reason in samples.wrong.items():
             if name == DEFAULT:
                 raise ScalecError(f"the compiler's own kernel is wrong at {space.roles[0]} = {m.high}", got=reason)
             notes.refused(m, name, reason)
         names = [name for name in kernels if name not in samples.wrong]
-        standing = contest(names, samples.sample, rounds=space.job.rounds, beside=tuple(samples.peers))
+        standing = contest(names, sample, rounds=space.job.rounds, beside=tuple(samples.peers))
         peers = tuple(samples.peers)
     best = standing.times[standing.winner]
     for name in standing.dropped:
@@ -252,9 +269,7 @@ def _measured(space: _Space, m: Range, kernels: dict[str, Compiled], timer: Time
             notes.slow(m, name, standing.times[name], best)
     spec = kernels[standing.winner].spec
     text = dict(part.split("=", 1) for part in spec.schedule.split(", "))
-    flop = 2
-    for dim in spec.flops:
-        flop *= sizes[dim]
+    flop, least = work(space.job.source, space.job.target, sizes)
     return Found(
         m=m,
         at=m.high,
@@ -262,10 +277,15 @@ def _measured(space: _Space, m: Range, kernels: dict[str, Compiled], timer: Time
         schedule=text,
         us=round(best, 3),
         default_us=round(standing.times[DEFAULT], 3),
-        roofline_us=float(f"{1e6 * roofline(space.job.source, space.job.target, sizes):.4g}"),  # 0.0002 of 8x8x8
+        roofline_us=float(f"{1e6 * least:.4g}"),  # 0.0002 of 8x8x8
         flop=flop,
         times={name: round(us, 3) for name, us in standing.times.items()},
         peers=peers,
+        routings={
+            routing: {name: round(median(us), 3) for (other, name), us in each.items() if other == routing}
+            for routing in dealt
+            if routing
+        },
     )
 
 

@@ -125,11 +125,6 @@ REFUSED = {
         ),
         r"the result is contiguous along b, a batch dimension\n  got: \[m, n, b\]",
     ),
-    "k outermost": (
-        contraction(maps("m, n, k", "m, k", "k, n", "m, n"), A, "tensor<256x512xbf16>", C),
-        r"B\[k, n\] is contiguous along n: the tensor core could read bf16 so, but there is no kernel for it yet\n"
-        r".*\n  fix: store B as \[n, k\]: B.t\(\).contiguous\(\)",
-    ),
     "k outermost of 8 bits": (
         contraction(maps("m, n, k", "k, m", "n, k", "m, n"), "tensor<256x?xf8E5M2>", B.replace("bf16", "f8E4M3FN"), C),
         r"A\[k, m\] is contiguous along m: the tensor core of sm_90a reads e5m2 contiguous along K only\n"
@@ -142,15 +137,15 @@ REFUSED = {
     "mixed operands": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f16"), C),
         "sm_90a has no tensor-core instruction that multiplies bf16 by f16\n  got: A: bf16, B: f16\n"
-        "  expected: bf16 or e4m3/e5m2 or f16 on both sides\n  fix: convert B before the call",
+        "  expected: bf16 or e4m3/e5m2 or f16 or tf32 on both sides\n  fix: convert B before the call",
     ),
     "operands without an instruction": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f4E2M1FN"), C),
         "sm_90a has no tensor-core instruction for e2m1\n  got: A: bf16, B: e2m1\n.*\n  fix: convert B before",
     ),
     "operands without a kernel": (
-        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), *(t.replace("bf16", "tf32") for t in (A, B)), C),
-        "sm_90a multiplies tf32, but scalec has no kernel for it yet\n  got: A: tf32, B: tf32\n.*\n  fix: convert A",
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), *(t.replace("bf16", "i8") for t in (A, B)), C),
+        "sm_90a multiplies i8, but scalec has no kernel for it yet\n  got: A: i8, B: i8\n.*\n  fix: convert A",
     ),
     "fine scales": (text(a_block="1, 64"), "A_scale has one scale for each 64 elements of k"),
     "odd scales": (text(b_block="128, 192"), "B_scale has one scale for each 192 elements of k"),

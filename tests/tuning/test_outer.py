@@ -26,7 +26,7 @@ from scalec.sizes import Range
 from scalec.targets import TARGETS
 from scalec.tuning import tuner
 from scalec.tuning.explain import explain
-from scalec.tuning.ranking import ranked, roofline
+from scalec.tuning.ranking import ranked, work
 from tests.schedules import plain
 
 HEADS = "Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)"
@@ -174,7 +174,7 @@ def test_a_prediction_by_hand() -> None:
     x, y, z = 100 * 8 * 4096, 8 * 1024 * 4096, 2 * 100 * 8 * 1024
     assert p.bytes == x + y + z + 4 * (100 * 8 * 32 + 8 * 8 * 32)  # and the scales
     assert p.l2_bytes == 16 * x + 2 * y + z
-    assert roofline(HEADS, "sm_90a", sizes) == pytest.approx(p.bytes / 4.8e12)
+    assert work(HEADS, "sm_90a", sizes)[1] == pytest.approx(p.bytes / 4.8e12)
 
 
 def test_what_is_summed_over_lengthens_k() -> None:

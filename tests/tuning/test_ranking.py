@@ -6,7 +6,7 @@ import pytest
 
 from scalec import compiler
 from scalec.errors import ScalecError
-from scalec.tuning.ranking import ranked, roofline
+from scalec.tuning.ranking import ranked, work
 
 FP8 = "C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)"
 ADDED = "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)"
@@ -124,11 +124,24 @@ def test_the_best_are_tried_without_a_loop(source: str, m: int, k: int, blocks: 
 
 def test_the_roofline() -> None:
     moved = 64 * 7168 + 2112 * 7168 + 2 * 64 * 2112 + 4 * (64 * 56 + 17 * 56)
-    assert roofline(FP8, "sm_90a", SIZES) == pytest.approx(moved / 4.8e12, rel=0.01)
+    assert work(FP8, "sm_90a", SIZES)[1] == pytest.approx(moved / 4.8e12, rel=0.01)
     large = {"m": 8192, "n": 8192, "k": 8192}
-    assert roofline(FP8, "sm_90a", large) == pytest.approx(2 * 8192**3 / 1.979e15, rel=0.01)
+    assert work(FP8, "sm_90a", large)[1] == pytest.approx(2 * 8192**3 / 1.979e15, rel=0.01)
 
 
 def test_a_wrong_program_is_refused() -> None:
     with pytest.raises(ScalecError, match="no schedule field"):
         ranked(f"{FP8} with tiles=2", "sm_90a", SIZES)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_programs_that_look_rows_and_groups_up_are_ranked(target: str) -> None:
+    """By what they are on average: of ragged rows a group's share, of lookups as many as there are."""
+    sizes = {"m": 1024, "n": 256, "k": 256}
+    scattered = "C[to[m],n] = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1]"
+    programs = {"C[m,n] = A[m,k] @ B[e[m/128],n,k]": {"B_0": 8}, scattered: {"g": 8, "A_0": 1024, "C_0": 1024}}
+    for source, more in programs.items():
+        assert ranked(source, target, {**sizes, **more})
+        assert work(source, target, {**sizes, **more})[0] == 2 * 1024 * 256 * 256
+    about = {"m": 1024, "n": 256, "k": 256, "g": 8}
+    assert work("C[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g] about 20", target, about)[0] == 2 * 8 * 20 * 256 * 256

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scalec import compiler
+from scalec.commands import tune as command
 from scalec.errors import ArgumentError, ScalecError
 from scalec.measured import database
 from scalec.runtime.cache import Compiled
@@ -37,21 +39,27 @@ CANDIDATES = [
 
 @dataclass
 class MadeUp:
-    """Times by the first field of `us` that a kernel's schedule has."""
+    """Times by the first field of `us` that a kernel's schedule has, times `by_routing`."""
 
     us: dict[str, float]
     bad: tuple[str, ...] = ()
     beside: dict[str, float] = field(default_factory=dict)
     opened: list[tuple[int, list[str]]] = field(default_factory=list)
     stop_at: int = 0
+    by_routing: dict[tuple[str, str], float] = field(default_factory=dict)
+    sizes: list[dict[str, int]] = field(default_factory=list)
 
     def facts(self) -> dict[str, str]:
         return FACTS
 
     @contextmanager
-    def open(self, kernels: Mapping[str, Compiled], dims: Mapping[str, int]) -> Iterator[Samples]:
+    def open(
+        self, kernels: Mapping[str, Compiled], dims: Mapping[str, int], routings: Sequence[str]
+    ) -> Iterator[Samples]:
         if dims["m"] == self.stop_at:
             raise KeyboardInterrupt
+        assert tuple(routings) == tuple(dict.fromkeys(r for _, r in self.by_routing)) or not self.by_routing
+        self.sizes.append(dict(dims))
         self.opened.append((dims["m"], list(kernels)))
         yield _Samples(self, kernels)
 
@@ -62,12 +70,13 @@ class _Samples:
         self.wrong = {n: "diff 1" for n, k in kernels.items() if any(b in k.spec.schedule for b in timer.bad)}
         self.peers = tuple(timer.beside)
 
-    def sample(self, name: str) -> float:
+    def sample(self, name: str, routing: str) -> float:
         assert name not in self.wrong
         if name in self.timer.beside:
             return self.timer.beside[name]
         schedule = self.kernels[name].spec.schedule
-        return next((us for what, us in self.timer.us.items() if what in schedule), 10.0)
+        us = next((us for what, us in self.timer.us.items() if what in schedule), 10.0)
+        return us * next((f for (what, r), f in self.timer.by_routing.items() if what in schedule and r == routing), 1)
 
 
 def one_by_one(recipes: Iterable[Recipe]) -> Iterator[tuple[Recipe, Built]]:
@@ -87,7 +96,7 @@ def own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(tmp_path):
-    def call(timer: MadeUp, job: Job = JOB, told: list | None = None) -> list[Found]:
+    def call(timer: MadeUp, job: Job = JOB, told: list | None = None, rank: Any = rank) -> list[Found]:
         def journal(identity: object, what: str) -> Journal:
             return Journal(tmp_path / "journal", identity, what)
 
@@ -212,6 +221,35 @@ def test_invariant_tries_nothing_that_adds_in_another_order(run, own) -> None:
     assert [(one.schedule["split"], one.schedule["tile"]) for one in found] == [("1", "64x64x128")] * 2
     database.write(own, entries(job, found, FACTS))
     assert compiler.decide(job.source, "sm_90a", {"m": 11, "n": 256, "k": 512})[0].tile == (64, 64, 128)
+
+
+RAGGED = "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]"
+
+
+def test_groups_are_timed_with_each_routing_and_the_mean_counts(run) -> None:
+    """The candidate that is the fastest of balanced groups alone, and of one that has everything the slowest."""
+    wide, narrow = "tile=64x128x64", "tile=64x64x64"
+    tried = [Ranked({"tile": t.removeprefix("tile="), "swap": "0"}, 1e-6) for t in (wide, narrow)]
+    factors = {(wide, "balanced"): 0.5, (wide, "zipf"): 1.0, (wide, "one-hot"): 4.0, (narrow, "balanced"): 0.9}
+    timer = MadeUp({}, by_routing=factors)
+    job = Job(RAGGED, "sm_90a", {"n": 256, "k": 128, "g": 4}, Range(256, 256), candidates=2, rounds=3)
+    (found,) = run(timer, job, rank=lambda source, target, dims: tried)
+    assert narrow in found.winner
+    assert found.us == pytest.approx(10 * 0.9 ** (1 / 3), abs=1e-3)
+    assert {routing: times[found.winner] for routing, times in found.routings.items()} == {
+        "balanced": 9.0, "zipf": 10.0, "one-hot": 10.0}  # fmt: skip
+    assert found.flop == 2 * 256 * 256 * 128
+    assert command.table([found]).columns[3].header == "balanced us"
+
+
+def test_sizes_of_what_indices_reach(run) -> None:
+    blocks, fixed = "C[m,n] = A[m,k] @ B[e[m/128],n,k]", {"n": 256, "k": 128}
+    with pytest.raises(ArgumentError, match="no size for B_0"):
+        run(MadeUp({}), Job(blocks, "sm_90a", fixed, Range(256, 256)))
+    timer = MadeUp({})
+    gathered = "C[idx[m],n] = A[id2[m],k] @ B[n,k]"
+    run(timer, Job(gathered, "sm_90a", fixed, Range(256, 256), candidates=0, rounds=1), rank=lambda *_: [])
+    assert timer.sizes == [{"m": 256, "A_0": 256, "C_0": 256, **fixed}]
 
 
 def test_sizes_that_are_missing_or_too_many(run) -> None:

@@ -212,13 +212,23 @@ def load_rows(s: State, op: ir.OpView) -> None:
 def store_rows(s: State, op: ir.OpView) -> None:
     b = s.b
     base = s.get(op.target).address(b, s.get(op.cursor))
+    count, _ = tile.shape_of(op.target.type)
+    first = tile.int_of(op.index) * count
     for row, is_row, registers in s.get(op.source).mine(s):
-        operands = [b.add(base, b.shl(row, 2)), registers[tile.int_of(op.index)].get()]
-        guard = ""
+        values = [v.get() for v in registers[first : first + count]]
+        store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, values)
+
+
+def store_vectors(s: State, op: ir.OpView, address: ir.Value, is_row: ir.Value | None, values: list[ir.Value]) -> None:
+    """A row's f32, each into its one of the shared vectors of the op's target; `address`: in the first."""
+    _, rows = tile.shape_of(op.target.type)
+    for number, value in enumerate(values):
+        operands, guard = [address, value], ""
         if is_row is not None:
             operands.append(is_row)
             guard = "@$2 "
-        b.asm(f"{guard}st.shared.f32 [$0], $1;", [], operands)
+        offset = f" + {4 * rows * number}" if number else ""
+        s.b.asm(f"{guard}st.shared.f32 [$0{offset}], $1;", [], operands)
 
 
 def _scaled(s: State, index: ir.Value | int, stride: ir.Value | int) -> ir.Value:
@@ -228,9 +238,37 @@ def _scaled(s: State, index: ir.Value | int, stride: ir.Value | int) -> ir.Value
     return wide if isinstance(stride, int) and stride == 1 else b.mul(wide, stride)
 
 
+@dataclass(frozen=True)
+class Scalars:
+    """Registers for scales of type `element`, f32 or bytes."""
+
+    registers: list[Variable]
+    element: str
+
+    def values(self, b: Builder) -> list[ir.Value]:
+        """Them as f32: bytes are widened where they are used, not where they are still on their way."""
+        held = [v.get() for v in self.registers]
+        return held if self.element == "f32" else [widened(b, x, 0, self.element) for x in held]
+
+
 @COMMON.lowers("tile.scalars")
 def scalars(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = [s.b.variable(s.b.f32, 0.0) for _ in range(tile.int_of(op.count))]
+    b, element = s.b, tile.element_in(op)
+    kind, zero = (b.f32, 0.0) if element == "f32" else (b.i32, 0)
+    s.values[op.result] = Scalars([b.variable(kind, zero) for _ in range(tile.int_of(op.count))], element)
+
+
+def widened(b: Builder, word: ir.Value, byte: int, element: str) -> ir.Value:
+    """A byte of a word, a scale of type `element`, as f32. Exact: 2^-127 is a subnormal, 255 is NaN."""
+    assert element == "ue8m0", element
+    up = 23 - 8 * byte  # to where f32 has its exponent
+    bits = b.and_(b.shl(word, up) if up > 0 else b.shr(word, -up), _INFINITY)
+    least = b.pure(f"max.u32 $0, $1, {_LEAST};", b.i32, bits)
+    bits = b.select(b.compare("eq", bits, _INFINITY), b.constant(_NAN), least)
+    return b.op("llvm.bitcast", [b.f32], [bits])
+
+
+_INFINITY, _NAN, _LEAST = 0x7F800000, 0x7FFFFFFF, 0x00400000  # the last one is 2^-127
 
 
 SECTOR = 32
@@ -267,15 +305,20 @@ def fetch(s: State, op: ir.OpView) -> None:
     inside = b.compare("lt", k0, s.get(op.k))
     column = _scaled(s, b.div(k0, tile.int_of(op.k_block)), s.get(op.k_stride))
     source = b.offset(s.get(op.source), column, b.f32)
-    row0, last = s.get(op.row0), b.sub(s.get(op.rows), 1)
-    own = tile.int_of(op.own)
-    if own:
-        row0 = b.add(row0, b.mul(s.unit(0 if tile.str_of(op.axis) == "m" else 1), own))
-    for i, room in enumerate(s.get(op.into)):
-        row = b.div(b.min(b.add(row0, i * tile.int_of(op.spacing)), last), tile.int_of(op.row_block))
+    for room, row in rows_of(s, op):
         address = b.offset(source, _scaled(s, row, s.get(op.row_stride)), b.f32)
         pointer = b.op("llvm.ptrtoint", [b.i64], [address])
         _load_scale(s, op, room, pointer, inside)
+
+
+def rows_of(s: State, op: ir.OpView) -> Iterator[tuple[Variable, ir.Value]]:
+    """The registers of a fetch, each with the row of its scale's tensor."""
+    b, row0, last = s.b, s.get(op.row0), s.b.sub(s.get(op.rows), 1)
+    own = tile.int_of(op.own)
+    if own:
+        row0 = b.add(row0, b.mul(s.unit(0 if tile.str_of(op.axis) == "m" else 1), own))
+    for i, room in enumerate(s.get(op.into).registers):
+        yield room, b.div(b.min(b.add(row0, i * tile.int_of(op.spacing)), last), tile.int_of(op.row_block))
 
 
 def _load_scale(s: State, op: ir.OpView, into: Variable, pointer: ir.Value, inside: ir.Value) -> None:

@@ -177,3 +177,19 @@ def cut_words(s: State, op: ir.OpView) -> None:
                 kept = f"{guard}ld.shared.b32 W, {place};\nand.b32 W, W, $1;\n{guard}st.shared.b32 {place}, W;"
                 operands = [at, mask, *([] if mine is None else [mine])]
                 b.asm(f"{{\n.reg .b32 W;\n{kept}\n}}", [], operands)
+
+
+@COMMON.lowers("tile.cut_scales")
+def cut_scales(s: State, op: ir.OpView) -> None:
+    b, unit, (low, high) = s.b, tile.int_of(op.unit), (s.get(op.low), s.get(op.high))
+    rows = s.get(op.source).registers
+    for number in range(len(rows[0])):
+        first = number * unit
+        kept = b.and_(b.compare("lt", low, first + unit), b.compare("lt", first, high))
+        for registers in rows:
+            registers[number].set(b.select(kept, registers[number].get(), 0.0))
+
+
+@COMMON.lowers("arith.select")
+def select(s: State, op: ir.OpView) -> None:
+    s.values[op.result] = s.b.select(*(s.get(x) for x in op.operands))

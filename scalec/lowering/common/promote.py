@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.state import COMMON, Buffer, Fragment, State, Window, row_swizzle
+from scalec.lowering.common.state import COMMON, Fragment, State, Window, row_swizzle
 
 # ---------------------------------------------------------------------------------------------------------- factors
 
@@ -82,7 +82,7 @@ def clear(s: State, op: ir.OpView) -> None:
 def row_factors(s: State, op: ir.OpView) -> None:
     b = s.b
     source, waves = s.get(op.source), tile.int_of(op.waves)
-    pitch = _pitch(source)
+    pitch, behind = _pitch(s, op), _plane(s, op)
 
     def emit() -> ir.Value:
         row = b.add(b.mul(s.unit(0), waves * s.geometry.wave), s.row_in_wave)
@@ -91,7 +91,7 @@ def row_factors(s: State, op: ir.OpView) -> None:
     mine = s.once(("rows", op.source, waves), emit)
     # rows 8 or 64 below have the same swizzle
     base = _factors_at(s, op, mine, lambda: row_swizzle(b, s.row_in_wave))
-    above = tile.int_of(op.wave) * s.geometry.wave * pitch
+    above = tile.int_of(op.wave) * s.geometry.wave * pitch + behind
     first, second = (b.load(b.address(3, b.add(base, above + o)), b.f32) for o in (0, 8 * pitch))  # rows r and r + 8
     s.values[op.result] = RowFactors((first, second))
 
@@ -99,13 +99,14 @@ def row_factors(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.column_factors")
 def column_factors(s: State, op: ir.OpView) -> None:
     b, source = s.b, s.get(op.source)
-    pitch = _pitch(source)
+    pitch = _pitch(s, op)
     # a thread's first column is a multiple of as many as it has that are adjacent, and groups of those swizzle alike
-    own = max(tile.shape_of(op.source.type)) if pitch == 4 else tile.shape_of(op.source.type)[0]
+    own = tile.shape_of(op.source.type)[1 if pitch == 4 else 0]
     own //= s.geometry.units[1]
     first = s.once(("column", own), lambda: b.add(s.first_column, b.mul(s.unit(1), own)))
     mine = s.once(("columns", op.source), lambda: b.add(source.base, b.mul(first, pitch)))
-    s.values[op.result] = ColumnFactors(_factors_at(s, op, mine, lambda: row_swizzle(b, first)), pitch)
+    base = _factors_at(s, op, mine, lambda: row_swizzle(b, first))
+    s.values[op.result] = ColumnFactors(b.add(base, _plane(s, op)), pitch)
 
 
 def _factors_at(s: State, op: ir.OpView, first: ir.Value, swizzle: Callable[[], ir.Value]) -> ir.Value:
@@ -116,25 +117,30 @@ def _factors_at(s: State, op: ir.OpView, first: ir.Value, swizzle: Callable[[], 
     return source.at(s.b, position, first)
 
 
-def _pitch(source: Buffer) -> int:
-    """Bytes between the factors of adjacent rows: a vector of them is (1, rows), a window (rows, K blocks)."""
-    rows, blocks = tile.shape_of(source.type)
-    return 4 if rows == 1 else 4 * blocks
+def _pitch(s: State, op: ir.OpView) -> int:
+    """Bytes between the factors of adjacent rows: vectors of them are (planes, rows), a window (rows, K blocks)."""
+    _, blocks = tile.shape_of(op.source.type)
+    return 4 * blocks if isinstance(s.get(op.position), Window) else 4
+
+
+def _plane(s: State, op: ir.OpView) -> int:
+    """Bytes before the vector that is read of a stage's."""
+    return 4 * tile.plane_of(op) * tile.shape_of(op.source.type)[1]
 
 
 @COMMON.lowers("tile.uniform_factors")
 def uniform_factors(s: State, op: ir.OpView) -> None:
     first, count = tile.int_of(op.first), tile.int_of(op.count)
-    s.values[op.result] = UniformFactors(
-        [v.get() for v in s.get(op.source)[first : first + count]], tile.int_of(op.span)
-    )
+    source = s.get(op.source)
+    taken = replace(source, registers=source.registers[first : first + count])
+    s.values[op.result] = UniformFactors(taken.values(s.b), tile.int_of(op.span))
 
 
 @COMMON.lowers("tile.block_factors")
 def block_factors(s: State, op: ir.OpView) -> None:
     b, block, column0 = s.b, tile.int_of(op.block), s.get(op.column0)
     offset = b.sub(column0, b.mul(b.div(column0, block), block))
-    s.values[op.result] = BlockFactors([v.get() for v in s.get(op.source)], offset, block, tile.int_of(op.step))
+    s.values[op.result] = BlockFactors(s.get(op.source).values(b), offset, block, tile.int_of(op.step))
 
 
 Factors = RowFactors | ColumnFactors | UniformFactors | BlockFactors

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.common.copies import RowScales, indices_of
+from scalec.lowering.common.copies import RowScales, indices_of, rows_of, store_vectors, widened
 from scalec.lowering.common.state import COMMON, State
 
 ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
@@ -110,3 +110,25 @@ def store_bytes(s: State, op: ir.OpView) -> None:
                 operands.append(is_row)
                 guard = "@$2 "
             b.asm(f"{guard}st.shared.b32 [$0 + {4 * rows * word}], $1;", [], operands)
+
+
+@COMMON.lowers("tile.store_factors")
+def store_factors(s: State, op: ir.OpView) -> None:
+    b, element = s.b, tile.str_of(op.element)
+    base, (count, _) = s.get(op.target).address(b, s.get(op.cursor)), tile.shape_of(op.target.type)
+    for row, is_row, registers in s.get(op.source).mine(s):
+        words = [v.get() for v in registers]
+        values = [widened(b, words[i // 4], i % 4, element) for i in range(count)]
+        store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, values)
+
+
+@COMMON.lowers("tile.fetch_bytes")
+def fetch_bytes(s: State, op: ir.OpView) -> None:
+    """Predicated loads, no branch (rule 3 of wgmma): they are issued between a product and its promotion."""
+    b, k0 = s.b, s.get(op.k0)
+    source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    inside, column = b.compare("lt", k0, s.get(op.k)), b.div(k0, tile.int_of(op.block))
+    for room, row in rows_of(s, op):
+        address = b.add(source, _PLACES[tile.str_of(op.layout)](s, op, row, column))
+        operands = [address, inside, b.constant(0)]
+        room.set(b.asm("@$2 ld.global.nc.u8 $0, [$1];", [b.i32], operands, tied=1)[0])

@@ -6,23 +6,63 @@ the old accumulator values, never from undef; a wait ties every accumulator; not
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from scalec.ir import tile
 from scalec.ir.mlir import ir, nvvm
+from scalec.lowering.builder import Builder
 from scalec.lowering.common.state import State
 from scalec.lowering.sm90.table import TABLE
 from scalec.targets import WAVES
 
 _WAVE = WAVES["registers"]
-_WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16"}
-# Shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 62-63 say the swizzle, bits 32-45 the distance of
-# 8-row groups in units of 16 bytes; the leading dimension offset is not used for swizzled K-major tiles.
+_WGMMA_TYPE = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "bf16": "bf16", "f16": "f16", "tf32": "tf32"}
+# shared-memory matrix descriptor (PTX ISA 9.7.15.5.1.2): bits 16-29 the leading-dimension byte offset, bits 32-45 the
+# stride byte offset, both in units of 16 bytes, bits 62-63 the swizzle
 _SWIZZLE_MODE = {128: 1, 64: 2, 32: 3}
+_LINES = 8  # of a swizzle's bytes, that follow each other in a canonical layout (9.7.15.5.1)
+_STEP = 32  # bytes of K that one instruction takes
 
 
-def _descriptor(s: State, start: ir.Value, swizzle: int) -> ir.Value:
-    """A matrix descriptor; `start` is the shared address divided by 16."""
-    constant = _SWIZZLE_MODE[swizzle] << 62 | (8 * swizzle >> 4) << 32
-    return s.b.or_(s.b.widen(start), s.b.constant(constant, s.b.i64))
+@dataclass(frozen=True)
+class _Matrix:
+    """A tile of A or B as descriptors describe it: one for each step along K.
+
+    The stride byte offset leads to the next 8 lines: of rows where K is contiguous, of K where the rows are. There a
+    line is as many rows as the swizzle is wide, and the leading-dimension byte offset leads to the next panel of rows;
+    else it is not used.
+
+    Attributes:
+        mn: whether the rows are contiguous.
+        swizzle: its bytes.
+        row: bytes from the first of some rows to that of as many others, for each.
+        panel: bytes from one panel to the next, 0 where K is contiguous.
+        step: bytes from one step along K to the next. Within a line, the swizzle of absolute addresses allows that.
+    """
+
+    mn: bool
+    swizzle: int
+    row: int
+    panel: int
+    step: int
+
+    @staticmethod
+    def of(op: ir.OpView, side: str) -> _Matrix:
+        t = getattr(op, side).type
+        (lines, _), swizzle, element = tile.shape_of(t), tile.swizzle_of(t), tile.bits_of(tile.element_of(t)) // 8
+        if f"{side}_mn" not in op.operation.attributes:
+            return _Matrix(False, swizzle, swizzle, 0, _STEP)
+        return _Matrix(True, swizzle, lines * element, lines * swizzle, _STEP // element * swizzle)
+
+    def place(self, b: Builder, address: ir.Value) -> ir.Value:
+        """A shared address as descriptors hold it, in 14 bits. In a cluster it may have the CTA's rank above them,
+        which would change the leading-dimension byte offset, where that is used."""
+        return b.and_(b.shr(address, 4), 0x3FFF) if self.panel else b.shr(address, 4)
+
+    def descriptor(self, s: State, start: ir.Value, step: int) -> ir.Value:
+        """The descriptor of a step; `start` is the shared address divided by 16."""
+        constant = _SWIZZLE_MODE[self.swizzle] << 62 | (_LINES * self.swizzle >> 4) << 32 | (self.panel >> 4) << 16
+        return s.b.or_(s.b.widen(s.b.add(start, step * self.step >> 4)), s.b.constant(constant, s.b.i64))
 
 
 @TABLE.lowers("tile.mma")
@@ -32,22 +72,24 @@ def mma(s: State, op: ir.OpView) -> None:
     registers = s.get(op.accumulator).waves[tile.int_of(op.wave)]
     columns = s.get(op.accumulator).columns
     types = [_WGMMA_TYPE[str(tile.element_of(v.type))] for v in (a, bb)]
-    swizzles = [tile.swizzle_of(v.type) for v in (a, bb)]
+    sides = _Matrix.of(op, "a"), _Matrix.of(op, "b")
     waves = tile.int_of(op.waves)
-    depth = 32 * 8 // tile.bits_of(tile.element_of(a.type))  # K of one wgmma is 32 bytes
+    depth = _STEP * 8 // tile.bits_of(tile.element_of(a.type))  # K of one wgmma
     # addresses in units of 16 bytes, as descriptors hold them; what does not change is computed once
     own = s.once(
         ("a", op.a, waves),
-        lambda: b.shr(b.add(a.base, b.mul(s.unit(0), waves * _WAVE * swizzles[0])), 4),
+        lambda: sides[0].place(b, b.add(a.base, b.mul(s.unit(0), waves * _WAVE * sides[0].row))),
     )
-    a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * _WAVE * swizzles[0] // 16)
-    b_start = bb.at(b, cursor, s.once(("b", op.b), lambda: b.shr(bb.base, 4)), 16)
-    attribute = ir.Attribute.parse
+    a_start = b.add(a.at(b, cursor, own, 16), tile.int_of(op.a_wave) * _WAVE * sides[0].row // 16)
+    b_start = bb.at(b, cursor, s.once(("b", op.b), lambda: sides[1].place(b, bb.base)), 16)
     rows = tile.int_of(op.column)  # of B; eight are a period of the swizzle, so that they lie at a plain distance
-    b_start = b.add(b_start, rows * swizzles[1] // 16)
+    b_start = b.add(b_start, rows * sides[1].row // 16)
+    attribute = ir.Attribute.parse
     shape = attribute(f"#nvvm.shape<m = {_WAVE}, n = {columns}, k = {depth}>")
     type_a, type_b, type_d = (attribute(f"#nvvm.wgmma_type<{t}>") for t in (*types, "f32"))
-    one_in, row, col = (attribute(f"#nvvm.{t}") for t in ("wgmma_scale_in<one>", "mma_layout<row>", "mma_layout<col>"))
+    one_in = attribute("#nvvm.wgmma_scale_in<one>")
+    row, col = (attribute(f"#nvvm.mma_layout<{t}>") for t in ("row", "col"))  # of A, [rows, K]; of B, [K, rows]
+    layouts = [col if sides[0].mn else row, row if sides[1].mn else col]
     struct = ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * len(registers))})>")
     current = b.op("llvm.mlir.undef", [struct], [])
     # rule 1: tied to the old values, so that FMAs on them cannot float past; through no instruction, before the fence,
@@ -57,11 +99,13 @@ def mma(s: State, op: ir.OpView) -> None:
         current = b.insert(current, i, value)
     nvvm.WgmmaFenceAlignedOp()
     accumulate = bool(tile.int_of(op.accumulate))
-    for step in range(tile.shape_of(a.type)[1] // depth):
-        scale_out = attribute(f"#nvvm.wgmma_scale_out<{'one' if accumulate or step else 'zero'}>")
-        operands = [_descriptor(s, b.add(x, 2 * step), w) for x, w in zip((a_start, b_start), swizzles, strict=True)]
+    number, count = tile.slice_of(op)
+    steps = tile.shape_of(a.type)[0 if sides[0].mn else 1] // depth // count
+    for step in range(number * steps, (number + 1) * steps):
+        scale_out = attribute(f"#nvvm.wgmma_scale_out<{'one' if accumulate or step % steps else 'zero'}>")
+        operands = [x.descriptor(s, at, step) for x, at in zip(sides, (a_start, b_start), strict=True)]
         current = nvvm.wgmma_mma_async(
-            struct, current, *operands, shape, type_a, type_b, type_d, scale_out, one_in, one_in, row, col
+            struct, current, *operands, shape, type_a, type_b, type_d, scale_out, one_in, one_in, *layouts
         )
     nvvm.WgmmaGroupSyncAlignedOp()
     for i, v in enumerate(registers):

@@ -8,11 +8,10 @@ from scalec.ir.schedule import Request, Schedule
 from scalec.passes.base import decide
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.draft import draft
-from scalec.passes.plan.loop import few_blocks, no_early_wait
+from scalec.passes.plan.loop import few_blocks, no_early_wait, usual_unroll
 from scalec.passes.plan.parts import k_blocks, no_unroll, part_blocks
 from scalec.passes.plan.resources import SharedPlan, free_registers, stages_that_fit
 from scalec.passes.plan.tensor_columns import scale_slots, sums_slots
-from scalec.passes.plan.warps import UNROLL
 from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
@@ -88,7 +87,7 @@ def unroll_of(problem: Problem, schedule: Schedule) -> int:
         few = problem.depth is not None and k_blocks(problem, schedule) < schedule.stages
         round_ = schedule.with_fields(unroll=schedule.stages)
         return 1 if few or no_unroll(problem, round_) else schedule.stages
-    usual = UNROLL[schedule.warpgroups]
+    usual = usual_unroll(schedule)
     whole = part_blocks(problem, schedule)[0] if few_blocks(problem, schedule) else usual
 
     def suits(blocks: int) -> bool:

@@ -243,7 +243,7 @@ def promotion(problem: Problem) -> int:
     """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all. Those of a
     tile where parts that warps take out of tensor memory, of 2^i columns, would cut blocks of the result's scales."""
     if problem.has_scales or problem.family.short_sums:
-        return PROMOTION_BLOCK
+        return problem.constant_k
     uneven = problem.block_columns & (problem.block_columns - 1)
     return deepest(problem) if problem.family.sums_in == "tensor" and uneven else 0
 

@@ -14,6 +14,7 @@ from scalec.passes.emit.tensors import Work
 from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
 from scalec.passes.plan.loop import without_loop
+from scalec.passes.plan.promotion import plane, slices
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,13 @@ class Positions:
 
     cursor: ir.Value
     window: ir.Value | None
+
+
+Fetched = dict[str, list[ir.Value]]
+"""By side, room for the scales of blocks of rows that are fetched ahead: for each of those that a K tile has."""
+
+Known = dict[tuple[str, int, int], ir.Value]
+"""Factors of a K tile: by side, wave, and which of those that a K tile has."""
 
 
 class Consumer(Epilogue):
@@ -93,9 +101,13 @@ class Consumer(Epilogue):
         wave: int,
         accumulate: int,
         column: int = 0,
+        slice_: int = 0,
     ) -> None:
         operands = [accumulator, h.tiles["A"], h.tiles["B"], cursor]
         which: dict[str, Any] = {"a_wave": a_wave, "wave": wave, "waves": self.waves, "column": column}
+        which |= {f"{x.label.lower()}_mn": ir.UnitAttr.get() for x in self.sides if x.operand.mn_major}
+        if not accumulate and (count := slices(self.schedule)) > 1:
+            which["slice"] = (slice_, count)
         self.e.op("tile.mma", operands=operands, **which, accumulate=accumulate)
 
     def release(self, h: Handles, cursor: ir.Value, lag: int = 0, unless: ir.Value | None = None) -> None:
@@ -115,11 +127,15 @@ class Consumer(Epilogue):
             e.op("tile.wait", operands=[h.ring, cursor])
             following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
             factors: list[tuple[ir.Value | None, ir.Value | None]] = []
-            products = list(product(range(self.waves), range(0, s.tile[1], s.mma_n or s.tile[1])))
-            for number, (wave, column) in enumerate(products):
-                self.mma(h, partial, cursor, wave, 0, accumulate=0, column=column)
-                if number == 0:  # the rest is read and fetched under the first product
-                    factors = [self.factors(h, at, fetched, v, w.n0) for v in range(self.waves)]
+            goes = list(product(range(self.waves), range(0, s.tile[1], s.mma_n or s.tile[1])))
+            products = list(product(range(slices(s)), goes))
+            known: Known = {}
+            for number, (slice_, (wave, column)) in enumerate(products):
+                self.mma(h, partial, cursor, wave, 0, accumulate=0, column=column, slice_=slice_)
+                if (wave, column) == goes[0]:  # the rest is read and fetched under the first product
+                    factors = [self.factors(h, at, fetched, v, w.n0, slice_, known) for v in range(self.waves)]
+                if number == 0:
+                    self.keep(h, at, fetched, w, known)
                     for side in self.sides:
                         self.fetch(h, side, fetched, w, following)
                 e.op("tile.mma_wait", operands=[partial], pending=0)
@@ -134,6 +150,13 @@ class Consumer(Epilogue):
                 if last and late:
                     self.hand_over(h, at)
 
+    def keep(self, h: Handles, at: Positions, fetched: Fetched, w: Work, known: Known) -> None:
+        """What was fetched for the later slices of a K tile, before it is fetched for the next one."""
+        for slice_, wave in product(range(1, slices(self.schedule)), range(self.waves)):
+            for side in self.sides:
+                if self.block_scale(side) is not None:
+                    self.factor(h, side, at, fetched, wave, w.n0, slice_, known)
+
     def hand_over(self, h: Handles, at: Positions) -> None:
         cursor = at.cursor
         self.release(h, cursor)
@@ -143,9 +166,13 @@ class Consumer(Epilogue):
         if self.schedule.early_wait:
             self.e.op("tile.peek", operands=[h.ring, cursor])
 
-    def scalars(self, side: Side) -> ir.Value:
-        """Room for the side's block scales: one a wave of A, one for each step of columns of B."""
-        return self.e.op("tile.scalars", [self.e.type("registers")], count=self.fetch_shape(side)[0]).result
+    def scalars(self, side: Side) -> list[ir.Value]:
+        """Room for the side's block scales: one a wave of A, one for each step of columns of B; for each of a K tile's,
+        where blocks are shorter."""
+        scale, count = self.block_scale(side), self.fetch_shape(side)[0]
+        element = {} if scale.type == "f32" else {"element": scale.type}
+        made = range(scale.within(self.schedule.tile[2]))
+        return [self.e.op("tile.scalars", [self.e.type("registers")], count=count, **element).result for _ in made]
 
     def fetch_shape(self, side: Side) -> tuple[int, int, int]:
         """(count, rows between them, rows between warpgroups or warps) of the side's block scales in a tile."""
@@ -158,56 +185,102 @@ class Consumer(Epilogue):
         count, spacing = fetched(self.schedule, own, rows)
         return count, spacing, own if self.units[1] > 1 else 0
 
-    def fetch(self, h: Handles, side: Side, fetched: dict[str, ir.Value], w: Work, k0: ir.Value) -> None:
+    def fetch(self, h: Handles, side: Side, fetched: Fetched, w: Work, k0: ir.Value) -> None:
+        """Loads the side's block scales of the K tile at element `k0` of the tensors."""
         scale = self.block_scale(side)
         if scale is None:
             return
         w, k0 = self.at_point(h, w, k0)
         _, spacing, own = self.fetch_shape(side)
-        rows = w.row_end[side.label]
+        depth = self.schedule.tile[2]
         source = self.at(self.pointer(scale.name, scale.argument_index), scale.name, scale.coords, w)
-        strides = self.strides(scale)
-        operands = [fetched[side.label], source, *strides, w.row0[side.label], rows, k0, h.k]
-        row_block = ALL if scale.rows == WHOLE else scale.rows
-        axis = "m" if side.label == "A" else "n"
-        self.e.op(
-            "tile.fetch",
-            operands=operands,
-            row_block=row_block,
-            k_block=scale.k,
-            axis=axis,
-            own=own,
-            spacing=spacing,
-            **self.beyond,
-        )
+        sizes: dict[str, Any] = {
+            "row_block": ALL if scale.rows == WHOLE else scale.rows,
+            "axis": "m" if side.label == "A" else "n",
+            "own": own,
+            "spacing": spacing,
+        }
+        rooms = fetched[side.label]
+        for number, room in enumerate(rooms):
+            at, end = self.within_range(h, w, k0, number * depth // len(rooms), depth // len(rooms))
+            place = [*self.scale_rows(side.label, scale, w), at, end]
+            if scale.type == "f32":
+                operands = [room, source, *self.strides(scale), *place]
+                self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **self.beyond(scale))
+            else:
+                operands = [room, source, *self.byte_strides(scale), *place]
+                self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout)
+
+    def within_range(self, h: Handles, w: Work, k0: ir.Value, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
+        """The K element `first` of a K tile at `k0`, and the end of K; so that nothing is loaded of `unit` elements, a
+        part of a tile, outside of a range of K: their scale may be NaN, which zeros of operands do not stop."""
+        e = self.e
+        at = e.arith("arith.addi", k0, e.i32(first)) if first else k0
+        if w.k_low is None or w.k_high is None or unit == self.schedule.tile[2]:
+            return at, h.k
+        end = e.arith("arith.minui", w.k_high, h.k)  # an empty range may lie beyond K
+        behind = e.compare("lt", e.arith("arith.addi", at, e.i32(unit - 1)), w.k_low)
+        return e.op("arith.select", [at.type], [behind, end, at]).result, end
 
     def factors(
-        self, h: Handles, at: Positions, fetched: dict[str, ir.Value], wave: int, column0: ir.Value | None = None
+        self,
+        h: Handles,
+        at: Positions,
+        fetched: Fetched,
+        wave: int,
+        column0: ir.Value | None = None,
+        slice_: int = 0,
+        known: Known | None = None,
     ) -> tuple[ir.Value | None, ir.Value | None]:
-        """The two sides' scale factors for a wave; `column0`, the tile's first column, is there where `mma_n` is."""
-        e = self.e
-        made: list[ir.Value | None] = []
-        for side in self.sides:
-            scale = self.block_scale(side)
-            position = at.window if self.copy_of(side) == "window" else at.cursor
-            by_row = self.row_scale(side) is not None
-            if by_row and side.label == "A":
-                operands = [h.scale_tiles["A"], position]
-                made.append(e.op("tile.row_factors", [e.type("factors")], operands, wave=wave, waves=self.waves).result)
-            elif by_row:
-                made.append(e.op("tile.column_factors", [e.type("factors")], [h.scale_tiles["B"], position]).result)
-            elif scale is not None and side.label == "B" and by_block(self.schedule, side.rows, scale.rows):
-                assert column0 is not None
-                sizes = {"block": scale.rows, "step": step_of(side.rows, scale.rows)}
-                operands = [fetched["B"], column0]
-                made.append(e.op("tile.block_factors", [e.type("factors")], operands, **sizes).result)
-            elif scale is not None:
-                count, spacing, own = self.fetch_shape(side)
-                by_wave = own and side.label == "A"
-                first, number, span = (wave, 1, 0) if by_wave else (0, count, spacing if count > 1 else 0)
-                operands = [fetched[side.label]]
-                result = [e.type("factors")]
-                made.append(e.op("tile.uniform_factors", result, operands, first=first, count=number, span=span).result)
-            else:
-                made.append(None)
-        return made[0], made[1]
+        """The two sides' scale factors for a wave and a slice of K; `column0`, the tile's first column, is there where
+        `mma_n` is. `known`: those that were read for the same K tile."""
+        known = {} if known is None else known
+        a, b = (self.factor(h, side, at, fetched, wave, column0, slice_, known) for side in self.sides)
+        return a, b
+
+    def factor(
+        self,
+        h: Handles,
+        side: Side,
+        at: Positions,
+        fetched: Fetched,
+        wave: int,
+        column0: ir.Value | None,
+        slice_: int,
+        known: Known,
+    ) -> ir.Value | None:
+        """Those of one side."""
+        row, block = self.row_scale(side), self.block_scale(side)
+        scale = row if row is not None else block
+        if scale is None:
+            return None
+        which = plane(self.schedule, scale, slice_)
+        key = side.label, wave, which
+        if key not in known:
+            known[key] = (
+                self.row_factor(h, side, at, wave, which)
+                if row is not None
+                else self.block_factor(side, fetched[side.label][which], wave, column0)
+            )
+        return known[key]
+
+    def row_factor(self, h: Handles, side: Side, at: Positions, wave: int, which: int) -> ir.Value:
+        """Factors of rows of A or B, which have several in a K tile or one."""
+        position = at.window if self.copy_of(side) == "window" else at.cursor
+        operands, result = [h.scale_tiles[side.label], position], [self.e.type("factors")]
+        planes = {"plane": which} if which else {}
+        if side.label == "A":
+            return self.e.op("tile.row_factors", result, operands, wave=wave, waves=self.waves, **planes).result
+        return self.e.op("tile.column_factors", result, operands, **planes).result
+
+    def block_factor(self, side: Side, room: ir.Value, wave: int, column0: ir.Value | None) -> ir.Value:
+        """Factors of blocks of rows, which `fetch` brought."""
+        e, scale, result = self.e, self.block_scale(side), [self.e.type("factors")]
+        if side.label == "B" and by_block(self.schedule, side.rows, scale.rows):
+            assert column0 is not None
+            sizes = {"block": scale.rows, "step": step_of(side.rows, scale.rows)}
+            return e.op("tile.block_factors", result, [room, column0], **sizes).result
+        count, spacing, own = self.fetch_shape(side)
+        by_wave = own and side.label == "A"
+        first, number, span = (wave, 1, 0) if by_wave else (0, count, spacing if count > 1 else 0)
+        return e.op("tile.uniform_factors", result, [room], first=first, count=number, span=span).result

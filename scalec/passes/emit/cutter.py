@@ -65,15 +65,23 @@ class Cutter(Frame):
                     e.op("tile.skip", operands=[cursor, e.i32(1)])
 
     def cut_rooms(self, h: Handles, rooms: dict[str, ir.Value], w: Work, k0: ir.Value) -> None:
-        """Likewise the scale bytes of the K block at element `k0` of the tensors that threads have in registers."""
-        units = {side.label: plan.unit for side in self.sides if (plan := self.word_plan(side)) is not None}
+        """Likewise the scales of the K block at element `k0` of the tensors that threads have in registers, where these
+        are several of a row."""
+        units: dict[str, tuple[str, int]] = {}
+        for side in self.sides:
+            scale, plan = self.row_scale(side), self.byte_plan(side)
+            if plan is not None:
+                units[side.label] = "tile.cut_bytes", plan.unit
+            elif scale is not None and (several := scale.within(self.schedule.tile[2])) > 1:
+                units[side.label] = "tile.cut_scales", self.schedule.tile[2] // several
         own = [label for label in rooms if label in units]
         if h.cut_ring is None or not own:
             return
         low, high, count = self.inside(w, k0)
         with self.e.region("tile.when", [self.e.compare("lt", count, self.e.i32(self.schedule.tile[2]))]):
             for label in own:
-                self.e.op("tile.cut_bytes", operands=[rooms[label], low, high], unit=units[label])
+                name, unit = units[label]
+                self.e.op(name, operands=[rooms[label], low, high], unit=unit)
 
     def cut_stage(self, h: Handles, cursor: ir.Value, low: ir.Value, high: ir.Value) -> None:
         """Both operands, and the scales that came with them."""

@@ -17,6 +17,7 @@ from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
 from scalec.passes.plan.parts import k_blocks, part_blocks
+from scalec.passes.plan.promotion import promoted_one_by_one
 from scalec.passes.plan.resources import (
     RESPONSES,
     WINDOW,
@@ -37,7 +38,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Problem
+from scalec.passes.problem.types import Problem, Scale
 from scalec.targets import ATOM
 
 
@@ -138,7 +139,7 @@ class Frame(Tensors):
                 continue
             f32 = ir.F32Type.get()
             copy = self.copy_of(side)
-            shape = (side.rows, WINDOW) if copy == "window" else (1, side.rows)
+            shape = (side.rows, WINDOW) if copy == "window" else (scale.within(depth), side.rows)
             swizzle = 4 * WINDOW if copy == "window" else 0  # 8 adjacent rows then lie in different banks
             h.scale_tiles[side.label] = self.shared(name, shape, f32, swizzle, self.plan[name].stages)
             if copy != "thread":
@@ -294,13 +295,20 @@ class Frame(Tensors):
                 with self.one_thread():
                     e.op("tile.expect", operands=response, bytes=RESPONSE_BYTES)
                     e.op("tile.try_cancel", operands=[*response, h.responses])
-            w = Work(m0, n0, h.m, h.n, self.length(h))
+            w = Work(m0, n0, h.m, self.end_of_columns(h), self.length(h))
             w = self.part(w, *part) if part else w
             yield replace(w, outer=dict(zip(outer, indices, strict=True)))
             if response:
                 e.op("tile.wait", operands=response)
                 e.op("tile.query_cancel", [i32], operands=[*response, h.responses])
                 e.op("tile.advance", operands=response[1:])
+
+    def end_of_columns(self, h: Handles) -> ir.Value:
+        """Where the columns of tiles end: their number, as a parameter where ptxas would see of a lone tile which sums
+        are never stored. Where a product is one wgmma, it then has results that nobody reads, and ptxas 13.0 serialises
+        all products (C7511)."""
+        n, lone = self.problem.n, promoted_one_by_one(self.problem, self.schedule)
+        return self.parameter_of(n) if lone and n.size is not None and n.size < self.schedule.tile[1] else h.n
 
     @contextmanager
     def over_items(self, h: Handles) -> Iterator[Work]:
@@ -315,7 +323,8 @@ class Frame(Tensors):
             if cut := cut_along(p, self.schedule):
                 ends[cut] = at["end"]
             outer = {x.name: at[x.name] for x in (*p.outer, *p.constant_lookups)}
-            w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer)
+            first = at.get("low")
+            w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer, low=first)
             yield replace(w, **{name: at[name] for name in RANGE_OF_K}) if p.range_of_k is not None else w
 
     def part(self, w: Work, part: ir.Value, number: ir.Value) -> Work:
@@ -411,11 +420,11 @@ class Frame(Tensors):
         indices[summed[0].name] = point
         return replace(w, outer=w.outer | indices), k0
 
-    @property
-    def beyond(self) -> dict[str, Any]:
-        """Of what loads scales: of an empty range of K a block beyond the end of K is walked, whose scales are then
-        multiplied by."""
-        return {} if self.problem.range_of_k is None else {"zeros": ir.UnitAttr.get()}
+    def beyond(self, scale: Scale) -> dict[str, Any]:
+        """Of what loads f32 scales: of an empty range of K a block beyond the end of K is walked, and of several in a K
+        tile some may lie there, whose scales are then multiplied by."""
+        asked = self.problem.range_of_k is not None or scale.within(self.schedule.tile[2]) > 1
+        return {"zeros": ir.UnitAttr.get()} if asked else {}
 
     def at_k(self, w: Work, k: ir.Value | None = None) -> ir.Value:
         """The K element of the tensors that is element `k` (None: the first) of a tile or part."""
@@ -436,6 +445,11 @@ class Frame(Tensors):
     def word_plan(self, side: Side) -> WordPlan | None:
         """The side's scale bytes, where the tensor core applies them."""
         return WordPlan.of(self.problem, side.operand, self.schedule)
+
+    def byte_plan(self, side: Side) -> WordPlan | None:
+        """The side's scales of a byte that threads bring, if any: for the tensor core, or for promotion."""
+        plan = self.word_plan(side)
+        return plan if plan is not None else WordPlan.promoted(self.problem, side.operand, self.schedule)
 
     def copy_of(self, side: Side) -> str:
         """How the side's row scale reaches shared memory ("vector", "window" or "thread"), "" where it has none."""

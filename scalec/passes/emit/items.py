@@ -40,6 +40,8 @@ class Dealer(Frame):
         says = {"m0": w.m0, "n0": w.n0, **w.outer}
         if cut := cut_along(p, self.schedule):
             says["end"] = w.m_end if cut == p.m.name else w.n_end
+        if w.low is not None:
+            says["low"] = w.low
         if p.range_of_k is not None:
             says |= dict(zip(RANGE_OF_K, self.range_of_k(h, p.range_of_k, w), strict=True))
         values = [says[name] for name in item_words(p, self.schedule)]
@@ -83,10 +85,10 @@ class Dealer(Frame):
             e.op("tile.bounds", operands=ends)
         body = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
         with ir.InsertionPoint(body):
-            m0, n0, _, high, number, *indices = body.arguments
+            m0, n0, low, high, number, *indices = body.arguments
             outer = {d.name: at for d, at in zip(others, indices, strict=True)}
             outer |= {group: number} if group else {}
-            w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer)
+            w = Work(m0, n0, h.m, h.n, self.length(h), outer=outer, low=low)
             yield replace(w, m_end=high) if axis == "m" else replace(w, n_end=high)
 
     def look_up(self, w: Work) -> tuple[Work, ir.Value | None]:

@@ -55,7 +55,7 @@ class Producer(Results, Dealer, Cutter):
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
         ahead, and for what the elementwise body reads of rows and columns, behind the last product: too late for what
         is still in device memory."""
-        sides, inputs = [side for side in self.sides if self.block_scale(side) and not self.problem.summed], self.ahead
+        sides, inputs = [side for side in self.sides if self.prefetched(side)], self.ahead
         busy = any(self.threaded(side) for side in self.sides) and self.producers == 1
         if not (sides or inputs) or busy or self.family.sums_in == "tensor" or self.schedule.scheduler != "static":
             return
@@ -78,6 +78,13 @@ class Producer(Results, Dealer, Cutter):
                 extents = {"row_block": row_block, "k_block": scale.k, "count": count, "spacing": row_block}
                 e.op("tile.prefetch", operands=operands, **extents)
 
+    def prefetched(self, side: Side) -> bool:
+        """Whether a side has such scales, of f32 for whole K blocks."""
+        scale = self.block_scale(side)
+        if scale is None or scale.type != "f32" or self.problem.summed:
+            return False
+        return scale.within(self.schedule.tile[2]) == 1
+
     def stay(self, ring: ir.Value, cursor: ir.Value, depth: int) -> None:
         """Waits until all of a ring is empty, so that nothing arrives at barriers of a CTA that has exited."""
         for _ in range(depth):
@@ -97,7 +104,7 @@ class Producer(Results, Dealer, Cutter):
         total = sum(side.copied * side.operand.element.bytes(depth) for side in self.sides)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
-        total += sum(4 * side.rows for side in vectors)
+        total += sum(4 * side.rows * self.row_scale(side).within(depth) for side in vectors)
         words = [(side, p) for side in self.sides if (p := self.word_plan(side)) is not None and p.bulk]
         total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
         ctas = self.schedule.cta_group  # whose copies the barrier counts
@@ -159,10 +166,11 @@ class Producer(Results, Dealer, Cutter):
         for side, plan in words:
             word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
             maps, tiles = self.scale_map(h, side, plan.scale, w), h.scale_tiles[side.label]
-            place = (row0[side.label], word)
+            first, _ = self.scale_rows(side.label, plan.scale, w)
+            place = (first, word)
             if plan.tiles:
                 across = e.arith("arith.muli", word, e.i32(TILE_WORDS))
-                place = (across, e.arith("arith.divui", row0[side.label], e.i32(WORD_ROWS)))
+                place = (across, e.arith("arith.divui", first, e.i32(WORD_ROWS)))
             operands = [maps, tiles, *stage, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
@@ -203,7 +211,8 @@ class Producer(Results, Dealer, Cutter):
         """
         e, step = self.e, self.schedule.tile[2]
         sides = [side for side in self.sides if self.threaded(side)]
-        alone = bool(self.problem.summed) or any(self.word_plan(side) for side in sides)
+        several = any(scale.within(step) > 1 for side in sides if (scale := self.row_scale(side)) is not None)
+        alone = bool(self.problem.summed) or several or any(self.byte_plan(side) for side in sides)
         group = 1 if alone else GROUP // len(sides)
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         rooms = {side.label: self.room(side, group) for side in sides}
@@ -231,23 +240,24 @@ class Producer(Results, Dealer, Cutter):
 
     def gathers_scales(self, side: Side) -> bool:
         """Whether the scales that threads bring are those of gathered rows, and not one for all of them."""
-        plan = self.word_plan(side)
+        plan = self.byte_plan(side)
         scale = self.row_scale(side) if plan is None else plan.scale
         return bool(scale.gathered)
 
     def room(self, side: Side, group: int) -> ir.Value:
         """Registers for the side's scales on their way."""
-        e, plan = self.e, self.word_plan(side)
+        e, plan = self.e, self.byte_plan(side)
         rows, warps = side.rows, self.scale_warps[1]
         if plan is not None:
-            rows = word_rows(self.family, rows)
+            rows = word_rows(self.family, rows) if plan.scale.in_mma else rows
             made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=plan.words, warps=warps)
         else:
-            made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=group, warps=warps)
+            blocks = group * self.row_scale(side).within(self.schedule.tile[2])
+            made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=blocks, warps=warps)
         return made.result
 
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
-        plan, (w, k0) = self.word_plan(side), self.at_point(h, w, k0)
+        plan, (w, k0) = self.byte_plan(side), self.at_point(h, w, k0)
         if plan is not None:
             self.load_bytes(h, side, plan, room, w, k0)
             return
@@ -256,34 +266,29 @@ class Producer(Results, Dealer, Cutter):
         strides = self.strides(scale)
         operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
-        sizes: dict[str, Any] = {"step": self.schedule.tile[2], "block": scale.k, "row_block": row_block}
-        self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond)
+        step = self.schedule.tile[2] // scale.within(self.schedule.tile[2])
+        sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
+        self.e.op("tile.load_rows", operands=operands, **sizes, **self.beyond(scale))
 
     def load_bytes(self, h: Handles, side: Side, plan: WordPlan, room: ir.Value, w: Work, k0: ir.Value) -> None:
         scale = plan.scale
         source = self.pointer(scale.name, scale.argument_index, align=4 if plan.whole else 0)
         source = self.at(source, scale.name, scale.coords, w)
         strides = self.byte_strides(scale)
+        row_block = ALL if scale.rows == WHOLE else scale.rows
+        if scale.gathered and not scale.in_mma:
+            row_block = scale.coords[scale.axes[0]].divisor
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k],
+            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), k0, h.k],
             bytes=plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,
-            row_block=ALL if scale.rows == WHOLE else scale.rows,
+            row_block=row_block,
             layout=scale.layout,
             whole=int(plan.whole),
             pads=int(plan.pads),
         )
-
-    def byte_strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
-        """(row, K) strides of a tensor of scale bytes, or of words of them."""
-        if scale.layout == "blocked":
-            return self.e.i64(0), self.e.i64(0)
-        if scale.layout != "packed":
-            return self.strides(scale)
-        row, k = (self.stride(scale.name, axis) for axis in scale.axes)
-        return row, k
 
     def store_rows(
         self, h: Handles, sides: list[Side], rooms: dict[str, ir.Value], cursor: ir.Value, index: int
@@ -292,9 +297,12 @@ class Producer(Results, Dealer, Cutter):
         e.op("tile.acquire", operands=[h.ring, cursor])
         for side in sides:
             operands = [rooms[side.label], h.scale_tiles[side.label], cursor]
-            if self.word_plan(side) is None:
+            plan = self.byte_plan(side)
+            if plan is None:
                 e.op("tile.store_rows", operands=operands, index=index)
-            else:
+            elif plan.scale.in_mma:
                 e.op("tile.store_bytes", operands=operands)
+            else:
+                e.op("tile.store_factors", operands=operands, element=plan.scale.type)
         e.op("tile.commit", operands=[h.filled, cursor])
         e.op("tile.advance", operands=[cursor])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scalec.ir.mlir import ir
-from scalec.passes.emit.consumer import Consumer, Positions
+from scalec.passes.emit.consumer import Consumer, Fetched, Positions
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 
@@ -34,7 +34,7 @@ class Pipeline:
     slices: list[tuple[ir.Value, ir.Value]]
     words: dict[str, ir.Value]
     window: ir.Value | None
-    fetched: dict[str, ir.Value] = field(default_factory=dict)
+    fetched: Fetched = field(default_factory=dict)
     work: Work | None = None
 
 

@@ -24,6 +24,7 @@ class Work:
         part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
         outer: the tile's index along each dimension of the problem's `outer`, and each lookup, by name.
         k_low, k_high: the range of K, where there is one: the first and last K block may reach beyond it.
+        low: where the group of a range of rows or columns begins; None where nobody asks.
         whole: whether all of the tile is to be written (i1); None where nobody asks, or each tile's is.
     """
 
@@ -38,6 +39,7 @@ class Work:
     outer: dict[str, ir.Value] = field(default_factory=dict)
     k_low: ir.Value | None = None
     k_high: ir.Value | None = None
+    low: ir.Value | None = None
     whole: ir.Value | None = None
 
     @property
@@ -63,6 +65,15 @@ class Tensors:
         """(row, K) strides of a scale tensor: the contiguous one is 1, the other a parameter."""
         one, (rows, k) = self.e.i64(1), scale.axes
         return (self.stride(scale.name, rows), one) if scale.layout == "row" else (one, self.stride(scale.name, k))
+
+    def byte_strides(self, scale: Scale) -> tuple[ir.Value, ir.Value]:
+        """(row, K) strides of a tensor of scale bytes, or of words of them."""
+        if scale.layout == "blocked":
+            return self.e.i64(0), self.e.i64(0)
+        if scale.layout != "packed":
+            return self.strides(scale)
+        row, k = (self.stride(scale.name, axis) for axis in scale.axes)
+        return row, k
 
     def map_of(self, scale: Scale, box: tuple[int, ...], inner: tuple[int, ...], **more: Any) -> Source:
         """The tensor map of a scale, of a box and the axes that it runs along, innermost first."""
@@ -96,6 +107,17 @@ class Tensors:
         segments = (1, len(indices), len(strides))
         return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
 
+    def scale_rows(self, label: str, scale: Scale, w: Work) -> tuple[ir.Value, ir.Value]:
+        """The first row of a tile, and where its rows end, as the scales of a side count them: where groups are apart,
+        from where the tile's begins."""
+        e, at, row0, end = self.e, scale.coords[scale.axes[0]], w.row0[label], w.row_end[label]
+        ragged = self.problem.ragged
+        if not at.apart or ragged is None or w.low is None:
+            return row0, end
+        unit = e.arith("arith.addi", e.arith("arith.divui", w.low, e.i32(at.apart)), w.outer[ragged.group])
+        moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(at.apart)), w.low)
+        return e.arith("arith.addi", row0, moved), e.arith("arith.addi", end, moved)
+
     def row_index(self, name: str, w: Work | None) -> ir.Value:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of
         `outer`."""
@@ -116,6 +138,10 @@ class Tensors:
         """Of a dimension: a constant where it is known, else a parameter."""
         if d.size is not None:
             return self.e.i32(d.size)
+        return self.parameter_of(d)
+
+    def parameter_of(self, d: Dim) -> ir.Value:
+        """The size of a dimension as a parameter."""
         return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
 
     def stride(self, name: str, axis: int) -> ir.Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 from scalec.formats import LAYOUTS, WHOLE, element_spelled
 from scalec.ir.mlir import arith, ir
-from scalec.ir.scale import GranularityAttr, block_of, dims_read, element, maps_of
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, element, maps_of
 from scalec.passes.base import programs
 from scalec.passes.fuse.indices import access, settle, used
 from scalec.passes.fuse.ranges import carry, carry_to_scatter, narrow, tied, union
@@ -146,6 +146,8 @@ class FuseEpilogue:
 
 def _readable(level: Any) -> bool:
     """Whether a map can read scales: they lie as their indices say, and their type in MLIR is theirs (not ue4m3's)."""
+    if apart_in(level):
+        return False
     stored = element_spelled(str(element(level.scales.type)))
     plain = ir.StringAttr(GranularityAttr(level.granularity).layout).value in LAYOUTS[:2]
     return plain and stored is not None and _type(level) == stored.name

@@ -37,7 +37,7 @@ def settle(block: ir.Block) -> None:
             continue
         same = (*what, *map(str, maps), *map(ir.Value, symbols))
         if same in seen:
-            for word in ("by", "about"):
+            for word in ("by", "about", "apart"):
                 if word in op.operation.attributes:
                     seen[same].owner.attributes[word] = op.operation.attributes[word]
             op.result.replace_all_uses_with(seen[same])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scalec.abi import MOST_CTAS
 from scalec.errors import ScheduleError, UnsupportedError
@@ -17,6 +17,7 @@ from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
 from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll, not_known, sums, unknown
+from scalec.passes.plan.promotion import promotions
 from scalec.passes.plan.resources import (
     Registers,
     SharedPlan,
@@ -332,16 +333,18 @@ def _scheduler(problem: Problem, schedule: Schedule) -> None:
 
 def _promotion(problem: Problem, schedule: Schedule) -> None:
     k, promote = schedule.tile[2], schedule.promote
-    if problem.has_scales and not promote == k == PROMOTION_BLOCK:
-        raise ScheduleError(
-            f"promote = {promote} with tile K = {k}",
-            expected=f"{PROMOTION_BLOCK} for both: scales change along {problem.k.name}",
-        )
-    if promote not in (0, k):
-        raise ScheduleError(
-            f"promote = {promote} with tile K = {k}",
-            expected=f"0 (sums stay in the tensor core) or {k} (they leave it with every tile)",
-        )
+    able = promotions(problem, k)
+    if promote in able:
+        return
+    expected = f"0 (sums stay in the tensor core), or {_listed(able[:-1])} (they leave it with every tile, or part)"
+    if problem.has_scales:
+        able = promotions(problem, PROMOTION_BLOCK)
+        expected = f"tile K = {PROMOTION_BLOCK} and promote = {_listed(able)}: scales change along {problem.k.name}"
+    raise ScheduleError(f"promote = {promote} with tile K = {k}", expected=expected)
+
+
+def _listed(values: Sequence[int]) -> str:
+    return " or ".join(map(str, values))
 
 
 def _registers(problem: Problem, schedule: Schedule) -> None:

@@ -24,7 +24,9 @@ RANGE_OF_K = ("k0", "k", "k_low", "k_high")
 def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     """What an item says: the tile's first row and column, where its rows or columns end if that may be within the tile,
     a range of K, and an index for each of `outer` and each lookup."""
-    ends = ("end",) if cut_along(problem, schedule) else ()
+    ends: tuple[str, ...] = ("end",) if cut_along(problem, schedule) else ()
+    if problem.ragged is not None and problem.apart(problem.ragged.dim):
+        ends = ("low", *ends)
     k = RANGE_OF_K if problem.range_of_k is not None else ()
     return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))
 

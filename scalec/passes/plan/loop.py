@@ -6,6 +6,7 @@ import math
 
 from scalec.ir.schedule import Schedule
 from scalec.passes.plan.parts import clusters_of, part_blocks
+from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.warps import UNROLL
 from scalec.passes.problem.types import Problem
 
@@ -20,7 +21,7 @@ are chosen, 0.98 to 1.05 at others; with none 1.07 at K = 512."""
 def few_blocks(problem: Problem, schedule: Schedule, limit: int = WHOLE) -> bool:
     """Whether the K blocks of a tile are so few that they are walked without a loop, and it is worth it."""
     fewest, most = part_blocks(problem, schedule)
-    if fewest != most or not 0 < most <= limit:
+    if fewest != most or not 0 < most * slices(schedule) <= limit:
         return False
     return promoted_at_once(problem, schedule) and several_tiles(problem, schedule)
 
@@ -45,11 +46,16 @@ def without_loop(problem: Problem, schedule: Schedule) -> bool:
     return 1 < fewest == most == schedule.unroll and promoted_at_once(problem, schedule)
 
 
+def usual_unroll(schedule: Schedule) -> int:
+    """K blocks in one iteration, where their number is known: with several promotions each, so many fewer."""
+    return max(1, UNROLL[schedule.warpgroups] // slices(schedule))
+
+
 def in_a_loop(problem: Problem, schedule: Schedule) -> int:
     """K blocks in one iteration of a loop, where the schedule walks all of a tile's without one; 0 where it has one."""
     if not without_loop(problem, schedule):
         return 0
-    whole, usual = part_blocks(problem, schedule)[0], UNROLL[schedule.warpgroups]
+    whole, usual = part_blocks(problem, schedule)[0], usual_unroll(schedule)
     return usual if usual < whole else whole // 2
 
 

@@ -12,6 +12,7 @@ from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.column_factors import factor_registers
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
+from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
@@ -55,9 +56,12 @@ def round_up(value: int, step: int) -> int:
 def no_bulk(problem: Problem, scale: Scale) -> str:
     """Why a scale with one value a row, varying along K, cannot come by bulk copy; "" where it can."""
     dim, align = (problem.m if scale in problem.lhs.promoted else problem.n), problem.target.tma_align
-    if scale.gathered:
-        return f"{scale.name} is of rows that {scale.gathered} names"
+    if scale.type != "f32" or scale.gathered:
+        bytes_of = f"{scale.type}, which threads make f32 of"
+        return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
     if scale.layout == "col":
+        if reason := no_planes(problem, scale):
+            return reason
         if dim.size is not None and dim.size * 4 % align:
             return (
                 f"a column of {scale.name} is {dim.size * 4} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
@@ -171,7 +175,8 @@ class SharedPlan:
                     slots = window_slots(problem, schedule, stages)
                     wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
                 elif scale.rows == 1:
-                    wanted.append(Buffer(name, round_up(rows * 4, SCALE_ALIGN), stages, SCALE_ALIGN))
+                    size = round_up(rows * 4 * scale.within(bk), SCALE_ALIGN)
+                    wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
         for number, of in enumerate(problem.each):
             if exchanges(of, schedule):
                 size = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem.types import Problem
+from scalec.passes.problem.types import PROMOTES, Problem
 from scalec.targets import MmaShape
 
 MAX_WARPGROUPS = 3
@@ -32,6 +32,12 @@ tensor memory, those that bring them are a warpgroup of their own (resources.sca
 
 BYTEWISE = (88, 208)
 """Those of two consumer warpgroups where producer threads bring scale bytes: up to 48 are on the way to one."""
+
+
+WIDENED = {1: (72, 232), 2: (56, 224), 3: REGISTERS[3]}
+"""Likewise, of warpgroups that multiply together, where producer threads bring scales of a byte and make f32 of them,
+or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 128x112 and wider, with 56 it did not
+(ptxas 13.0, 2026-11-25)."""
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -133,6 +139,10 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     warpgroups = schedule.warpgroups
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
     registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
+    if schedule.scale_path == "thread" and problem.family.kernel in PROMOTES:
+        rows = (s for x in (problem.lhs, problem.rhs) for s in x.promoted if s.rows == 1)
+        if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
+            registers = WIDENED[warpgroups]
     if problem.family.sums_in != "tensor":
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be

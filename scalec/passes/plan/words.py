@@ -1,4 +1,5 @@
-"""Scales that the tensor core applies itself: how the bytes of a stage are laid out for it, and how they get there."""
+"""Scales of a byte: how those of a stage are laid out for the tensor core that applies them, or how threads load those
+that sums are promoted by, and how they get there."""
 
 from __future__ import annotations
 
@@ -68,6 +69,17 @@ class WordPlan:
             scale, unit, count, whole, whole and bool(_pads(problem, scale)), bulk, bulk and scale.layout == "blocked"
         )
 
+    @staticmethod
+    def promoted(problem: Problem, operand: Operand, schedule: Schedule) -> WordPlan | None:
+        """Likewise of bytes of rows that sums are promoted by, which threads load, and store as f32."""
+        scale = next((s for s in operand.promoted if s.rows == 1 and s.type != "f32"), None)
+        if scale is None:
+            return None
+        count = scale.within(schedule.tile[2])
+        unit = schedule.tile[2] // count
+        whole = unit == scale.k and count % WORD == 0 and _words_in_memory(problem, scale)
+        return WordPlan(scale, unit, count, whole, whole and bool(_pads(problem, scale)), bulk=False, tiles=False)
+
     def within(self, rows: int) -> bool:
         """Whether a tile of so many rows may begin within the rows of a copy."""
         return self.tiles and rows % WORD_ROWS > 0
@@ -117,7 +129,7 @@ def no_bulk_words(problem: Problem, operand: Operand, tile: tuple[int, int, int]
         return f"a column of {scale.name} is {column} bytes ({dim.name} = {dim.size}), not a multiple of {align}"
     if wanted == "packed" and (apart := problem.begins_apart(dim.name, 8 * WORD)):
         return f"{scale.name} is contiguous along {dim.name}, and {apart}"
-    if wanted == "blocked" and problem.begins(dim.name) % WORD_ROWS:
+    if wanted == "blocked" and problem.begins(dim.name) % WORD_ROWS and not scale.coords[scale.axes[0]].apart:
         return f"tiles begin at any {dim.name}, and not where tiles of {scale.name} do"
     if wanted == "blocked" and rows % SHIFT:
         return f"a tile has {rows} of {dim.name}, not a multiple of {SHIFT}"

@@ -35,12 +35,16 @@ class Dim:
 @dataclass(frozen=True)
 class Coord:
     """Where an axis of a tensor is read or written: at `(dim + offset) floordiv divisor`, of which `mod modulus` where
-    that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name."""
+    that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name.
+
+    With `apart`, each group of the range of `dim` is counted from where it begins, index i of group g, which begins at
+    b, as i - b + (b floordiv apart + g) * apart."""
 
     dim: str = ""
     divisor: int = 1
     modulus: int = 0
     offset: int = 0
+    apart: int = 0
 
     def extent(self, size: int) -> int:
         """How many indices there are, of so many of `dim`."""

@@ -291,7 +291,9 @@ def check_beginnings(problem: Problem) -> None:
                 place=problem.written,
             )
         for scale in operand.promoted if operand.rows == cut else ():
-            within = begins % scale.rows == 0 or (along and scale.rows % begins == 0)
+            within = (
+                scale.coords[scale.axes[0]].apart or begins % scale.rows == 0 or (along and scale.rows % begins == 0)
+            )
             if scale.rows not in (1, WHOLE) and not within:  # an instruction's rows would have two factors
                 raise UnsupportedError(
                     f"{cut} has {ends}, and {scale.name} has one scale for each {scale.rows} of {cut}",

@@ -6,23 +6,30 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, ElementType
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, block_of, element, maps_of, ranges_of
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, element, maps_of, ranges_of
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.gather import check_left_out
 from scalec.passes.problem.lookups import check_beginnings
-from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Operand, Problem, Scale
+from scalec.passes.problem.types import (
+    ASSUMED,
+    PROMOTION_BLOCK,
+    Operand,
+    Problem,
+    Scale,
+    promoted_types,
+    promotion_step,
+)
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
 
 NO_KERNEL = {
     "scale.reduce": ("a reduction beside the contraction", "compute it outside the program"),
 }
 """Ops of `scale` that no kernel has yet: what a message calls them, and what can be done instead."""
-
 
 Side = tuple[Any, ir.AffineMap, str]
 """An operand of the contraction, its map, and where it stands: "left" or "right"."""
@@ -250,8 +257,8 @@ class Reader(EpilogueReader):
             )
         row = self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
-        if transposed and not (own is not None and own.takes_transposed(element.name)):
-            reason = self.no_mn_major(element)
+        if transposed and not (own is not None and own.reads_transposed(element.name)):
+            reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
             last = ", ".join([*(x for x in order if x != k.name), k.name])
             copy = f"{name}.t()" if len(order) == 2 else f"{name}.transpose({order.index(k.name)}, {len(order) - 1})"
             raise UnsupportedError(
@@ -321,13 +328,6 @@ class Reader(EpilogueReader):
             )
         return layouts[layout]
 
-    def no_mn_major(self, element: ElementType) -> str:
-        """Why an operand of this type cannot be stored with K outermost."""
-        family = self.target.mma_for(element.name, element.name)
-        if family is not None and family.reads_transposed(element.name):
-            return f"the tensor core could read {element.name} so, but there is no kernel for it yet"
-        return f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
-
     def scale(
         self,
         op: Any,
@@ -344,9 +344,10 @@ class Reader(EpilogueReader):
         in_mma = self.check_scale_type(op, operand, along_k, k, family)
         granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
         kind = ir.StringAttr(granularity.type).value
-        if in_mma and k.size is not None and along_k >= k.size:
+        apart = set(apart_in(op))
+        if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
             along_k = WHOLE
-        step = PROMOTION_BLOCK
+        step = promotion_step(family or self.target.mma[0])
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
@@ -370,10 +371,22 @@ class Reader(EpilogueReader):
                 fix=f"repeat each scale {along_rows} times before the call and say 1x{along_k}",
                 place=place,
             )
-        if along_rows > 1 and rows.size is not None and along_rows >= rows.size:
+        if along_rows > 1 and rows.size is not None and along_rows >= rows.size and rows.name not in apart:
             along_rows = WHOLE
         layout = self.layout(op, name, operand, order, rows, k)
-        coords = tuple(Coord() if size == WHOLE else Coord(x, size) for x, size in blocks.items())
+        said = ir.StringAttr(granularity.layout).value
+        pads = [padded_to(tuple(blocks.values()), said, axis) if x in apart else 0 for axis, x in enumerate(order)]
+        coords = tuple(
+            Coord() if size == WHOLE else Coord(x, size, apart=pad)
+            for (x, size), pad in zip(blocks.items(), pads, strict=True)
+        )
+        if k.name in apart:
+            raise UnsupportedError(
+                f"groups of {k.name} are apart, and {name} has blocks of each",
+                expected=f"blocks along {k.name} that are those of all groups together",
+                fix="leave out apart",
+                place=place,
+            )
         axes = (order.index(rows.name), order.index(k.name))
         return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords)
 
@@ -389,12 +402,14 @@ class Reader(EpilogueReader):
         applied = frozenset(s.type for s in family.scales) if family is not None else frozenset()
         if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
             return True
-        if kind != "f32" or str(element(op.scales.type)) != "f32":
+        usual = family or self.target.mma[0]  # what does not go together is told later
+        step, promoted = promotion_step(usual), promoted_types(usual)
+        if kind not in promoted or (kind == "f32") != (str(element(op.scales.type)) == "f32"):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
             fix = f"convert {name} to f32 before the call and leave out {said}"
-            if along_k != WHOLE and along_k % PROMOTION_BLOCK:
+            if along_k != WHOLE and along_k % step:
                 fix = f"fold {name} into {operand} before the call and pass {operand} as bf16"
-            blocks = [("f32", PROMOTION_BLOCK), *((s.type, s.block) for s in (family.scales if family else ()))]
+            blocks = [(t, step) for t in promoted] + [(s.type, s.block) for s in (family.scales if family else ())]
             expected = "; or ".join(
                 f"{type} scales, one for each {size} elements of {k.name}, a multiple, or all" for type, size in blocks
             )
@@ -407,7 +422,7 @@ class Reader(EpilogueReader):
                 fix=fix,
                 place=place,
             )
-        if layout not in LAYOUTS[:2]:
+        if kind == "f32" and layout not in LAYOUTS[:2]:
             raise UnsupportedError(
                 f"{name} has layout {layout}",
                 expected="row or col",

@@ -16,7 +16,22 @@ from scalec.passes.problem.access import Coord, Dim, Domain, Gaps, Index, Lookup
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
 PROMOTION_BLOCK = 128
-"""K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes."""
+"""K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes. Where kernels
+promote parts of a tile (PROMOTES), the most."""
+
+PROMOTES = {"shared": ("f32", "ue8m0")}
+"""Element types of promoted scales, by the kinds of kernels (MmaShape.kernel) that also promote parts of a K tile, down
+to what one instruction sums; the others promote whole tiles, by f32."""
+
+
+def promoted_types(family: MmaShape) -> tuple[str, ...]:
+    """Element types of the scales that sums of a family are promoted by."""
+    return PROMOTES.get(family.kernel, ("f32",))
+
+
+def promotion_step(family: MmaShape) -> int:
+    """K elements of which blocks of promoted scales are multiples."""
+    return family.k if family.kernel in PROMOTES else PROMOTION_BLOCK
 
 
 ASSUMED = 4096
@@ -43,10 +58,10 @@ class Scale:
         argument_index: position among the function's arguments.
         name: what the user calls it.
         rows: rows (of A) or columns of the product (of B) in a block; WHOLE where one block spans all.
-        k: K elements of a block: a multiple of PROMOTION_BLOCK, or with `in_mma` of the instruction's block, or WHOLE.
-        layout: "row" (K contiguous) or "col" (rows contiguous); with `in_mma` also "blocked" or "packed"
+        k: K elements of a block: a multiple of `promotion_step`, or with `in_mma` of the instruction's block, or WHOLE.
+        layout: "row" (K contiguous) or "col" (rows contiguous); of bytes also "blocked" or "packed"
             (scalec.formats.Granularity).
-        type: its element type: "f32", or with `in_mma` one of the family's.
+        type: its element type: one of `promoted_types`, or with `in_mma` one of the family's.
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
         axes: the tensor's axes of rows and of K.
         coords: where it is read, one entry an axis.
@@ -64,6 +79,10 @@ class Scale:
     axes: tuple[int, int] = (0, 1)
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
+
+    def within(self, depth: int) -> int:
+        """Scales of a row within `depth` elements of K, from a multiple of that on."""
+        return depth // math.gcd(self.k, depth)
 
     def of_rows(self, gathered: str) -> Scale:
         """The scale of an operand whose rows the lookup `gathered` names: each row of a tile has its own, or all have
@@ -357,6 +376,11 @@ class Problem:
         along, block = self.blocks
         return block if along == dim else 0
 
+    def apart(self, dim: str) -> bool:
+        """Whether scales of operands are counted from where each group of the range of a dimension begins."""
+        scales = [s for x in (self.lhs, self.rhs) for s in x.scales]
+        return any(at.apart for s in scales for at in s.coords if at.dim == dim)
+
     def begins_apart(self, dim: str, bits: int) -> str:
         """Why a tile may begin elsewhere than at a multiple of 16 bytes of elements of so many `bits` that lie along a
         dimension, "" where none does: no box of a copy begins there."""
@@ -435,6 +459,11 @@ class Problem:
     def has_scales(self) -> bool:
         """Whether sums must be promoted block by block: a scale varies along K that no instruction applies."""
         return bool(self.lhs.promoted or self.rhs.promoted)
+
+    @property
+    def constant_k(self) -> int:
+        """K elements over which all promoted scales are constant: PROMOTION_BLOCK, or a divisor of that."""
+        return math.gcd(PROMOTION_BLOCK, *(s.k for s in (*self.lhs.promoted, *self.rhs.promoted)))
 
     def transposed(self) -> Problem:
         """The same product seen as result[n, m]: M and N, and the operands, change places."""

@@ -28,6 +28,46 @@
 
 // -----
 
+// mma: K outermost, of 8 bits
+// EXPECT: B is [K, rows] of f8E4M3FN, expected a type of 16 bits
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, b_mn, column = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: K outermost, no whole panels
+// EXPECT: K of B has rows of 192 bytes, no panels of a swizzle of 128
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 96>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, b_mn, column = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 96>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 96>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: K outermost, some of the columns
+// EXPECT: columns from 32 on of B, which is [K, rows]
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, b_mn, column = 32 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 32>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
+// mma: K outermost, no unit attribute
+// EXPECT: b_mn is 1 : i64, expected a unit attribute
+%t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+"tile.mma"(%t, %a, %b, %c) {a_wave = 0 : i64, accumulate = 0 : i64, b_mn = 1 : i64, column = 0 : i64, wave = 0 : i64, waves = 1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 4 : i64>, !tile.position) -> ()
+
+// -----
+
 // mma: columns
 // EXPECT: the accumulator has 64 columns, B 32 rows
 %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
@@ -170,7 +210,7 @@
 // -----
 
 // row_factors: a window by stages
-// EXPECT: a stage of factors is one row, got a tile of [128, 8]
+// EXPECT: factors of 8 rows, expected a multiple of 2 waves of 16 rows
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %f = "tile.row_factors"(%a, %c) {wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 128, 8>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors
@@ -729,3 +769,11 @@ func.func @p(%C: memref<?x64xbf16>, %i: i64, %p: i32) {
   "tile.store_turned"(%t, %a, %C, %i, %p, %p, %p, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 0>} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 96, 72>, bf16, 0 : i64, 1 : i64>, memref<?x64xbf16>, i64, i32, i32, i32, i32) -> ()
   return
 }
+
+// -----
+
+// row_factors: a plane that a stage does not have
+// EXPECT: plane 4 of a stage of factors of [4, 128]
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 4, 128>, f32, 0 : i64, 4 : i64>
+%c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+%f = "tile.row_factors"(%a, %c) {plane = 4 : i64, wave = 0 : i64, waves = 2 : i64} : (!tile.buffer<array<i64: 4, 128>, f32, 0 : i64, 4 : i64>, !tile.position) -> !tile.factors

@@ -1,0 +1,79 @@
+"""Groups that are `apart`: each has blocks of scales of its own, counted from where it begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scalec.frontend import affine, ast, scales
+from scalec.frontend.diagnostics import Source
+from scalec.frontend.program import Range, Statement, pads, reads_in
+
+
+class Apart:
+    """What a program says of groups that are apart, statement by statement."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.groups: dict[str, dict[int, Range]] = {}  # of each scaled tensor that was read
+        self.ranges: dict[str, Range] = {}  # that are apart, by dimension
+
+    def read(self, node: ast.Range, found: Range) -> Range:
+        """The range with the dimension of which each index has blocks of its own, where the program says so."""
+        said = next((p for p in node.promises if p.number is None), None)
+        if said is None:
+            return found
+        low, high = (x.terms[0][0] if affine.read(x) else None for x in (found.lower, found.upper))
+        if isinstance(low, affine.Symbol) and isinstance(high, affine.Symbol) and len(low.index) == 1:
+            group = affine.plain(low.index[0])
+            following = affine.add(low.index[0], affine.constant(1))
+            if group is not None and high == affine.Symbol(low.tensor, (following,)):
+                known = self.ranges.setdefault(found.dim, found)
+                if known.lower == found.lower:
+                    return replace(found, group=group)
+                raise self.source.error(
+                    said.span,
+                    f"{found.dim} has two ranges whose groups are apart",
+                    got=f"{found.lower}:{found.upper}",
+                    expected=f"{known.lower}:{known.upper}, as before",
+                    fix="give one of the two dimensions another name",
+                )
+        raise self.source.error(
+            said.span,
+            f"groups of {found.dim} are apart, and the range does not tell where each begins",
+            got=f"{found.lower}:{found.upper}",
+            expected="the offsets of groups that follow one another, off[g]:off[g+1]",
+            fix="leave out apart, or write the bounds into one tensor of offsets",
+        )
+
+    def note(self, node: ast.Statement, statement: Statement) -> None:
+        """Notes of each scaled tensor of a statement along which of its indices each group has blocks of its own."""
+        found = {r.dim: r for r in statement.ranges if r.group}
+        for tensor, index in reads_in(statement.value):
+            if not tensor.levels:
+                continue
+            groups = {axis: found[name] for axis, i in enumerate(index) if (name := affine.plain(i) or "") in found}
+            known = self.groups.setdefault(tensor.name, groups)
+            one, other = ({axis: (r.dim, r.lower, r.upper) for axis, r in x.items()} for x in (known, groups))
+            if one != other:
+                raise self.source.error(
+                    node.span,
+                    f"{tensor.name} would have two grids of scales",
+                    got="blocks that each group has of its own here, and others before"
+                    if groups
+                    else "blocks of all here, and each group's own before",
+                    expected="the same range, apart or not, wherever a tensor with scales is read",
+                    fix="give one of the two tensors another name",
+                )
+            tensor.groups = known
+        result = statement.tensor
+        result.groups = {
+            a: found[name] for a, i in enumerate(statement.index) if (name := affine.plain(i) or "") in found
+        }
+        if result.levels and pads(result, result.levels[0]):
+            raise self.source.error(
+                result.said,
+                f"the scales of {result.name} would be padded for each group",
+                got=scales.describe(result.levels),
+                expected="row-major scales, one for each row",
+                fix="leave out the layout, and let scalec.layouts.blocked_by_group lay them out",
+            )
