@@ -27,8 +27,8 @@ from scalec.passes.emit.pointwise import PointwiseKernel
 from scalec.passes.emit.producer import Producer
 from scalec.passes.emit.registers import RegisterConsumer
 from scalec.passes.emit.tensor import TensorConsumer
-from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
 from scalec.passes.plan.pointwise import Spread
+from scalec.passes.plan.resources import SharedPlan, launch_registers, threads
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.targets import Target

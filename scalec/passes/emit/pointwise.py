@@ -8,7 +8,7 @@ from scalec.abi import entry_name
 from scalec.ir.mlir import ir
 from scalec.ir.tile_pointwise import ColumnsType
 from scalec.passes.emit.body import copied
-from scalec.passes.emit.emitter import Emitter, attribute
+from scalec.passes.emit.emitter import Emitter, Source, attribute
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import VECTOR_BYTES, Spread
 from scalec.passes.problem.access import Coord, Lookup
@@ -40,7 +40,7 @@ class PointwiseKernel(Tensors):
             *outer, row = [None, *p.rows] if not p.rows else p.rows
             outer = [d for d in outer if d]
             m, n = (self.size(row) if row else e.i32(1)), self.size(p.columns)
-            aligned = None if s.whole else self.aligned()
+            aligned = None if s.whole or s.vector == 1 else self.aligned()
             with e.region(
                 "tile.tiles",
                 [m, n, *(self.size(d) for d in outer)],
@@ -59,7 +59,7 @@ class PointwiseKernel(Tensors):
                 at, column, inside = point.results
                 where = dict(zip([d.name for d in outer], indices, strict=True)) | ({row.name: at} if row else {})
                 with e.region("tile.when", [inside]):
-                    if aligned is None or s.vector == 1:
+                    if aligned is None:
                         self.points(where | {p.columns.name: column}, s.vector)
                     else:
                         last = e.arith("arith.addi", column, e.i32(s.vector - 1))
@@ -75,15 +75,12 @@ class PointwiseKernel(Tensors):
                                 self.points(where | {p.columns.name: one}, 1)
         made.attributes["arguments"] = e.arguments_attribute()
 
-    def along(self, x: Read) -> bool:
-        return bool(x.coords) and x.coords[-1].dim == self.p.columns.name
-
     def together(self, element: Any, vector: int) -> int:
         return min(vector, 8 * VECTOR_BYTES // element.bits)
 
     def aligned(self) -> ir.Value:
-        e, p, every = self.e, self.p, self.e.i1(1)
-        reads = [x for x in (*p.reads, *(p.reduction.reads if p.reduction else ())) if self.along(x)]
+        p, every = self.p, self.e.i1(1)
+        reads = [x for x in p.every if p.along(x)]
         found = {x.name: (x.argument_index, x.element, len(x.coords)) for x in reads}
         for name, (index, element, rank) in found.items():
             every = self.also(every, self.pointer(name, index, element.bits // 8), name, element, rank)
@@ -99,8 +96,6 @@ class PointwiseKernel(Tensors):
         return self.e.arith("arith.andi", every, one)
 
     def target(self) -> ir.Value:
-        from scalec.passes.emit.emitter import Source
-
         p, s = self.p, self.spread
         align = self.together(p.element, s.vector) * p.element.bits // 8 if s.whole else p.element.bits // 8
         return self.e.parameter(self.body, self.e.memory(self.returned(0).type), Source("pointer", p.name, align=align))
@@ -138,12 +133,10 @@ class PointwiseKernel(Tensors):
         return ColumnsType.get(attribute(count))
 
     def load(self, x: Read, where: dict[str, ir.Value], vector: int, valid: ir.Value) -> ir.Value:
-        from scalec.passes.emit.emitter import Source
-
         e = self.e
         if x.scalar:
             return e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name))
-        along, rank = self.along(x), len(x.coords)
+        along, rank = self.p.along(x), len(x.coords)
         together = self.together(x.element, vector) if along else 1
         align = together * x.element.bits // 8 if self.spread.whole else x.element.bits // 8
         source = self.pointer(x.name, x.argument_index, align)
@@ -185,28 +178,33 @@ class PointwiseKernel(Tensors):
         return made.result
 
     def points(self, where: dict[str, ir.Value], vector: int) -> None:
-        """What one thread does for `vector` columns."""
-        e, p = self.e, self.p
-        reduced = p.reduction.dim.name if p.reduction else ""
-        fixed = [x for x in p.lookups if all(c.dim != reduced or not reduced for c in x.index.coords)]
-        always = e.i1(1)
-        found = {x.name: self.look_up(x, where) for x in fixed}
-        where = where | {name: index for name, (index, _) in found.items()}
-        if found:
-            every = always
-            for _, valid in found.values():
-                every = e.arith("arith.andi", every, valid)
-            with e.region("tile.when", [every]):
-                self.named(where, vector, [x for x in p.lookups if x not in fixed])
+        """What one thread does for `vector` columns: nothing, where an index names nothing whatever is summed over."""
+        summed = self.p.reduction.dim.name if self.p.reduction else None
+        gates = [x for x in self.p.lookups if all(c.dim != summed for c in x.index.coords)]
+        where, valid = self.looked_up(gates, where, self.e.i1(1))
+        if not gates:
+            self.named(where, vector)
             return
-        self.named(where, vector, list(p.lookups))
+        with self.e.region("tile.when", [valid]):
+            self.named(where, vector)
 
-    def named(self, where: dict[str, ir.Value], vector: int, varying: list[Lookup]) -> None:
+    def looked_up(
+        self, lookups: list[Lookup], where: dict[str, ir.Value], valid: ir.Value
+    ) -> tuple[dict[str, ir.Value], ir.Value]:
+        """`where` with these too, and whether it is `valid` and all of them name something."""
+        made = dict(where)
+        for x in lookups:
+            made[x.name], named = self.look_up(x, where)
+            valid = self.e.arith("arith.andi", valid, named)
+        return made, valid
+
+    def named(self, where: dict[str, ir.Value], vector: int) -> None:
+        """The result at `vector` columns, all of whose own indices name something."""
         e, p, always = self.e, self.p, self.e.i1(1)
         final = self.returned(0).owner.opview
         values = {x.view: self.load(x, where, vector, always) for x in p.reads}
         if p.reduction is not None:
-            sums = self.reduced(where, vector, varying)
+            sums = self.reduced(where, vector)
             values |= dict.fromkeys(p.sums, sums)
         made = self.compute(final.body.blocks[0], values, vector, exact=p.element.bits > 16)
         names = [d.name for d in (*p.rows, p.columns)]
@@ -218,33 +216,32 @@ class PointwiseKernel(Tensors):
             together=self.together(p.element, vector),
         )
 
-    def reduced(self, where: dict[str, ir.Value], vector: int, varying: list[Lookup]) -> ir.Value:
+    def reduced(self, where: dict[str, ir.Value], vector: int) -> ir.Value:
+        """The sums at `vector` columns: terms that an index skips are left out, and none at all are what a reduction
+        begins with."""
         e, r, s = self.e, self.p.reduction, self.spread
         assert r is not None
         sums = e.op("tile.running", [self.columns(vector)], kind=r.kind).result
+        varying, always = [x for x in self.p.lookups if x.name not in where], e.i1(1)
         names = {x.name for x in varying} | {r.dim.name}
-        once = {x.view: self.load(x, where, vector, e.i1(1)) for x in r.reads if not {c.dim for c in x.coords} & names}
+        once = {x.view: self.load(x, where, vector, always) for x in r.reads if not {c.dim for c in x.coords} & names}
         extent = self.size(r.dim)
 
         def terms(first: ir.Value | int, count: int, bounded: bool) -> None:
-            loaded = []
+            points = []
             for i in range(count):
                 j = e.i32(first + i) if isinstance(first, int) else e.arith("arith.addi", first, e.i32(i))
-                valid = e.i1(1)
+                valid = always
                 if bounded:
-                    valid = e.compare("lt", j, extent)
+                    valid = e.arith("arith.andi", valid, e.compare("lt", j, extent))
                     j = e.arith("arith.minui", j, e.arith("arith.subi", extent, e.i32(1)))
-                loaded.append([where | {r.dim.name: j}, valid])
-            for each in loaded:
-                found = {x.name: self.look_up(x, each[0]) for x in varying}
-                for name, (index, valid) in found.items():
-                    each[0] = each[0] | {name: index}
-                    each[1] = e.arith("arith.andi", each[1], valid)
+                points.append((where | {r.dim.name: j}, valid))
+            points = [self.looked_up(varying, at, valid) for at, valid in points]
             values = [
-                {x.view: self.load(x, at, vector, valid) for x in r.reads if x.view not in once} for at, valid in loaded
+                {x.view: self.load(x, at, vector, valid) for x in r.reads if x.view not in once} for at, valid in points
             ]
-            for own, (_, valid) in zip(values, loaded, strict=True):
-                value = self.compute(self.inner(), own | once, vector, exact=True) if r.mapped else own[0]
+            for read, (_, valid) in zip(values, points, strict=True):
+                value = self.compute(self.inner(), read | once, vector, exact=True) if r.mapped else (read | once)[0]
                 e.op("tile.term", operands=[sums, value, valid], kind=r.kind)
 
         if r.dim.size is not None and r.dim.size <= 2 * s.together:

@@ -28,9 +28,8 @@ class Spread:
     def of(p: Pointwise) -> Spread:
         """Vectors of 16 bytes of the narrowest type that is read or written along the columns, or where these are known
         and no multiple, of the largest power of two that divides them."""
-        every = [*p.reads, *(p.reduction.reads if p.reduction else ())]
-        bits = [x.element.bits for x in every if x.coords and x.coords[-1].dim == p.columns.name]
-        vector, n = 8 * VECTOR_BYTES // min([*bits, p.element.bits]), p.columns.size
+        bits = [x.element.bits for x in p.every if p.along(x)]
+        vector, n = 1 if p.single else 8 * VECTOR_BYTES // min([*bits, p.element.bits]), p.columns.size
         while n and n % vector:
             vector //= 2
         vectors = -(-(p.columns.largest or THREADS * vector) // vector)

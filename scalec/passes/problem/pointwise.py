@@ -18,6 +18,17 @@ from scalec.targets import Target
 ROUNDED = (*STORED, "e4m3", "e5m2")
 """Element types of results."""
 
+PARTS = ("scale.map", "scale.read", "scale.index", "scale.reduce", "func.return")
+"""The ops that such a program has kernels for."""
+
+NO_KERNEL = {
+    "scale.domain": "a range",
+    "scale.scatter": "a result at an index from memory",
+    "scale.quantize": "a quantised result",
+    "scale.dequantize": "a tensor with scales",
+}
+"""What the others are in the language."""
+
 
 @dataclass(frozen=True)
 class Read:
@@ -31,14 +42,19 @@ class Read:
     scalar: bool = False
 
     def dims(self, lookups: dict[str, Lookup]) -> set[str]:
-        """The dimensions that it depends on."""
-        found = {c.dim for c in self.coords if c.dim}
-        return {d for x in found for d in ([c.dim for c in lookups[x].index.coords] if x in lookups else [x]) if d}
+        """The dimensions that it depends on, also those that its lookups do."""
+        return set().union(*(dims_of(c, lookups) for c in self.coords))
+
+    def adjacent(self, columns: str, lookups: dict[str, Lookup]) -> bool:
+        """Whether elements of adjacent columns of the result lie side by side, and nothing else changes with these."""
+        *outer, last = self.coords or (Coord(),)
+        return last == Coord(columns) and not any(columns in dims_of(c, lookups) for c in outer)
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """A sum, or another `kind`, over `dim` of what a body computes of `reads`; `mapped`: it is no body, but one read."""
+    """A reduction of a `kind` (sum, max or min) over `dim`: `mapped`, of what a body computes of `reads`, else of one
+    read as it is."""
 
     kind: str
     dim: Dim
@@ -72,9 +88,39 @@ class Pointwise:
         """All dimensions, the result's first."""
         return (*self.rows, self.columns, *([self.reduction.dim] if self.reduction else []))
 
+    @property
+    def every(self) -> tuple[Read, ...]:
+        """All that is read, of the reduction last."""
+        return (*self.reads, *(self.reduction.reads if self.reduction else ()))
+
+    def along(self, x: Read) -> bool:
+        """Whether a thread reads of `x` one element for each of its adjacent columns, side by side."""
+        return x.adjacent(self.columns.name, {look.name: look for look in self.lookups})
+
+    @property
+    def single(self) -> bool:
+        """Whether something changes with the columns, and does not lie side by side for adjacent ones: `x[n/128]`,
+        `x[n%64]`, `x[e[n]]`. Threads have one column each then."""
+        lookups = {look.name: look for look in self.lookups}
+        return any(self.columns.name in x.dims(lookups) and not self.along(x) for x in self.every)
+
+
+def dims_of(at: Coord, lookups: dict[str, Lookup]) -> set[str]:
+    """The dimensions that a coordinate depends on: its own, or those of its lookup."""
+    return {c.dim for c in (lookups[at.dim].index.coords if at.dim in lookups else (at,)) if c.dim}
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a tensor is read: what `EpilogueReader.read_at` asks of a `scale.read`."""
+
+    source: Any
+    symbols: list[Any]
+    operation: Any
+
 
 class PointwiseReader(EpilogueReader):
-    """The walk over one function."""
+    """The walk over one function without a contraction."""
 
     def refused(self, what: str, at: Any, expected: str, fix: str = "compute it outside the program") -> Exception:
         return UnsupportedError(
@@ -89,8 +135,9 @@ class PointwiseReader(EpilogueReader):
         """
         one = "one elementwise result, of one sum at most"
         for op in self.block.operations:
-            if op.operation.name not in ("scale.map", "scale.read", "scale.index", "scale.reduce", "func.return"):
-                raise self.refused(f"{op.operation.name} without a contraction", op, one)
+            name = op.operation.name
+            if name not in PARTS:
+                raise self.refused(f"{NO_KERNEL.get(name, name)} without a contraction", op, one)
         returned = list(list(self.block.operations)[-1].operation.operands)
         made = [v for v in returned if not isinstance(v.owner, ir.Block) and v.owner.name == "scale.map"]
         if len(returned) != 1 or not made:
@@ -111,7 +158,8 @@ class PointwiseReader(EpilogueReader):
             read = view.owner.opview
             source = read.source
             if not isinstance(source.owner, ir.Block) and source.owner.name == "scale.reduce":
-                if list(map_of(read.map).results) != list(where.results) or seen not in (None, source):
+                elsewhere = list(map_of(read.map).results) != list(where.results)
+                if elsewhere or (seen is not None and seen != source):
                     raise self.refused("a sum that is read elsewhere, or several", read, one)
                 seen = source
                 sums.append(position)
@@ -119,24 +167,32 @@ class PointwiseReader(EpilogueReader):
             reads.append(self.at(source, map_of(read.map), list(read.symbols), position))
         if seen is not None:
             reduction = self.reduced(seen.owner.opview, names)
-        everything = (*reads, *(reduction.reads if reduction else ()))
         lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
-        self.check(everything, {x.name: x for x in lookups}, names, reduction)
         *rows, columns = (self.dim_of(n) for n in names)
-        return Pointwise(
+        problem = Pointwise(
             self.target, tuple(rows), columns, name, element, tuple(reads), tuple(sums), reduction, lookups
         )
+        self.check(problem)
+        return problem
 
-    def check(self, reads: Any, lookups: Any, names: list[str], reduction: Reduction | None) -> None:
-        known = {*names, *([reduction.dim.name] if reduction else [])}
-        for x in reads:
-            beyond, last = x.dims(lookups) - known, x.coords[-1].dim if x.coords else ""
-            columns = names[-1] in x.dims(lookups)
-            if beyond or (columns and last != names[-1]):
+    def check(self, p: Pointwise) -> None:
+        """Refuses reads whose rows a warp's threads would be in, one each: every load would be of as many sectors."""
+        lookups, columns = {x.name: x for x in p.lookups}, p.columns.name
+        for x in p.every:
+            if beyond := x.dims(lookups) - {d.name for d in p.dims}:
+                names = " and ".join(sorted(beyond))
                 raise self.refused(
-                    f"{x.name}, read along {', '.join(sorted(beyond)) or names[-1]}",
+                    f"{x.name} is read along {names}, which neither the result nor its sum has",
                     self.function,
-                    f"indices among {', '.join(sorted(known))}, with {names[-1]} last where it is read",
+                    "a sum over each other index",
+                )
+            last = dims_of(x.coords[-1], lookups) if x.coords else set()
+            if columns in x.dims(lookups) and columns not in last:
+                raise self.refused(
+                    f"{x.name} is read along {columns}, the last index of {p.name}, and has another one last",
+                    self.function,
+                    f"{columns} last in {x.name} too",
+                    f"pass a copy of {x.name} that has {columns} last",
                 )
 
     def reduced(self, op: Any, names: list[str]) -> Reduction:
@@ -162,12 +218,8 @@ class PointwiseReader(EpilogueReader):
         if element.name not in STORED or layout != "row":
             raise self.refused(f"{name} of {element.name}", value, " or ".join(STORED))
         scalar = not isinstance(value.type, ir.RankedTensorType)
-
-        class Place:  # what read_at asks of a scale.read
-            source = value
-
-        Place.symbols, Place.operation = symbols, self.function.operation  # pyright: ignore
-        coords = tuple(self.read_at(e, name, Place, axis) for axis, e in enumerate(where.results))
+        place = At(value, symbols, self.function.operation)
+        coords = tuple(self.read_at(e, name, place, axis) for axis, e in enumerate(where.results))
         return Read(name, index, element, coords, view, scalar)
 
     def dim_of(self, name: str) -> Dim:
