@@ -323,7 +323,8 @@ class KernelSpec:
         arguments: parameters of the entry function.
         launch: how to launch it.
         schedule: the decided schedule, as text for people.
-        flops: dims whose product, times two, is the floating-point operations of the contraction.
+        flops: dims whose product, times two, is the floating-point operations of the contraction, or of the sum of a
+            program without one; empty where there is neither.
         dropped: schedules that were tried before, in order.
         reads: what is read from memory to know what to compute; empty for a program without such indices and ranges.
     """
@@ -341,6 +342,10 @@ class KernelSpec:
     dropped: tuple[Dropped, ...] = ()
     ranges: dict[str, tuple[Positive, Positive]] = field(default_factory=dict)
     reads: tuple[Reads, ...] = ()
+
+    def flop(self, sizes: Mapping[str, int]) -> int:
+        """Floating-point operations of one call at these sizes; 0 where `flops` is empty."""
+        return 2 * math.prod(sizes[d] for d in self.flops) if self.flops else 0
 
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""

@@ -291,25 +291,21 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     dims = signature.sizes(_function(module))
     dims |= {name: 0 for name, within in ranges_of(_function(module)).items() if not within.high}
     within = {name: (low, high) for name, (low, high) in ranges_of(_function(module)).items() if high}
-    if not contractions(_function(module)):
-        flat = pointwise.read(_function(module), row)
-        spread = Spread.of(flat)
+
+    def emitted(launch: Callable[[ir.OpView], Launch], schedule: str, flops: tuple[str, ...]) -> ir.OpView:
         run_pipeline(module, row, passes=[emit], on_pass=after)
         made.texts["tile"] = str(module)
         kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-        tiles = [(d.name, 1, 1) for d in flat.rows[:-1]] + [(d.name, spread.rows, 1) for d in flat.rows[-1:]]
-        launch = Launch(
-            threads=spread.threads,
-            shared_bytes=0,
-            cluster=1,
-            tiles=(*tiles, (flat.columns.name, spread.columns, 1)),
-            sums=((flat.reduction.dim.name, 1),) if flat.reduction else (),
-        )
         made.spec = signature.spec(
-            kernel, operands, results, dims, launch, str(spread), made.source, row.name, within, read
+            kernel, operands, results, dims, launch(kernel), schedule, made.source, row.name, within, read, flops
         )
         return kernel
-    made.schedule = schedules.read(_function(module)).complete()
+
+    if not contractions(_function(module)):
+        flat = pointwise.read(_function(module), row)
+        spread = Spread.of(flat)
+        return emitted(lambda _: signature.launch_of_spread(flat, spread), str(spread), flat.flops)
+    schedule = made.schedule = schedules.read(_function(module)).complete()
     problem = problem_of(_function(module), row, made.schedule)
     made.free = free_registers(problem, made.schedule)
     made.step = sums_of_thread(problem, made.schedule) // 2
@@ -318,23 +314,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.most = most_registers(problem, made.schedule)
     roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
     roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}
-    run_pipeline(module, row, passes=[emit], on_pass=after)
-    made.texts["tile"] = str(module)
-    kernel = next(o for o in module.body.operations if o.operation.name == "tile.kernel")
-    made.spec = signature.spec(
-        kernel,
-        operands,
-        results,
-        dims,
-        signature.launch_of(kernel, roles, made.schedule),
-        str(made.schedule),
-        made.source,
-        row.name,
-        within,
-        read,
-        signature.flops_of(roles, read),
+    return emitted(
+        lambda kernel: signature.launch_of(kernel, roles, schedule), str(schedule), signature.flops_of(roles, read)
     )
-    return kernel
 
 
 def decide(
@@ -374,7 +356,14 @@ def decisions(
 
     Raises:
         ScheduleError: the fields given cannot be completed.
+        UnsupportedError: the program has no contraction.
     """
+    if not contractions(_function(module)):
+        raise UnsupportedError(
+            "the program has no contraction, so there is no schedule to choose",
+            expected="a contraction, as A[m,k] @ B[n,k]",
+            fix="scalec compile and scalec run take it as it is",
+        )
     taken: list[Entry] = []
     copy = module.operation.clone()
     schedules.write(_function(copy), given)
@@ -389,6 +378,13 @@ def decisions(
         found(entry)
     schedule = schedules.read(_function(copy)).complete()
     return problem_of(_function(copy), row, schedule), schedule
+
+
+def has_schedule(source: str, dims: Mapping[str, Size] | None = None) -> bool:
+    """Whether there is a schedule to choose for a program: whether it has a contraction."""
+    with contexts.context():
+        module = frontend.build(source, dims)
+        return bool(contractions(_function(module)))
 
 
 def given_fields(

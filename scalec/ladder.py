@@ -26,7 +26,7 @@ def rungs(
     tuned: bool = True,
 ) -> list[Range]:
     """The ranges that the range in `dims` falls into: those of TOPS and of the tuning database, neighbours of one
-    schedule together. Each has the schedule of its upper end.
+    schedule together. Each has the schedule of its upper end. A program without a contraction has one kernel for all.
 
     Args:
         dims: sizes, one of which is a range.
@@ -37,6 +37,8 @@ def rungs(
         ScalecError: a refusal of the compiler.
     """
     dim, whole = only(dims)
+    if not compiler.has_schedule(source, dims):
+        return [whole]
     last, roles = compiler.decide(source, target, dims, schedule, tuned=tuned)
     tops = set(TOPS if dim in roles[:3] else OUTER_TOPS)
     if tuned:

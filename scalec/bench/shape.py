@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
@@ -100,7 +99,7 @@ def bench_shape(
             diffs[name] = error
     return Row(
         dims=sizes,
-        flops=2 * prod(sizes[d] for d in spec.flops),
+        flops=spec.flop(sizes),
         bytes=first.bytes(),
         schedule=spec.schedule,
         sets=count,

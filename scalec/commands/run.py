@@ -80,7 +80,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
         if changed := touched(r, o, expected.reached[r.name], values):
             raise ScalecError(f"{changed} elements of {r.name} have changed that the program does not write")
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
-    measured = Measured(seconds, 2 * prod(dims[d] for d in spec.flops), moved_bytes(spec, arguments, outputs))
+    measured = Measured(seconds, spec.flop(dims), moved_bytes(spec, arguments, outputs))
     if as_json:
         print(json.dumps(document(spec, device.name, dims, seed, checks, measured), indent=1))
     else:
@@ -164,7 +164,8 @@ def progress_bar(device: Any, spec: KernelSpec, dims: Mapping[str, int]) -> Iter
 
 @dataclass(frozen=True)
 class Measured:
-    """What one launch did: seconds (None where time says nothing, as on the emulator), FLOP, bytes moved."""
+    """What one launch did: seconds (None where time says nothing, as on the emulator), FLOP (0 where the spec has no
+    `flops`), bytes moved."""
 
     seconds: float | None
     flop: int
@@ -176,7 +177,7 @@ class Measured:
             return {}
         return {
             "us": self.seconds * 1e6,
-            "TFLOP/s": self.flop / self.seconds / 1e12,
+            **({"TFLOP/s": self.flop / self.seconds / 1e12} if self.flop else {}),
             "GB/s": self.moved / self.seconds / 1e9,
         }
 

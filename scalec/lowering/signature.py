@@ -13,6 +13,8 @@ from scalec.ir.mlir import ir
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile_control import parts_of
 from scalec.lowering.reads import partial
+from scalec.passes.plan.pointwise import Spread
+from scalec.passes.problem.pointwise import Pointwise
 from scalec.reads import Reads
 
 
@@ -143,9 +145,8 @@ def spec(
     reads: tuple[Reads, ...] = (),
     flops: tuple[str, ...] = (),
 ) -> abi.KernelSpec:
-    """The spec of a `tile.kernel`; `roles` are the names of its dimensions: m, n, k, outer and summed as
-    scalec.passes.problem.types.Problem has them. `schedule` is its schedule, `ranges` those of its dynamic
-    dimensions, `reads` what its program reads before (scalec.lowering.reads)."""
+    """The spec of a `tile.kernel`; `launch`, `schedule` and `flops` as scalec.abi.KernelSpec has them, `ranges` those
+    of its dynamic dimensions, `reads` what its program reads before (scalec.lowering.reads)."""
     sources = [{a.name: a.attr for a in ir.DictAttr(d)} for d in kernel.arguments]
     arguments = tuple(
         abi.Argument(
@@ -202,6 +203,20 @@ def launch_of(kernel: ir.OpView, roles: Mapping[str, Sequence[str]], schedule: S
         dynamic=schedule.scheduler == "dynamic",
         dependent=schedule.dependent << 30,
         sums=((k, bk), *((dim, 1) for dim in roles["summed"])) if roles["summed"] else (),
+    )
+
+
+def launch_of_spread(problem: Pointwise, spread: Spread) -> abi.Launch:
+    """How the kernel of a program without a contraction is launched: tiles of a result's last two indices, one of each
+    other."""
+    *outer, rows = [*problem.rows] or [None]
+    tiles = [*((d.name, 1, 1) for d in outer if d), *([(rows.name, spread.rows, 1)] if rows else [])]
+    return abi.Launch(
+        threads=spread.threads,
+        shared_bytes=0,
+        cluster=1,
+        tiles=(*tiles, (problem.columns.name, spread.columns, 1)),
+        sums=((problem.reduction.dim.name, 1),) if problem.reduction else (),
     )
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 import scalec
 from scalec import reference
 from scalec.checking.guarded import FILLS, Guarded
 from scalec.checking.launch import values_of
+from scalec.commands.explain import explain_program
+from scalec.compiler import compile_source
+from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
+from scalec.sizes import Range
+from scalec.tuning import tuner
 
 COMBINE = "Y[t,n] = sum[j](w[t,j]:f32 * D[inv[t,j],n])"
 CASES = [
@@ -41,6 +49,14 @@ SKIPPED = [  # by an index that is the same for each term: the result is not wri
     ("Y[t,n]:f32 = sum[j](D[inv[t],j,n])", {"t": 9, "n": 24, "j": 3, "D_0": 7}, "n"),
     ("Y[t,n]:f32 = sum[j](w[j]:f32 * D[inv[t],n])", {"t": 9, "n": 24, "j": 3, "D_0": 7}, ""),
 ]
+
+
+def nobody(*_: Any) -> Any:
+    """A timer, a compiler and a journal that are not to be asked."""
+    raise AssertionError
+
+
+nobody.facts = nobody.open = nobody  # pyright: ignore
 
 
 @pytest.mark.once("target", "source")
@@ -80,3 +96,59 @@ def test_small_integers_are_exact(source: str, dims: dict[str, int], fixed: str,
             assert np.allclose(got, np.asarray(expected[r.name], np.float64), rtol=2**-7)
         else:
             assert (got[reached] == np.asarray(expected[r.name], np.float64)[reached]).all()
+
+
+def test_a_range_of_sizes_is_one_kernel() -> None:
+    program = scalec.compile(COMBINE, target="sm_90a", dims={"t": "1:64", "n": 8, "j": 2})
+    assert [k.spec.ranges for k in program.kernels] == [{"t": (1, 64)}]
+
+
+@pytest.mark.parametrize(
+    ("run", "arguments"),
+    [
+        (explain_program, (COMBINE, "sm_90a", {"t": 64}, {})),
+        (explain_program, (COMBINE, "sm_90a", {"t": Range(1, 64)}, {})),
+        (explain_program, (COMBINE, "sm_90a", {}, {"stages": "4"})),
+        (tuner.tune, (tuner.Job(COMBINE, "sm_90a", {"n": 64, "j": 8, "D_0": 7}, Range(1, 64)), nobody, nobody, nobody)),
+    ],
+)
+def test_there_is_no_schedule_to_choose(run: Any, arguments: Any) -> None:
+    with pytest.raises(UnsupportedError, match="the program has no contraction, so there is no schedule to choose"):
+        run(*arguments)
+
+
+def test_fields_of_schedules_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="schedule field stages is of a contraction, and the program has none"):
+        compile_source(COMBINE, "sm_90a", schedule={"stages": "4"}, until="tile")
+
+
+def test_two_operations_are_counted_for_each_term_of_a_sum() -> None:
+    sizes = {"t": 3, "n": 5, "j": 7}
+    assert compile_source(COMBINE, "sm_90a").spec.flop(sizes) == 2 * 3 * 5 * 7
+    assert compile_source("Y[t,n]:f32 = w[t] * D[t,n]", "sm_90a").spec.flop(sizes) == 0
+
+
+def made_up(t: int = 5, beyond: int = 0) -> list[torch.Tensor]:
+    """Operands of COMBINE with 2 terms, 8 columns and 4 rows: one index names none, one may lie beyond."""
+    draw = torch.Generator().manual_seed(1)
+    inverse = torch.randint(0, 4, (t, 2), generator=draw, dtype=torch.int32)
+    inverse[-1, 0], inverse[0, 1] = -1, 3 + beyond
+    return [torch.randn(t, 2, generator=draw), torch.randn(4, 8, generator=draw).bfloat16(), inverse]
+
+
+def test_an_op_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    kernel = scalec.compile(COMBINE, target="sm_90a")
+    weights, rows, inverse = given = made_up()
+    tests = ["test_autograd_registration", "test_faketensor", "test_schema"]
+    assert torch.library.opcheck(kernel.op.default, given, test_utils=tests) == dict.fromkeys(tests, "SUCCESS")
+    found = torch.compile(lambda *x: kernel(*x), fullgraph=True, backend="eager")(*given)
+    terms = weights[:, :, None] * rows.float()[inverse.clamp(min=0)] * (inverse >= 0)[:, :, None]
+    assert torch.allclose(found.float(), terms.sum(1), rtol=2**-7, atol=2**-7)
+
+
+def test_an_index_beyond_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    kernel = scalec.compile(COMBINE, target="sm_90a")
+    with pytest.raises(ArgumentError, match=r"inv\[0, 1\] = 4 is no index of D, which has 4 \(D_0\)"):
+        kernel(*made_up(beyond=1))

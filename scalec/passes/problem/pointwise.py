@@ -93,6 +93,12 @@ class Pointwise:
         """All that is read, of the reduction last."""
         return (*self.reads, *(self.reduction.reads if self.reduction else ()))
 
+    @property
+    def flops(self) -> tuple[str, ...]:
+        """The dimensions whose product is the terms of all sums, two operations each as `w[j] * D[j,n]` has them; none
+        where nothing is summed: how many an elementwise expression has says nothing of its time."""
+        return tuple(d.name for d in self.dims) if self.reduction else ()
+
     def along(self, x: Read) -> bool:
         """Whether a thread reads of `x` one element for each of its adjacent columns, side by side."""
         return x.adjacent(self.columns.name, {look.name: look for look in self.lookups})
