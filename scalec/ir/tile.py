@@ -97,7 +97,7 @@ from scalec.ir.tile_items import (
 )
 from scalec.ir.tile_launch import DependOp, QueryCancelOp, ResponsesOp, TryCancelOp
 from scalec.ir.tile_parts import AddPartsOp, LastPartOp, StorePartOp, SumInClusterOp, SumPartsOp
-from scalec.ir.tile_pointwise import (  # noqa: F401
+from scalec.ir.tile_pointwise import (
     AlignedOp,
     ColumnsType,
     ComputeOp,
@@ -200,6 +200,7 @@ __all__ = [
     "AddLoadedOp",
     "AddPartsOp",
     "AdvanceOp",
+    "AlignedOp",
     "AllNamedOp",
     "AnnounceOp",
     "AwaitStoresOp",
@@ -210,7 +211,9 @@ __all__ = [
     "ClampOp",
     "ClearOp",
     "ColumnFactorsOp",
+    "ColumnsType",
     "CommitOp",
+    "ComputeOp",
     "CopiedOp",
     "CopyOp",
     "CopySumsOp",
@@ -253,6 +256,7 @@ __all__ = [
     "LastPartOp",
     "LeaderOp",
     "LoadBytesOp",
+    "LoadColumnsOp",
     "LoadIndexOp",
     "LoadOp",
     "LoadResultOp",
@@ -272,6 +276,7 @@ __all__ = [
     "PairRankOp",
     "PassOnOp",
     "PeekOp",
+    "PointOp",
     "PostOp",
     "PrefetchInputOp",
     "PrefetchOp",
@@ -290,6 +295,7 @@ __all__ = [
     "RowIndexType",
     "RowScalesOp",
     "RowScalesType",
+    "RunningOp",
     "ScalarsOp",
     "ScalarsType",
     "ScalesType",
@@ -300,6 +306,7 @@ __all__ = [
     "SkipWindowsOp",
     "StepsOp",
     "StoreBytesOp",
+    "StoreColumnsOp",
     "StoreDirectOp",
     "StoreFactorsOp",
     "StoreOp",
@@ -314,6 +321,7 @@ __all__ = [
     "SyncOp",
     "TakeOp",
     "TakenOp",
+    "TermOp",
     "Tile",
     "TilesOp",
     "TryCancelOp",

@@ -313,7 +313,7 @@ class HoldOp(Tile.Operation, name="hold"):
         for made in (maker(x, "tile.input") for x in op.inputs):
             if made is not None and str_of(made.kind) != "scalar":
                 return fail(op, f"holds an input of kind {made.kind}, expected scalar")
-        return takes(op, [ir.F32Type.get()] * len(op.inputs)) and _yields(op)
+        return takes(op, [ir.F32Type.get()] * len(op.inputs)) and yields(op)
 
 
 class EpilogueOp(Tile.Operation, name="epilogue"):
@@ -338,16 +338,17 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
         for name in ("approximate", "piecewise"):
             if name in attributes and not isinstance(attributes[name], ir.UnitAttr):
                 return fail(op, f"{name} is {attributes[name]}, expected a unit attribute")
-        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and _yields(op)
+        return takes(op, [ir.F32Type.get()] * (1 + len(op.inputs))) and yields(op)
 
 
 class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
-    """Ends the body of `tile.epilogue` or `tile.hold`."""
+    """Ends the body of `tile.epilogue`, `tile.hold` or `tile.compute`."""
 
     value: ext.Operand[ir.F32Type]
 
 
-def _yields(op: ir.OpView) -> bool:
+def yields(op: ir.OpView) -> bool:
+    """Refuses a body that does not end in tile.yield."""
     last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
     if last.operation.name != "tile.yield":
         return fail(op, f"body ends in {last.operation.name}, expected tile.yield")

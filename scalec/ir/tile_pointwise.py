@@ -6,20 +6,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least
-from scalec.ir.tile_types import I1, I32, Tile
+from scalec.ir.tile_checks import at_least, flag, takes
+from scalec.ir.tile_compute import yields
+from scalec.ir.tile_types import I1, I32, Tile, bits_of, int_of, str_of
 from scalec.ir.verify import fail, verifier
+
+KINDS = ("sum", "max", "min")
+"""Reductions."""
+
+MOST_BYTES = 16
+"""Of one load or store of a thread (PTX ISA 9.7.9.8, ld: .v4.b32)."""
 
 
 class ColumnsType(Tile.Type, name="columns"):
-    """`count` f32 of adjacent columns of a row, in registers of a thread."""
+    """`count` f32, one for each of so many adjacent columns of a row, in registers of a thread."""
 
     count: Any
 
 
 class PointOp(Tile.Operation, name="point"):
-    """A thread's row and first column of the tile at (m0, n0), whose `columns` it shares with those that have `vector`
-    each, and whether the row is below m and the column below n."""
+    """The row and the first column that a thread has of the tile at (m0, n0), and whether they are below m and n.
+
+    A row of the tile has `columns` columns, a thread `vector` of them. Threads that follow one another have columns
+    that do, and where those end, the next row.
+    """
 
     m0: ext.Operand[I32]
     n0: ext.Operand[I32]
@@ -31,19 +41,39 @@ class PointOp(Tile.Operation, name="point"):
     columns: ir.IntegerAttr
     vector: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not at_least(op, 1, "columns", "vector"):
+            return False
+        columns, vector = int_of(op.columns), int_of(op.vector)
+        across = columns // vector
+        if columns % vector or across & (across - 1):
+            return fail(op, f"{columns} columns for threads of {vector} each, expected {vector} times a power of two")
+        return True
+
 
 class AlignedOp(Tile.Operation, name="aligned"):
-    """Whether memory, and all that strides lead to, begins at multiples of `bytes`."""
+    """Whether memory, and every row of it that `strides`, in elements, lead to, begins at a multiple of `bytes`."""
 
     source: ext.Operand[Any]
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     result: ext.Result[I1]
     bytes: ir.IntegerAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        size = int_of(op.bytes)
+        if size not in (1, 2, 4, 8, MOST_BYTES):
+            return fail(op, f"bytes is {size}, expected a power of two up to {MOST_BYTES}")
+        return _memory(op, op.source)
+
 
 class LoadColumnsOp(Tile.Operation, name="load_columns"):
-    """Elements of memory, as f32: at so many indices, each with the stride of its axis, and where `along` is 1 at
-    adjacent ones behind that, `together` in one load; else one element, for all columns. Zeros unless `valid`."""
+    """Elements of memory, widened to f32: at an index along each axis, which has a stride in elements.
+
+    `along` 1: as many adjacent ones as the result has columns, `together` in one load, which begins at a multiple of
+    its bytes. 0: one element, for all columns. Zeros unless `valid`: nothing is read then.
+    """
 
     source: ext.Operand[Any]
     at: Sequence[ext.Operand[I32]]
@@ -55,41 +85,104 @@ class LoadColumnsOp(Tile.Operation, name="load_columns"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if len(op.at) != len(op.strides):
-            return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
-        return at_least(op, 1, "together")
+        if not _indexed(op) or not flag(op, "along") or not _memory(op, op.source):
+            return False
+        count = int_of(op.result.type.count) if int_of(op.along) else 1
+        return _together(op, op.source, count)
 
 
 class RunningOp(Tile.Operation, name="running"):
-    """Registers for a reduction of this `kind`: of no terms."""
+    """Registers for a reduction of this `kind`, which has no terms yet: 0 for sum, -inf for max, inf for min."""
 
     result: ext.Result[ColumnsType]
     kind: ir.StringAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return _kind(op)
+
 
 class TermOp(Tile.Operation, name="term"):
-    """Adds a term to a reduction, where it is `valid`."""
+    """Takes a term into a reduction of this `kind`, in f32 and in program order, where it is `valid`."""
 
     sums: ext.Operand[ColumnsType]
     value: ext.Operand[ColumnsType]
     valid: ext.Operand[I1]
     kind: ir.StringAttr
 
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if op.sums.type != op.value.type:
+            return fail(op, f"takes {op.value.type} into {op.sums.type}, expected one type")
+        return _kind(op)
+
 
 class ComputeOp(Tile.Operation, name="compute"):
-    """body(inputs..., scalars...) for each column. `approximate`, optional, is as of `tile.epilogue`."""
+    """body(inputs..., scalars...) for each column; the body yields f32 (`tile.yield`). `approximate`, an optional unit
+    attribute, is as that of `tile.epilogue`."""
 
     inputs: Sequence[ext.Operand[ColumnsType]]
     scalars: Sequence[ext.Operand[ir.F32Type]]
     result: ext.Result[ColumnsType]
     body: ext.Region
 
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        attributes = op.operation.attributes
+        if "approximate" in attributes and not isinstance(attributes["approximate"], ir.UnitAttr):
+            return fail(op, f"approximate is {attributes['approximate']}, expected a unit attribute")
+        for value in op.inputs:
+            if value.type != op.result.type:
+                return fail(op, f"computes {op.result.type} of {value.type}, expected as many columns")
+        return takes(op, [ir.F32Type.get()] * (len(op.inputs) + len(op.scalars))) and yields(op)
+
 
 class StoreColumnsOp(Tile.Operation, name="store_columns"):
-    """Rounds columns and stores them, `together` in one store, at so many indices, each with the stride of its axis."""
+    """Rounds columns to the element type of memory and stores them side by side, `together` in one store: at an index
+    along each axis, which has a stride in elements."""
 
     value: ext.Operand[ColumnsType]
     target: ext.Operand[Any]
     at: Sequence[ext.Operand[I32]]
     strides: Sequence[ext.Operand[ir.IntegerType[64]]]
     together: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not _indexed(op) or not _memory(op, op.target):
+            return False
+        return _together(op, op.target, int_of(op.value.type.count))
+
+
+def _kind(op: ir.OpView) -> bool:
+    """Refuses a kind of reduction that there is not."""
+    if str_of(op.kind) not in KINDS:
+        return fail(op, f"kind is {op.kind}, expected {', '.join(KINDS)}")
+    return True
+
+
+def _indexed(op: ir.OpView) -> bool:
+    """Refuses indices without strides, and the reverse."""
+    if len(op.at) != len(op.strides):
+        return fail(op, f"{len(op.at)} indices and {len(op.strides)} strides, expected as many")
+    return True
+
+
+def _memory(op: ir.OpView, value: ir.Value) -> bool:
+    """Refuses what is no memory."""
+    if not isinstance(value.type, ir.MemRefType):
+        return fail(op, f"reads or writes {value.type}, expected a memref")
+    return True
+
+
+def _together(op: ir.OpView, memory: ir.Value, count: int) -> bool:
+    """Refuses loads and stores that do not share out `count` elements, or that PTX has no instruction for."""
+    together, bits = int_of(op.together), bits_of(memory.type.element_type)
+    sizes = [n for n in (1, 2, 4, 8, MOST_BYTES) if n * bits <= 8 * MOST_BYTES]
+    if together not in sizes or count % together:
+        return fail(
+            op,
+            f"{together} of {count} elements of {bits} bits together, expected a divisor of {count} among "
+            f"{', '.join(map(str, sizes))}",
+        )
+    return True

@@ -82,7 +82,7 @@ def places(s: State, op: ir.OpView, wave: int, waves: int, columns: int) -> Iter
         yield g, Place(row, column, rows_inside, columns_inside, rows_to, columns_to)
 
 
-def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
+def load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: int) -> list[ir.Value]:
     """`count` elements (1, or 2 adjacent and aligned) as f32; zeros where not inside.
 
     Not `.nc`: with `+=` the kernel writes what it reads here (PTX ISA 9.7.9.9 wants read-only memory for the kernel).
@@ -100,10 +100,10 @@ def _load(s: State, pointer: ir.Value, element: str, inside: ir.Value, count: in
     else:
         text = "{\n.reg .b16 H;\nmov.b16 H, 0;\n@$2 ld.global.b16 H, [$1];\ncvt.u32.u16 $0, H;\n}"
         raw = b.asm(text, [b.i32], [address, inside])[0]
-    return [_unpack(s, raw, element, i) for i in range(count)]
+    return [unpack(s, raw, element, i) for i in range(count)]
 
 
-def _unpack(s: State, raw: ir.Value, element: str, half: int) -> ir.Value:
+def unpack(s: State, raw: ir.Value, element: str, half: int) -> ir.Value:
     """The lower (0) or upper (1) 16 bits of a register as f32."""
     b = s.b
     if element == "bf16":  # bf16 is the upper half of an f32
@@ -201,14 +201,14 @@ class Reader:
         """Likewise of one that is the same everywhere."""
         if self._once is None:
             always = self._s.b.constant(1, self._s.b.i1)
-            self._once = _load(self._s, self.pointer(None, None), self._in.element, always, 1) * 4
+            self._once = load(self._s, self.pointer(None, None), self._in.element, always, 1) * 4
         return self._once
 
     def _columns(self, half: int, row: tuple[ir.Value, ir.Value] | None, place: Place) -> list[ir.Value]:
         b = self._s.b
         if self._in.pair:
             pointer, inside = self._located(half, row, (place.column, place.column_inside[0]))
-            return _load(self._s, pointer, self._in.element, inside, 2)
+            return load(self._s, pointer, self._in.element, inside, 2)
         columns = ((b.add(place.column, i), place.column_inside[i]) for i in (0, 1))
         return [self._element(half, row, column) for column in columns]
 
@@ -216,7 +216,7 @@ class Reader:
         self, half: int, row: tuple[ir.Value, ir.Value] | None, column: tuple[ir.Value, ir.Value] | None
     ) -> ir.Value:
         pointer, inside = self._located(half, row, column)
-        return _load(self._s, pointer, self._in.element, inside, 1)[0]
+        return load(self._s, pointer, self._in.element, inside, 1)[0]
 
 
 def _mlir(s: State, element: str) -> ir.Type:

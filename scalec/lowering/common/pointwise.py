@@ -12,12 +12,13 @@ from scalec.lowering.builder import Variable
 from scalec.lowering.common import epilogue, rounding
 from scalec.lowering.common.state import COMMON, State
 
-KINDS = {"sum": ("arith.addf", 0.0), "max": ("arith.maximumf", -math.inf), "min": ("arith.minimumf", math.inf)}
-"""What adds a term to a reduction, and what one of no terms is."""
+REDUCTIONS = {"sum": ("arith.addf", 0.0), "max": ("arith.maximumf", -math.inf), "min": ("arith.minimumf", math.inf)}
+"""What takes a term into a reduction of each kind, and what one of no terms is."""
 
 
 @COMMON.lowers("tile.point")
 def point(s: State, op: ir.OpView) -> None:
+    """Threads have the vectors of a tile in order."""
     b, vector = s.b, tile.int_of(op.vector)
     across = tile.int_of(op.columns) // vector
     row = b.add(s.get(op.m0), b.div(s.tid, across))
@@ -28,6 +29,7 @@ def point(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.aligned")
 def aligned(s: State, op: ir.OpView) -> None:
+    """The address and all strides have no bit below `bytes`."""
     b, bits = s.b, rounding.bits_of(str(op.source.type.element_type))
     every = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
     for stride in op.strides:
@@ -36,6 +38,7 @@ def aligned(s: State, op: ir.OpView) -> None:
 
 
 def _address(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.Value:
+    """The address in bytes of an element of memory, an i64."""
     b = s.b
     index = b.constant(0, b.i64)
     for i, stride in zip(at, strides, strict=True):
@@ -45,13 +48,14 @@ def _address(s: State, source: Any, at: Any, strides: Any, element: str) -> ir.V
 
 @COMMON.lowers("tile.load_columns")
 def load_columns(s: State, op: ir.OpView) -> None:
+    """A list of values: words of several elements are loaded whole, other elements one by one."""
     b, element, count = s.b, str(op.source.type.element_type), tile.int_of(op.result.type.count)
     address, valid = _address(s, op.source, op.at, op.strides, element), b.value(s.get(op.valid), b.i1)
     together, size = tile.int_of(op.together), rounding.bits_of(element) // 8
 
     def single(i: int) -> ir.Value:
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [b.add(address, i * size)])
-        return epilogue._load(s, pointer, element, valid, 1)[0]
+        return epilogue.load(s, pointer, element, valid, 1)[0]
 
     if not tile.int_of(op.along):
         s.values[op.result] = [single(0)] * count
@@ -71,24 +75,27 @@ def load_columns(s: State, op: ir.OpView) -> None:
             values += (
                 [b.op("llvm.bitcast", [b.f32], [word])]
                 if whole
-                else [epilogue._unpack(s, word, element, half) for half in (0, 1)]
+                else [epilogue.unpack(s, word, element, half) for half in (0, 1)]
             )
     s.values[op.result] = values
 
 
 def _now(x: Any) -> ir.Value:
+    """What a register that changes holds here; a value as it is."""
     return x.get() if isinstance(x, Variable) else x
 
 
 @COMMON.lowers("tile.running")
 def running(s: State, op: ir.OpView) -> None:
-    empty = KINDS[tile.str_of(op.kind)][1]
+    """A variable for each column."""
+    empty = REDUCTIONS[tile.str_of(op.kind)][1]
     s.values[op.result] = [s.b.variable(s.b.f32, float(empty)) for _ in range(tile.int_of(op.result.type.count))]
 
 
 @COMMON.lowers("tile.term")
 def term(s: State, op: ir.OpView) -> None:
-    combine, valid = scalar.OPS[KINDS[tile.str_of(op.kind)][0]], s.b.value(s.get(op.valid), s.b.i1)
+    """No branch: a term that is not valid is computed, and not taken."""
+    combine, valid = scalar.OPS[REDUCTIONS[tile.str_of(op.kind)][0]], s.b.value(s.get(op.valid), s.b.i1)
     for held, value in zip(s.get(op.sums), s.get(op.value), strict=True):
         before = held.get()
         held.set(s.b.select(valid, combine(s.b, before, _now(value)), before))
@@ -96,6 +103,7 @@ def term(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.compute")
 def compute(s: State, op: ir.OpView) -> None:
+    """The body once for each column."""
     made, inputs = [], [s.get(x) for x in (*op.inputs, *op.scalars)]
     for i in range(tile.int_of(op.result.type.count)):
         own = [_now(x[i]) if isinstance(x, list) else x for x in inputs]
@@ -105,6 +113,7 @@ def compute(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.store_columns")
 def store_columns(s: State, op: ir.OpView) -> None:
+    """As loads: words of several elements whole, others one by one."""
     b, element, together = s.b, str(op.target.type.element_type), tile.int_of(op.together)
     address, bits = _address(s, op.target, op.at, op.strides, element), rounding.bits_of(element)
     values = [_now(x) for x in s.get(op.value)]

@@ -6,23 +6,28 @@ from typing import Any
 
 from scalec.abi import entry_name
 from scalec.ir.mlir import ir
-from scalec.ir.tile_pointwise import ColumnsType
+from scalec.ir.tile_pointwise import MOST_BYTES, ColumnsType
 from scalec.passes.emit.body import copied
 from scalec.passes.emit.emitter import Emitter, Source, attribute
 from scalec.passes.emit.tensors import Tensors
-from scalec.passes.plan.pointwise import VECTOR_BYTES, Spread
+from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
 from scalec.passes.problem.pointwise import Pointwise, Read
 
 
 class PointwiseKernel(Tensors):
-    """One kernel being built."""
+    """One kernel being built.
+
+    A tile's threads have a vector of columns each. Where all rows begin at multiples of a vector's bytes and a thread's
+    vector lies inside, it loads and stores whole vectors; else column by column.
+    """
 
     def __init__(self, problem: Pointwise, spread: Spread, function: ir.OpView) -> None:
         self.p, self.spread, self.function, self.e = problem, spread, function, Emitter()
         self.lookups = {x.name: x for x in problem.lookups}
 
     def build(self) -> None:
+        """The `tile.kernel`, before the function that it is made from."""
         e, p, s = self.e, self.p, self.spread
         name = entry_name(ir.StringAttr(self.function.attributes["sym_name"]).value)
         made = e.op(
@@ -76,9 +81,11 @@ class PointwiseKernel(Tensors):
         made.attributes["arguments"] = e.arguments_attribute()
 
     def together(self, element: Any, vector: int) -> int:
-        return min(vector, 8 * VECTOR_BYTES // element.bits)
+        """Elements of one load or store, of a vector of so many."""
+        return min(vector, 8 * MOST_BYTES // element.bits)
 
     def aligned(self) -> ir.Value:
+        """Whether every tensor that is read or written along the columns has rows that vectors can begin in, an i1."""
         p, every = self.p, self.e.i1(1)
         reads = [x for x in p.every if p.along(x)]
         found = {x.name: (x.argument_index, x.element, len(x.coords)) for x in reads}
@@ -88,6 +95,7 @@ class PointwiseKernel(Tensors):
         return self.also(every, target, p.name, p.element, len(p.rows) + 1)
 
     def also(self, every: ir.Value, source: ir.Value, name: str, element: Any, rank: int) -> ir.Value:
+        """`every`, and whether one tensor of so many indices has such rows."""
         strides = [self.stride(name, axis) for axis in range(rank - 1)]
         size = self.together(element, self.spread.vector) * element.bits // 8
         one = self.e.op(
@@ -96,11 +104,13 @@ class PointwiseKernel(Tensors):
         return self.e.arith("arith.andi", every, one)
 
     def target(self) -> ir.Value:
+        """The result's memory."""
         p, s = self.p, self.spread
         align = self.together(p.element, s.vector) * p.element.bits // 8 if s.whole else p.element.bits // 8
         return self.e.parameter(self.body, self.e.memory(self.returned(0).type), Source("pointer", p.name, align=align))
 
     def coordinate(self, c: Coord, where: dict[str, ir.Value]) -> ir.Value:
+        """An index along an axis of a tensor, an i32, at a point: `where` has its dimensions and lookups by name."""
         e = self.e
         if not c.dim:
             return e.i32(c.offset)
@@ -113,6 +123,7 @@ class PointwiseKernel(Tensors):
         return at
 
     def strided(self, name: str, rank: int) -> list[ir.Value]:
+        """The strides of a tensor of so many indices, the last of which lies side by side."""
         return [self.stride(name, axis) for axis in range(rank - 1)] + ([self.e.i64(1)] if rank else [])
 
     def look_up(self, x: Lookup, where: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
@@ -130,9 +141,11 @@ class PointwiseKernel(Tensors):
         return found, valid
 
     def columns(self, count: int) -> ir.Type:
+        """`!tile.columns`."""
         return ColumnsType.get(attribute(count))
 
     def load(self, x: Read, where: dict[str, ir.Value], vector: int, valid: ir.Value) -> ir.Value:
+        """What is read at a point, for `vector` columns, zeros unless `valid`; a scalar as it is."""
         e = self.e
         if x.scalar:
             return e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name))
@@ -152,6 +165,8 @@ class PointwiseKernel(Tensors):
         ).result
 
     def compute(self, block: ir.Block, values: dict[int, ir.Value], vector: int, exact: bool) -> ir.Value:
+        """A body of `scale`, of what its arguments are by their numbers, for each column; the conversions at its ends
+        are those of loads and stores. Unless `exact`, functions may be off as results of 16 bits allow."""
         e, f32 = self.e, ir.F32Type.get()
         order = sorted(values, key=lambda i: (values[i].type == f32, i))  # scalars last
         scalars = sum(values[i].type == f32 for i in order)
@@ -255,6 +270,7 @@ class PointwiseKernel(Tensors):
         return sums
 
     def inner(self) -> ir.Block:
+        """The body that the reduction's terms are computed by."""
         final = self.returned(0).owner.opview
         source = next(
             v.owner.opview.source for v in final.views if not isinstance(v.owner.opview.source.owner, ir.Block)

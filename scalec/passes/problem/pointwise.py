@@ -68,7 +68,7 @@ class Pointwise:
 
     Attributes:
         rows: the result's indices but the last, `columns` that one.
-        name, element, index: of the result.
+        name, element: of the result.
         reads: of the body behind the reduction, whose value are its arguments `sums`; `mapped`: there is such a body.
         lookups: indices that are read from memory, by name.
     """
@@ -129,6 +129,7 @@ class PointwiseReader(EpilogueReader):
     """The walk over one function without a contraction."""
 
     def refused(self, what: str, at: Any, expected: str, fix: str = "compute it outside the program") -> Exception:
+        """An error that says what this target has no kernel for."""
         return UnsupportedError(
             f"{what}, which has no kernel on {self.target.name} yet", expected=expected, fix=fix, place=place_of(at)
         )
@@ -202,6 +203,11 @@ class PointwiseReader(EpilogueReader):
                 )
 
     def reduced(self, op: Any, names: list[str]) -> Reduction:
+        """The reduction whose result has the indices `names`.
+
+        Raises:
+            UnsupportedError: it has a range, runs over several indices, or over what is no elementwise expression.
+        """
         source, result = maps_of(op.maps)
         inside = dims_read(source, list(op.symbols)) - dims_read(result, [])
         if len(op.domains) or len(inside) != 1 or [self.dims[e.position] for e in result.results] != names:
@@ -219,6 +225,11 @@ class PointwiseReader(EpilogueReader):
         return Reduction(kind, dim, tuple(reads), mapped)
 
     def at(self, value: Any, where: ir.AffineMap, symbols: list[Any], view: int) -> Read:
+        """What a body reads as its argument number `view`, at the results of a map.
+
+        Raises:
+            UnsupportedError: it is no argument of the function, or of a type that threads do not read.
+        """
         index, name, layout = self.argument(value, "an input of the elementwise expression")
         element = element_of(value, name)
         if element.name not in STORED or layout != "row":
@@ -242,5 +253,9 @@ class PointwiseReader(EpilogueReader):
 
 
 def read(function: Any, target: Target) -> Pointwise:
-    """The program of a function without a contraction."""
+    """The program of a function without a contraction.
+
+    Raises:
+        UnsupportedError: no kernel has this form yet.
+    """
     return PointwiseReader(function, target).problem()

@@ -1,0 +1,28 @@
+// Ops of programs without a contraction round-trip through the printer.
+// RUN: %roundtrip %s | filecheck %s
+
+// CHECK-LABEL: func.func @combine
+func.func @combine(%D: memref<?x64xbf16>, %w: memref<?xf32>, %Y: memref<?x64xf32>, %s: i64, %p: i32, %alpha: f32) {
+  // CHECK: %[[AT:.*]]:3 = "tile.point"({{.*}}) {columns = 64 : i64, vector = 8 : i64}
+  %row, %column, %inside = "tile.point"(%p, %p, %p, %p) {columns = 64 : i64, vector = 8 : i64} : (i32, i32, i32, i32) -> (i32, i32, i1)
+  // CHECK-NEXT: "tile.aligned"({{.*}}) {bytes = 16 : i64, operandSegmentSizes = array<i32: 1, 1>}
+  %a = "tile.aligned"(%D, %s) {bytes = 16 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?x64xbf16>, i64) -> i1
+  // CHECK-NEXT: %[[SUMS:.*]] = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  %sums = "tile.running"() {kind = "sum"} : () -> !tile.columns<8 : i64>
+  // CHECK-NEXT: %[[X:.*]] = "tile.load_columns"({{.*}}, %[[AT]]#0, %[[AT]]#1, {{.*}}, %[[AT]]#2) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1>, together = 8 : i64}
+  %x = "tile.load_columns"(%D, %row, %column, %s, %s, %inside) {along = 1 : i64, operandSegmentSizes = array<i32: 1, 2, 2, 1>, together = 8 : i64} : (memref<?x64xbf16>, i32, i32, i64, i64, i1) -> !tile.columns<8 : i64>
+  // CHECK-NEXT: %[[W:.*]] = "tile.load_columns"({{.*}}) {along = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>, together = 1 : i64}
+  %v = "tile.load_columns"(%w, %row, %s, %inside) {along = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1>, together = 1 : i64} : (memref<?xf32>, i32, i64, i1) -> !tile.columns<8 : i64>
+  // CHECK-NEXT: %[[PRODUCT:.*]] = "tile.compute"(%[[X]], %[[W]], {{.*}}) ({
+  %product = "tile.compute"(%x, %v, %alpha) ({
+  ^bb0(%i: f32, %j: f32, %k: f32):
+    %ij = arith.mulf %i, %j : f32
+    %ijk = arith.mulf %ij, %k : f32
+    "tile.yield"(%ijk) : (f32) -> ()
+  }) {operandSegmentSizes = array<i32: 2, 1>, approximate} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>, f32) -> !tile.columns<8 : i64>
+  // CHECK: "tile.term"(%[[SUMS]], %[[PRODUCT]], %[[AT]]#2) {kind = "sum"}
+  "tile.term"(%sums, %product, %inside) {kind = "sum"} : (!tile.columns<8 : i64>, !tile.columns<8 : i64>, i1) -> ()
+  // CHECK-NEXT: "tile.store_columns"(%[[SUMS]], {{.*}}, %[[AT]]#0, %[[AT]]#1, {{.*}}) {operandSegmentSizes = array<i32: 1, 1, 2, 2>, together = 4 : i64}
+  "tile.store_columns"(%sums, %Y, %row, %column, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 2, 2>, together = 4 : i64} : (!tile.columns<8 : i64>, memref<?x64xf32>, i32, i32, i64, i64) -> ()
+  return
+}
