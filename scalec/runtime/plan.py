@@ -244,7 +244,8 @@ class Plan:
     @cached_property
     def small(self) -> bool:
         """Whether its launch may begin before the one before it has ended (abi.Launch.dependent)."""
-        return prod(self.dims[d] for d in self.signature.spec.flops) <= self.signature.spec.launch.dependent
+        spec = self.signature.spec
+        return 0 < spec.launch.dependent and prod(self.dims[d] for d in spec.flops) <= spec.launch.dependent
 
     @cached_property
     def count(self) -> int:
