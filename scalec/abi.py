@@ -260,7 +260,7 @@ class Launch:
         dependent: the most multiplications of a launch that may begin while the kernel before it in its stream still
             runs, for whose end the kernel then waits itself; 0 where it does not.
         sums: (dim, step) of the dimensions of K, where these are several: a kernel counts the product of their sizes,
-            each rounded up to a multiple of its step, in 32 bits.
+            each rounded up to a multiple of its step, in 32 bits. Without a contraction, of what is summed over.
         dynamic: whether a cluster of its own is launched for each tile or part, which running clusters take over.
     """
 
@@ -273,6 +273,11 @@ class Launch:
     dynamic: bool = False
     dependent: Bytes = 0
     sums: tuple[tuple[str, Positive], ...] = ()
+
+    @property
+    def by_element(self) -> bool:
+        """Whether sums are taken element by element, of none too: contractions walk blocks of K, one at least."""
+        return bool(self.sums) and all(step == 1 for _, step in self.sums)
 
     def length(self, dims: Mapping[str, int]) -> int:
         """What `sums` counts."""

@@ -133,8 +133,7 @@ class Plan:
         plan.sizes = dims
         if signature.indices and (device.checks or env.CHECK.get()):
             plan.checked = tuple([(i, forms[i]) for i in signature.indices])
-        mapped = any(a.kind == "tensor_map" for a in spec.arguments)  # others walk what there is
-        if mapped and any(0 in f.shape for f in plan.operands):
+        if not spec.launch.by_element and any(0 in f.shape for f in plan.operands):
             plan.of_nothing()
         plan.grid = spec.launch.grid(plan.dims, clusters)
         plan.workspace = spec.launch.workspace(plan.dims)
@@ -245,7 +244,7 @@ class Plan:
     def small(self) -> bool:
         """Whether its launch may begin before the one before it has ended (abi.Launch.dependent)."""
         spec = self.signature.spec
-        return 0 < spec.launch.dependent and prod(self.dims[d] for d in spec.flops) <= spec.launch.dependent
+        return spec.launch.dependent > 0 and prod(self.dims[d] for d in spec.flops) <= spec.launch.dependent
 
     @cached_property
     def count(self) -> int:
