@@ -164,6 +164,9 @@ def compile_source(
                 error.place = Source(source, frontend.NAME).shown(error.place)
                 raise
             except SlowKernelError as error:
+                if made.schedule is None:  # nothing to choose again
+                    error.fix = "compute it in several programs, of fewer tensors each"
+                    raise
                 error.fix = ", ".join([*_fewer_registers(made), error.fix])
                 slow, reason, what = error, f"ptxas: {error.got}", str(made.schedule)
             except ScheduleError as error:  # a retry that does not suit what the user decided: the first refusal counts
@@ -266,7 +269,7 @@ def _compile(made: Compilation, module: Any, row: Target, until: str, on_pass: O
     kernel = _to_tile(made, module, row, on_pass, attempt)
     _to_ptx(made, kernel, row, until == "nvvm")
     with made.timed("ptxas"):
-        assembled = ptxas.assemble(made.ptx, row.name, str(made.schedule))
+        assembled = ptxas.assemble(made.ptx, row.name, made.spec.schedule if made.spec else "")
     made.cubin, made.ptxas, made.registers = assembled.cubin, assembled.log, assembled.registers
 
 

@@ -14,9 +14,10 @@ from scalec.checking.guarded import FILLS, Guarded
 from scalec.checking.launch import values_of
 from scalec.commands.explain import explain_program
 from scalec.compiler import compile_source
-from scalec.errors import ArgumentError, ScheduleError, UnsupportedError
+from scalec.errors import ArgumentError, ScheduleError, SlowKernelError, UnsupportedError
 from scalec.frontend import build
 from scalec.ir import context
+from scalec.lowering import ptxas
 from scalec.runtime import emulated
 from scalec.runtime.dispatch import Program
 from scalec.sizes import Range
@@ -154,3 +155,13 @@ def test_an_index_beyond_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = scalec.compile(COMBINE, target="sm_90a")
     with pytest.raises(ArgumentError, match=r"inv\[0, 1\] = 4 is no index of D, which has 4 \(D_0\)"):
         kernel(*made_up(beyond=1))
+
+
+def test_what_spills_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(_ptx: str, _target: str, what: str) -> None:
+        raise SlowKernelError(f"ptxas made a slow kernel of schedule {what}", fix="a smaller tile")
+
+    monkeypatch.setattr(ptxas, "assemble", slow)
+    with pytest.raises(SlowKernelError, match="of schedule rows=1, columns=1024") as error:
+        compile_source(COMBINE, "sm_90a", {"n": 4096, "j": 8})
+    assert error.value.fix == "compute it in several programs, of fewer tensors each"
