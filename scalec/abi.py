@@ -348,10 +348,6 @@ class KernelSpec:
     ranges: dict[str, tuple[Positive, Positive]] = field(default_factory=dict)
     reads: tuple[Reads, ...] = ()
 
-    def flop(self, sizes: Mapping[str, int]) -> int:
-        """Floating-point operations of one call at these sizes; 0 where `flops` is empty."""
-        return 2 * math.prod(sizes[d] for d in self.flops) if self.flops else 0
-
     def to_json(self) -> str:
         """A JSON document; `from_json` gives back an equal spec."""
         return json.dumps({"version": VERSION, **asdict(self)}, indent=1)
@@ -419,6 +415,11 @@ def _check(spec: KernelSpec) -> None:
                     raise FormatError(f"axis {axis} of {a.tensor}, which has {len(t.shape)}")
     for reads in spec.reads:
         _check_reads(reads, tensors, {t.name for t in spec.operands})
+
+
+def operations(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+    """Floating-point operations of one call at these sizes; 0 where `flops` is empty."""
+    return 2 * math.prod(sizes[d] for d in spec.flops) if spec.flops else 0
 
 
 def _check_reads(reads: Reads, tensors: Mapping[str, TensorSpec], operands: set[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from scalec.abi import KernelSpec
+from scalec.abi import KernelSpec, operations
 from scalec.bench import method
 from scalec.bench.contenders import Contender, NoSuchVariantError, Source, contenders
 from scalec.bench.contraction import Contraction, contraction, diff, reference
@@ -99,7 +99,7 @@ def bench_shape(
             diffs[name] = error
     return Row(
         dims=sizes,
-        flops=spec.flop(sizes),
+        flops=operations(spec, sizes),
         bytes=first.bytes(),
         schedule=spec.schedule,
         sets=count,

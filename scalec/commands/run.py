@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any
 
-from scalec.abi import KernelSpec
+from scalec.abi import KernelSpec, operations
 from scalec.checking.compare import Checked, compare
 from scalec.checking.launch import (
     made_up,
@@ -80,7 +80,7 @@ def run_program(request: Request, seed: int, *, verbose: bool = False, as_json: 
         if changed := touched(r, o, expected.reached[r.name], values):
             raise ScalecError(f"{changed} elements of {r.name} have changed that the program does not write")
     seconds = time_launches(kernel, device, arguments, outputs) if timed else None
-    measured = Measured(seconds, spec.flop(dims), moved_bytes(spec, arguments, outputs))
+    measured = Measured(seconds, operations(spec, dims), moved_bytes(spec, arguments, outputs))
     if as_json:
         print(json.dumps(document(spec, device.name, dims, seed, checks, measured), indent=1))
     else:
