@@ -163,7 +163,7 @@ def test_misuse(invoke, arguments):
         ([], "no program"),
         (["--suite", "nope"], "no suite 'nope'"),
         ([FP8, "--dim", "m=64", "--m", "1"], "m is fixed"),
-        (["C[m,n] = A[m,k]:mxfp8@B[n,k]:mxfp8", "--target", "sm_90a"], "ue8m0"),
+        (["C[m,n] = A[m,k]:mxfp4@B[n,k]:mxfp4", "--target", "sm_90a"], "e2m1"),
     ],
 )
 def test_refusals(invoke, arguments, message):

@@ -118,10 +118,10 @@ def measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             return {"gpu": "Made-up GPU", "driver": "1", "date": "2026-11-23 16:00"}
 
         @contextmanager
-        def open(self, kernels: object, dims: object) -> Iterator[Timer]:
+        def open(self, kernels: object, dims: object, routings: object) -> Iterator[Timer]:
             yield self
 
-        def sample(self, name: str) -> float:
+        def sample(self, name: str, routing: str) -> float:
             return 1.0
 
     @contextmanager

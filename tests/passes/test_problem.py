@@ -147,20 +147,20 @@ REFUSED = {
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), *(t.replace("bf16", "i8") for t in (A, B)), C),
         "sm_90a multiplies i8, but scalec has no kernel for it yet\n  got: A: i8, B: i8\n.*\n  fix: convert A",
     ),
-    "fine scales": (text(a_block="1, 64"), "A_scale has one scale for each 64 elements of k"),
-    "odd scales": (text(b_block="128, 192"), "B_scale has one scale for each 192 elements of k"),
+    "fine scales": (text(a_block="1, 16"), "A_scale has one scale for each 16 elements of k"),
+    "odd scales": (text(b_block="128, 48"), "B_scale has one scale for each 48 elements of k"),
     "odd rows": (text(a_block="32, 128"), "A_scale has one scale for each 32 elements of m"),
     "odd columns": (text(b_block="12, 128"), "B_scale has one scale for each 12 elements of n"),
     "layout": (text(layout="blocked"), "has layout blocked"),
     "16-bit with scales": (text(element="bf16"), "A is bf16 with scales that vary along k"),
     "scale type": (
-        text().replace('array<i64: 1, 128>, "f32"', 'array<i64: 1, 128>, "ue8m0"'),
-        "A_scale is ue8m0, which scales have no kernel for on sm_90a\n.*\n"
-        "  fix: convert A_scale to f32 before the call and leave out :ue8m0",
+        text().replace('array<i64: 1, 128>, "f32"', 'array<i64: 1, 128>, "ue4m3"'),
+        "A_scale is ue4m3, which scales have no kernel for on sm_90a\n.*\n"
+        "  fix: convert A_scale to f32 before the call and leave out :ue4m3",
     ),
     "scale type in fine blocks": (
-        text(a_block="1, 32").replace('array<i64: 1, 32>, "f32"', 'array<i64: 1, 32>, "ue8m0"'),
-        "A_scale is ue8m0.*\n.*\n  fix: fold A_scale into A before the call and pass A as bf16",
+        text(a_block="1, 16").replace('array<i64: 1, 16>, "f32"', 'array<i64: 1, 16>, "ue8m0"'),
+        "A_scale .*\n.*\n  fix: fold A_scale into A before the call and pass A as bf16",
     ),
     "scale type constant along k": (
         text(a_block="1, -1").replace('array<i64: 1, -1>, "f32"', 'array<i64: 1, -1>, "ue4m3"'),

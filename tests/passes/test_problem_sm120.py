@@ -325,7 +325,7 @@ def test_refused(problem_in: In, source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8",
+        "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4",
         "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1",
         "C[m,n] = A[m,k]:tf32 @ B[k,n]:tf32",
         "C[m,n] = A[m,k]:e4m3 @ B[k,n]:e4m3",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
+from scalec.emulator import arithmetic
 from scalec.emulator.findings import NotModelled, PtxSyntaxError
 from scalec.emulator.instructions.compare import flush
 from scalec.emulator.instructions.memory import SCOPES, SPACES, counted, named_space, own_shared, scope_of, space_now
@@ -51,7 +52,7 @@ def _float(name: str, kind: str) -> Combine:
     bits = np.dtype("u2") if "16" in kind else DTYPES[f"u{TYPE_BITS[kind]}"]
     narrow = np.dtype(ml_dtypes.bfloat16) if kind.startswith("bf16") else np.dtype(f"f{bits.itemsize}")
     wide = np.dtype("f4") if bits.itemsize == 2 else narrow
-    function = {"add": np.add, "min": _least, "max": _greatest}.get(name)
+    function = {"add": np.add, "min": arithmetic.minimum, "max": arithmetic.maximum}.get(name)
     if function is None or (kind in ("f32", "f64") and name != "add"):
         raise NotModelled(f".{name} of .{kind}")
     if kind == "f64":
@@ -80,15 +81,6 @@ def _double(r: np.ndarray, s: np.ndarray, t: np.ndarray) -> np.ndarray:
 def _double_in_global(r: np.ndarray, s: np.ndarray, t: np.ndarray) -> np.ndarray:
     result = _double(r, s, t)
     return np.where(np.isnan(s.view(np.float64)), s, np.where(np.isnan(r.view(np.float64)), r, result))
-
-
-def _least(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The lesser number, -0.0 below +0.0; a number rather than NaN."""
-    return np.where((a == b) & np.signbit(a), a, np.fmin(a, b))
-
-
-def _greatest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.where((a == b) & ~np.signbit(a), a, np.fmax(a, b))
 
 
 def _flushing(combine: Combine) -> Combine:

@@ -7,8 +7,9 @@ from scalec.passes.problem.types import PROMOTES, PROMOTION_BLOCK, Problem, Scal
 
 
 def slices(schedule: Schedule) -> int:
-    """Parts of a K tile whose sums leave the tensor core one after the other."""
-    return schedule.tile[2] // schedule.promote if schedule.promote else 1
+    """Parts of a K tile whose sums leave the tensor core one after the other; one, where the tile is shorter than
+    `promote`, which check-schedule refuses."""
+    return max(1, schedule.tile[2] // schedule.promote) if schedule.promote else 1
 
 
 def promoted_one_by_one(problem: Problem, schedule: Schedule) -> bool:
