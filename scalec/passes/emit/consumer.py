@@ -268,7 +268,7 @@ class Consumer(Epilogue):
         """Factors of rows of A or B, which have several in a K tile or one."""
         position = at.window if self.copy_of(side) == "window" else at.cursor
         operands, result = [h.scale_tiles[side.label], position], [self.e.type("factors")]
-        planes = {"plane": which} if which else {}
+        planes: dict[str, Any] = {"plane": which} if which else {}
         if side.label == "A":
             return self.e.op("tile.row_factors", result, operands, wave=wave, waves=self.waves, **planes).result
         return self.e.op("tile.column_factors", result, operands, **planes).result
