@@ -3,18 +3,18 @@
     pip install -e '.[torch,gpu]' && python examples/python/moe.py    # on a GPU; or else on the emulator, small
     python examples/python/moe.py --target sm_100a                    # on the emulator, as that GPU
 
-Ragged, of prefill: the slots (token, choice) are sorted by expert, and three programs do the rest. The first two read
+Ragged, of prefill: the slots (token, choice) are sorted by expert, and four programs do the rest. The first two read
 the tokens' rows through `token[m]`, so nothing copies them together; the third multiplies by the router's weights and
-writes each row to its slot, so nothing permutes them back. Masked, of decode: DeepEP's low-latency dispatch has put the
-rows of expert g into `X[g, 0:rows[g]]`; the same three products, without an index.
+writes each row to its slot, so nothing permutes them back; the fourth adds up the choices of a token, in their order.
+Masked, of decode: DeepEP's low-latency dispatch has put the rows of expert g into `X[g, 0:rows[g]]`; the same three
+products, without an index, and a sum that reads each token's rows where they are, and weighs them.
 
 Offsets, counts and indices stay on the device, and the host reads none of them: one CUDA graph of routing and layer is
 captured, then replayed with other routings. Each result is compared with float64 on the dequantised operands.
 
 The activation is part of the gate's program: in that of up, whose results are quantised, sm_100a lacks two registers a
 thread for it. Left for later versions of scalec: gate and up as one program that reads X once (gated_mlp.scale has its
-form), so that G never reaches memory; and the sum over the choices, which is torch's here, as a program
-(`Y[t,n] = sum[j](...)`).
+form), so that G never reaches memory.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ MASKED = {  # the first rows[g] rows of X[g] are expert g's, the others may be a
     "down": "Y[g,m,n] = H[g,m,k] @ Wd[g,n,k] scale(1x1x128,1x128x128) for m < rows[g]",
 }
 
+COMBINE = {
+    "ragged": "Z[t,n] = sum[j](Y[t,j,n])",
+    "masked": "Z[t,n] = sum[j](w[t,j]:f32 * Y[row[t,j],n])",
+}
+
 
 class Routing(NamedTuple):
     """Who computes what: a slot is token * topk + choice, and m counts the slots sorted by expert."""
@@ -90,6 +95,8 @@ class Experts:
         self.weights = {name: quantise(w, 128) for name, w in (("gate", gate), ("up", up), ("down", down))}
         self.named = {name: {f"W{name[0]}": w, f"W{name[0]}_scale": s} for name, (w, s) in self.weights.items()}
         self.ragged_kernels, self.masked_kernels = self.compiled(RAGGED, prefill), self.compiled(MASKED, decode)
+        sizes = {"n": down.shape[1], "j": topk}
+        self.combine = {name: scalec.compile(program, target, sizes) for name, program in COMBINE.items()}
 
     def compiled(self, programs: dict[str, str], tokens: int) -> dict[str, scalec.Kernel]:
         """A kernel for each program: the number of rows stays open, the weights' sizes are known."""
@@ -110,7 +117,7 @@ class Experts:
         kernels["up"](**gathered, **self.named["up"], G=gated, out=(hidden, scale))
         w = to.weights.flatten()[to.slot]
         kernels["down"](slot=to.slot, w=w, H=hidden, H_scale=scale, **self.named["down"], off=to.off, out=y)
-        return y.view(-1, self.topk, y.shape[1]).sum(1)
+        return self.combine["ragged"](Y=y.view(-1, self.topk, y.shape[1]))
 
     def masked(self, x: Tensor, x_scale: Tensor, to: Routing) -> Tensor:
         """The same, between what DeepEP's dispatch and combine do; torch's indexing stands for those two here."""
@@ -128,7 +135,8 @@ class Experts:
         kernels["down"](H=hidden, H_scale=scale, **self.named["down"], rows=rows, out=y)
 
         place = to.slot.argsort().view(tokens, self.topk) - to.off[to.experts]
-        return (to.weights[..., None] * y[to.experts, place]).sum(1).bfloat16()
+        at = (to.experts * most + place).int()
+        return self.combine["masked"](w=to.weights, Y=y.view(-1, y.shape[2]), row=at)
 
     def between(self, x: Tensor, *rows: int) -> tuple[Tensor, Tensor, Tensor]:
         """Room for G, H and H's scales: results whose rows are found on the device are given at the call."""
