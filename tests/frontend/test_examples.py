@@ -8,7 +8,7 @@ from scalec.frontend import build
 from scalec.ir.context import context, parse
 from tests.frontend.frontend_modules import EXAMPLES, arguments, dims, elements, maps, ops, results
 
-# program: dims; arguments; results; maps of the first contraction
+# program: dims; arguments; results; maps of the first contraction, or of the first reduction where there is none
 FACTS = {
     "dense_fp8": (
         "m n k",
@@ -85,6 +85,7 @@ FACTS = {
         "C bf16",
         "(s0, k) (g, n, k) (m, n)",
     ),
+    "combine": ("t n j D_0", "w f32, D bf16, inv i32", "Y bf16", "(t, n, j) (t, n)"),
     "scatter": (
         "C_0 m n k B_0",
         "idx i32, A f8E4M3FN, B f8E4M3FN, e i32, A_scale f32, B_scale f32",
@@ -202,7 +203,8 @@ def test_example_says_what_its_text_says(stem: str) -> None:
         assert dims(module) == want_dims
         assert elements(arguments(module)) == want_arguments
         assert elements(results(module)) == want_results
-        assert " ".join(maps(ops(module, "scale.contract")[0])) == want_maps
+        first = [*ops(module, "scale.contract"), *ops(module, "scale.reduce")][0]
+        assert " ".join(maps(first)) == want_maps
 
 
 def test_every_example_has_facts() -> None:

@@ -14,7 +14,7 @@ from scalec.errors import ScalecError
 from scalec.reference import diff, make, run
 from tests.reference.reference_programs import EXAMPLES, program
 
-SIZES = {"m": 256, "n": 256, "k": 384, "g": 4, "b": 3, "h": 4, "d": 128, "r": 128, "q": 9, "t": 200, "s": 5}
+SIZES = {"m": 256, "n": 256, "k": 384, "g": 4, "b": 3, "h": 4, "d": 128, "r": 128, "q": 9, "t": 200, "s": 5, "j": 4}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

@@ -402,7 +402,7 @@ def test_importing_needs_neither_torch_nor_the_compiler() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_working_in_pieces_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = {"m": 256, "n": 256, "k": 128, "g": 3, "b": 3, "h": 2, "d": 128, "r": 128, "q": 5, "t": 70, "s": 3}
+    sizes = {"m": 256, "n": 256, "k": 128, "g": 3, "b": 3, "h": 2, "d": 128, "r": 128, "q": 5, "t": 70, "s": 3, "j": 4}
     with program(path.read_text()) as module:
         names = str(module.body.operations[0].attributes["scale.dims"])
         dims = {k: v for k, v in sizes.items() if f'"{k}"' in names}
