@@ -18,7 +18,7 @@ WASTED = 8
 """Threads along a row may have nothing for one vector in so many. Not measured."""
 
 SECTORS = 8
-"""Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2."""
+"""Threads along a row, at least, where the row has as many vectors: 128 bytes, a line of L2. Not measured."""
 
 
 @dataclass(frozen=True)
