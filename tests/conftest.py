@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tiers.mark(items)
+    items[:] = tiers.of_share(items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -69,6 +69,17 @@ def test_cases_that_add_most_come_first_and_others_are_spread() -> None:
     assert covering([set(), set()], [{1}, {2}]) == [0]
 
 
+def test_shares_are_disjoint_and_hold_all(tmp_path: Path) -> None:
+    arguments = ("-q", "--collect-only", "-m", "thorough")
+    found = [run(tmp_path, CASES, *arguments, SCALEC_TEST_SHARE=f"{i}/3") for i in range(3)]
+    shares = [{line for line in text.splitlines() if "::" in line} for text in found]
+    whole = {line for line in run(tmp_path, CASES, *arguments).splitlines() if "::" in line}
+    assert [len(share) for share in shares] == [2, 3, 2]
+    assert set().union(*shares) == whole
+    usual = run(tmp_path, CASES, "-q", "--collect-only", "-m", "not thorough", SCALEC_TEST_SHARE="1/3")
+    assert usual.count("::") == 6
+
+
 def test_fields_of_schedules() -> None:
     assert fields("tile=64x64x64, split=2") == ["tile", "split"]
     assert fields(("C[m,n]:f32 += A[m,k] @ B[n,k]", "swap=1, order=m", (1, 2, 3))) == ["swap", "order"]

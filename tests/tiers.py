@@ -21,6 +21,10 @@ SEEDS = range(int(os.environ.get("SCALEC_TEST_SEEDS", "2")))
 """Of tests that draw sizes, data and order from a seed: CI has two, for the sake of its time; set 8 or more after a
 change of what they test."""
 
+SHARE = tuple(int(x) for x in os.environ.get("SCALEC_TEST_SHARE", "0/1").split("/"))
+"""Number and count, as in 2/4: of the thorough cases, one of so many shares. All of them take an hour and more of two
+slow cores; CI has a share that the commit chooses, so that commits that follow each other have others."""
+
 
 def fields(schedule: object) -> list[str]:
     """The fields that a schedule, or one in the row of a table, sets: `tile=64x64x64, split=2` -> tile, split."""
@@ -60,3 +64,16 @@ def mark(items: Iterable[pytest.Item]) -> None:
         for i, function in enumerate(functions):
             if i not in usual:
                 function.add_marker(pytest.mark.thorough)
+
+
+def of_share(items: Sequence[pytest.Item], share: Sequence[int] = SHARE) -> list[pytest.Item]:
+    """All but the thorough cases of other shares. Cases that follow each other lie in different shares."""
+    (number, count), seen = share, 0
+    kept: list[pytest.Item] = []
+    for item in items:
+        if item.get_closest_marker("thorough"):
+            seen += 1
+            if seen % count != number % count:
+                continue
+        kept.append(item)
+    return kept
