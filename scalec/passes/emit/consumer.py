@@ -15,6 +15,7 @@ from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.promotion import plane, slices
+from scalec.passes.problem.types import Scale
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Consumer(Epilogue):
         """Each K block's product is scaled and added into FP32 registers, wave by wave."""
         e, s, cursor = self.e, self.schedule, at.cursor
         if at.window is not None:
-            self.open_window(w, at.window)
+            self.open_window(h, w, at.window)
         fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
         for side in self.sides:
             self.fetch(h, side, fetched, w, self.at_k(w))
@@ -202,7 +203,7 @@ class Consumer(Epilogue):
         }
         rooms = fetched[side.label]
         for number, room in enumerate(rooms):
-            at, end = self.within_range(h, w, k0, number * depth // len(rooms), depth // len(rooms))
+            at, end = self.within_range(h, scale, w, k0, number * depth // len(rooms), depth // len(rooms))
             place = [*self.scale_rows(side.label, scale, w), at, end]
             if scale.type == "f32":
                 operands = [room, source, *self.strides(scale), *place]
@@ -211,16 +212,21 @@ class Consumer(Epilogue):
                 operands = [room, source, *self.byte_strides(scale), *place]
                 self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout)
 
-    def within_range(self, h: Handles, w: Work, k0: ir.Value, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
-        """The K element `first` of a K tile at `k0`, and the end of K; so that nothing is loaded of `unit` elements, a
-        part of a tile, outside of a range of K: their scale may be NaN, which zeros of operands do not stop."""
+    def within_range(
+        self, h: Handles, scale: Scale, w: Work, k0: ir.Value, first: int, unit: int
+    ) -> tuple[ir.Value, ir.Value]:
+        """The K element `first` of a K tile at `k0`, and the end of K, as a scale counts them; so that nothing is
+        loaded of `unit` elements, a part of a tile, outside of a range of K: their scale may be NaN, which zeros of
+        operands do not stop."""
         e = self.e
-        at = e.arith("arith.addi", k0, e.i32(first)) if first else k0
+        k = e.arith("arith.addi", k0, e.i32(first)) if first else k0
+        at, end = self.scale_k(h, scale, w, k)
         if w.k_low is None or w.k_high is None or unit == self.schedule.tile[2]:
-            return at, h.k
-        end = e.arith("arith.minui", w.k_high, h.k)  # an empty range may lie beyond K
-        behind = e.compare("lt", e.arith("arith.addi", at, e.i32(unit - 1)), w.k_low)
-        return e.op("arith.select", [at.type], [behind, end, at]).result, end
+            return at, end
+        before = e.compare("lt", e.arith("arith.addi", k, e.i32(unit - 1)), w.k_low)
+        inside = e.compare("lt", k, w.k_high)
+        at = e.op("arith.select", [at.type], [inside, at, end]).result
+        return e.op("arith.select", [at.type], [before, end, at]).result, end
 
     def factors(
         self,

@@ -468,9 +468,11 @@ class Frame(Tensors):
                 return self.e.op("tile.windows", [self.e.type("window")], blocks=WINDOW, slots=slots).result
         return None
 
-    def open_window(self, w: Work, window: ir.Value) -> None:
+    def open_window(self, h: Handles, w: Work, window: ir.Value) -> None:
         """A new window, and where a part begins within it, the part's first K block."""
         e = self.e
         e.op("tile.open_window", operands=[window])
         if w.k0 is not None:
-            e.op("tile.skip_blocks", operands=[window, e.arith("arith.divui", w.k0, e.i32(self.schedule.tile[2]))])
+            scale = next(self.row_scale(side) for side in self.sides if self.copy_of(side) == "window")
+            k0, _ = self.scale_k(h, scale, w, w.k0)
+            e.op("tile.skip_blocks", operands=[window, e.arith("arith.divui", k0, e.i32(self.schedule.tile[2]))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -104,8 +105,9 @@ class Dealer(Frame):
 
     def range_of_k(self, h: Handles, domain: Domain, w: Work) -> tuple[ir.Value, ...]:
         """What an item says of a range of K: where its first K block begins, from there up to its end, and the range.
-        Of an empty range the first K block behind all of K: of whatever lies there, copies make zeros, scales too."""
-        e, depth = self.e, self.schedule.tile[2]
+        K blocks begin where those of all of K do; where groups are apart, where the range does. Of an empty range the
+        first K block behind all of K: of whatever lies there, copies make zeros, scales too."""
+        e, depth, apart = self.e, self.schedule.tile[2], self.problem.apart(domain.dim)
         at = self.positions(w)
         low, high = (self.bound(x, at) for x in (domain.low, domain.high))
         low = e.op("tile.clamp", [low.type], [low, e.i32(0), h.k]).result
@@ -116,8 +118,15 @@ class Dealer(Frame):
             e.arith("arith.addi", x, e.arith("arith.muli", empty, e.arith("arith.subi", to, x)))
             for x, to in ((low, behind), (high, e.arith("arith.addi", behind, step)))
         )
-        k0 = e.arith("arith.muli", e.arith("arith.divui", low, step), step)
+        if apart:  # as promised: if that is not so, copies would begin where none can
+            low = self.multiple(low, math.gcd(domain.step, depth))
+        k0 = low if apart else self.multiple(low, depth)
         return k0, e.arith("arith.subi", high, k0), low, high
+
+    def multiple(self, value: ir.Value, of: int) -> ir.Value:
+        """A number rounded down to a multiple."""
+        step = self.e.i32(of)
+        return self.e.arith("arith.muli", self.e.arith("arith.divui", value, step), step) if of > 1 else value
 
     def bound(self, x: Index | int, at: dict[str, ir.Value]) -> ir.Value:
         """A bound of a range."""

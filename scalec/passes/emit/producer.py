@@ -112,9 +112,10 @@ class Producer(Results, Dealer, Cutter):
         ring, filled = h.ring, h.filled
         if h.cut_ring is not None:
             ring = filled = self.detour(h, w, k0)
-        first = None
+        first, of_window = None, k0
         if window is not None:
-            first = e.compare("eq", e.arith("arith.andi", k0, e.i32(WINDOW * depth - 1)), e.i32(0))
+            of_window, _ = self.scale_k(h, self.row_scale(windows[0]), w, k0)
+            first = e.compare("eq", e.arith("arith.andi", of_window, e.i32(WINDOW * depth - 1)), e.i32(0))
             if w.k0 is not None:  # a part may begin within a window
                 first = e.arith("arith.ori", first, e.compare("eq", k, e.i32(0)))
             with self.leading(h), e.region("tile.when", [first]), self.one_thread():
@@ -136,7 +137,7 @@ class Producer(Results, Dealer, Cutter):
             e.op("tile.gather", operands=[source, h.tiles[side.label], filled, cursor, rows, x])
         if window is not None:
             with e.region("tile.when", [first]):
-                block = at = e.arith("arith.divui", k0, e.i32(depth))
+                block = at = e.arith("arith.divui", of_window, e.i32(depth))
                 if w.k0 is not None:
                     block = e.arith("arith.subi", at, e.arith("arith.andi", at, e.i32(WINDOW - 1)))
                 with self.one_thread():
@@ -164,7 +165,7 @@ class Producer(Results, Dealer, Cutter):
         """Scales that come with their `stage`, of a ring and a position there: words, and columns of f32."""
         e, row0 = self.e, w.row0
         for side, plan in words:
-            word = e.arith("arith.divui", k0, e.i32(4 * plan.scale.k))
+            word = e.arith("arith.divui", self.scale_k(h, plan.scale, w, k0)[0], e.i32(4 * plan.scale.k))
             maps, tiles = self.scale_map(h, side, plan.scale, w), h.scale_tiles[side.label]
             first, _ = self.scale_rows(side.label, plan.scale, w)
             place = (first, word)
@@ -174,8 +175,9 @@ class Producer(Results, Dealer, Cutter):
             operands = [maps, tiles, *stage, *place]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
         for side in vectors:
-            block = e.arith("arith.divui", k0, e.i32(self.row_scale(side).k))
-            maps, tiles = self.scale_map(h, side, self.row_scale(side), w), h.scale_tiles[side.label]
+            scale = self.row_scale(side)
+            block = e.arith("arith.divui", self.scale_k(h, scale, w, k0)[0], e.i32(scale.k))
+            maps, tiles = self.scale_map(h, side, scale, w), h.scale_tiles[side.label]
             operands = [maps, tiles, *stage, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
 
@@ -264,7 +266,8 @@ class Producer(Results, Dealer, Cutter):
         scale = self.row_scale(side)
         source = self.at(self.pointer(scale.name, scale.argument_index, align=4), scale.name, scale.coords, w)
         strides = self.strides(scale)
-        operands = [room, source, *strides, w.row0[side.label], w.row_end[side.label], k0, h.k]
+        place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, k0)]
+        operands = [room, source, *strides, *place]
         row_block = scale.coords[scale.axes[0]].divisor if scale.gathered else 1
         step = self.schedule.tile[2] // scale.within(self.schedule.tile[2])
         sizes: dict[str, Any] = {"step": step, "block": scale.k, "row_block": row_block}
@@ -280,7 +283,7 @@ class Producer(Results, Dealer, Cutter):
             row_block = scale.coords[scale.axes[0]].divisor
         self.e.op(
             "tile.load_bytes",
-            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), k0, h.k],
+            operands=[room, source, *strides, *self.scale_rows(side.label, scale, w), *self.scale_k(h, scale, w, k0)],
             bytes=plan.bytes,
             unit=plan.unit,
             block=ALL if scale.k == WHOLE else scale.k,

@@ -52,7 +52,7 @@ class RegisterConsumer(Consumer):
             p.work = w
             e.op("tile.clear", operands=[p.accumulator])
             if p.window is not None:
-                self.open_window(w, p.window)
+                self.open_window(h, w, p.window)
             p.fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
                 self.fetch(h, side, p.fetched, w, self.at_k(w))

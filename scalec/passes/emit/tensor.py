@@ -363,7 +363,7 @@ class TensorConsumer(Producer, Consumer):
             w = self.judged(w)
             e.op("tile.clear", operands=[sums])
             if at.window is not None:
-                self.open_window(w, at.window)
+                self.open_window(h, w, at.window)
             fetched = {side.label: self.scalars(side) for side in self.sides if self.block_scale(side)}
             for side in self.sides:
                 self.fetch(h, side, fetched, w, self.at_k(w))

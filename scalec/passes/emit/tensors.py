@@ -8,6 +8,7 @@ from typing import Any
 from scalec.ir.mlir import ir
 from scalec.ir.tile import DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
+from scalec.passes.emit.handles import Handles
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.types import Problem, Scale
 
@@ -117,6 +118,24 @@ class Tensors:
         unit = e.arith("arith.addi", e.arith("arith.divui", w.low, e.i32(at.apart)), w.outer[ragged.group])
         moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(at.apart)), w.low)
         return e.arith("arith.addi", row0, moved), e.arith("arith.addi", end, moved)
+
+    def scale_k(self, h: Handles, scale: Scale, w: Work, k0: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Element `k0` of K, and the end of K, as a scale counts them: where groups are apart, from where the group's
+        begin. In an empty range no group's, but beyond the end."""
+        e, p, size, step = self.e, self.problem, h.k, scale.k_apart
+        domain = p.range_of_k
+        if not step or domain is None or w.k_low is None:
+            return k0, size
+        padded, groups = e.i32(step), next(self.size(d) for d in p.outer if d.name == domain.group)
+        beyond, inside = e.arith("arith.addi", groups, e.i32(1)), e.compare("lt", w.k_low, size)
+        group = e.op("arith.select", [size.type], [inside, w.outer[domain.group], beyond]).result
+        unit = e.arith("arith.addi", e.arith("arith.divui", w.k_low, padded), group)
+        moved = e.arith("arith.subi", e.arith("arith.muli", unit, padded), w.k_low)
+        units = e.arith("arith.divui", e.arith("arith.addi", size, e.i32(step - 1)), padded)
+        return (
+            e.arith("arith.addi", k0, moved),
+            e.arith("arith.muli", e.arith("arith.addi", units, groups), padded),
+        )
 
     def row_index(self, name: str, w: Work | None) -> ir.Value:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of

@@ -33,12 +33,16 @@ def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
 
 def cuts_k(problem: Problem, depth: int) -> bool:
     """Whether a range of K may begin or end within a K block of so many elements; at the end of K copies make zeros of
-    what is beyond, but of half a byte."""
-    domain = problem.range_of_k
+    what is beyond, but of half a byte, and of scales where those of another group may follow."""
+    domain, size = problem.range_of_k, problem.k.size
     if domain is None:
         return False
-    return domain.step % depth != 0 or any(
-        (problem.k.size or 0) * x.element.bits % 8 for x in (problem.lhs, problem.rhs)
+    operands = (problem.lhs, problem.rhs)
+    several = any(s.k_apart and s.within(depth) > 1 for x in operands for s in x.scales)
+    return (
+        domain.step % depth != 0
+        or any((size or 0) * x.element.bits % 8 for x in operands)
+        or (several and (size is None or size % depth != 0))
     )
 
 

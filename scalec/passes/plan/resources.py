@@ -74,7 +74,15 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
         return f"{scale.name} is row-major, and sums run over {problem.summed[0].name} too"
     if scale.k != PROMOTION_BLOCK:
         return f"{scale.name} is row-major with one scale for each {scale.k} elements of {problem.k.name}"
-    row = 4 * problem.k.tiles(scale.k, 0)
+    count, domain = problem.k.tiles(scale.k, 0), problem.range_of_k
+    if scale.k_apart and domain is not None:
+        groups = next(d for d in problem.outer if d.name == domain.group)
+        if groups.size is None:
+            return (
+                f"{scale.name} is row-major, each group of {problem.k.name} has blocks, and {groups.name} is not known"
+            )
+        count += groups.size
+    row = 4 * count
     if row % align:
         return f"a row of {scale.name} is {row} bytes ({problem.k.name} = {problem.k.size}), not a multiple of {align}"
     return ""

@@ -96,8 +96,11 @@ def _bytes(problem: Problem, scale: Scale, tile: tuple[int, int, int]) -> tuple[
 def _pads(problem: Problem, scale: Scale) -> str:
     """Why the last word along K of a row of scales may hold bytes of no block, "" where it does not.
 
-    Nothing says what these are, and their place is that of zeros of the operands: NaN times zero is NaN.
+    Nothing says what these are, and their place is that of zeros of the operands: NaN times zero is NaN. Where groups
+    of K are apart, each has such words, and they become zero (`cuts_k`).
     """
+    if scale.k_apart:
+        return ""
     if problem.k.size is None:
         return f"{problem.k.name} is not known"
     count = 1 if scale.k == WHOLE else problem.k.tiles(scale.k, 0)
@@ -140,4 +143,9 @@ def _words_in_memory(problem: Problem, scale: Scale) -> bool:
     """Whether four bytes that are adjacent along K, from a multiple of four on, are an aligned word in memory."""
     if scale.layout in ("packed", "blocked"):
         return True
-    return scale.layout == "row" and problem.k.size is not None and problem.k.tiles(scale.k, 0) % WORD == 0
+    return (
+        scale.layout == "row"
+        and not scale.k_apart
+        and problem.k.size is not None
+        and problem.k.tiles(scale.k, 0) % WORD == 0
+    )

@@ -14,7 +14,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of, written
 from scalec.ir.tile_types import int_of
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
-from scalec.passes.problem.types import PROMOTION_BLOCK, Problem
+from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
 from scalec.targets import PADDED_ROW
 
 
@@ -281,7 +281,7 @@ def check_beginnings(problem: Problem) -> None:
     ends = f"blocks of {block}" if along else "a range"
     begins = problem.begins(cut)
     for operand in (problem.lhs, problem.rhs):
-        step = PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.element.bits
+        step = _copied_from(problem, operand)
         if operand.mn_major and operand.rows == cut and begins % step:
             raise UnsupportedError(
                 f"{cut} has {ends}, and {operand.name} is contiguous along it",
@@ -302,3 +302,29 @@ def check_beginnings(problem: Problem) -> None:
                     f"1x{PROMOTION_BLOCK}",
                     place=problem.written,
                 )
+
+
+def check_beginnings_of_k(problem: Problem) -> None:
+    """Likewise operands along K, where K blocks begin where groups do, as each has scales of its own."""
+    domain, k = problem.range_of_k, problem.k.name
+    if domain is None or not problem.apart(k):
+        return
+    for operand in (problem.lhs, problem.rhs):
+        step = _copied_from(problem, operand)
+        if operand.mn_major or domain.step % step == 0:
+            continue
+        align = problem.target.tma_align
+        raise UnsupportedError(
+            f"groups of {k} are apart, and {operand.name} is contiguous along it",
+            got=f"groups that begin at any {k}"
+            if domain.step == 1
+            else f"groups that begin at multiples of {domain.step}",
+            expected=f"groups that begin at multiples of {step}: copies begin at multiples of {align} bytes",
+            fix=f"say by {step} apart, where that is so, or leave out apart: one grid of scales for all of {k}",
+            place=problem.written,
+        )
+
+
+def _copied_from(problem: Problem, operand: Operand) -> int:
+    """Elements along the index that an operand is contiguous along, of a multiple of which copies begin."""
+    return PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.element.bits

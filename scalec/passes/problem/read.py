@@ -14,7 +14,7 @@ from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.contraction import contractions, family_of
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.gather import check_left_out
-from scalec.passes.problem.lookups import check_beginnings
+from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.types import (
     ASSUMED,
     PROMOTION_BLOCK,
@@ -105,6 +105,7 @@ class Reader(EpilogueReader):
                     place=problem.written,
                 )
         check_beginnings(problem)
+        check_beginnings_of_k(problem)
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
@@ -380,13 +381,6 @@ class Reader(EpilogueReader):
             Coord() if size == WHOLE else Coord(x, size, apart=pad)
             for (x, size), pad in zip(blocks.items(), pads, strict=True)
         )
-        if k.name in apart:
-            raise UnsupportedError(
-                f"groups of {k.name} are apart, and {name} has blocks of each",
-                expected=f"blocks along {k.name} that are those of all groups together",
-                fix="leave out apart",
-                place=place,
-            )
         axes = (order.index(rows.name), order.index(k.name))
         return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords)
 

@@ -80,6 +80,11 @@ class Scale:
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
 
+    @property
+    def k_apart(self) -> int:
+        """To how many elements of K each group's are padded, where groups of K are apart; else 0."""
+        return self.coords[self.axes[1]].apart if self.coords else 0
+
     def within(self, depth: int) -> int:
         """Scales of a row within `depth` elements of K, from a multiple of that on."""
         return depth // math.gcd(self.k, depth)

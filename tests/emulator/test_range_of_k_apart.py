@@ -1,0 +1,234 @@
+"""Sums over a range of K for each group, where each group's scales begin with a block of their own: K blocks begin where
+the group does, and what lies outside, in the operands or between the scales of groups, is not multiplied."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalec
+from scalec import reference
+from scalec.errors import UnsupportedError
+from scalec.formats import UNITS
+from scalec.runtime.kernel import Kernel
+from tests.emulator.test_range_of_k import ALL, BOTH, made, run
+from tests.tiers import SEEDS, fields
+
+PROGRAMS: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "1x128 @col, +=": ("C[g,m,n]:f32 += A[m,k] @ B[n,k] scale(1x128@col,1x128@col)", 16, ALL),
+    "1x128": ("C[g,m,n] = A[m,k] @ B[n,k] scale(1x128,1x128)", 16, ALL),
+    "1x128, 128x128": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128@col,128x128)", 16, ALL),
+    "128x256, 1x256": ("C[g,m,n] += A[m,k] @ B[n,k] scale(128x256,1x256)", 16, ALL),
+    "1x64, 8x32": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x64,8x32)", 16, ("sm_90a",)),
+    "1x32, 8x64:ue8m0": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,8x64:ue8m0@blocked)", 16, ("sm_90a",)),
+    "mxfp8": ("C[g,m,n]:f32 += A[m,k]:mxfp8 @ B[n,k]:mxfp8", 16, ALL),
+    "mxfp8 @blocked": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked)", 16, BOTH),
+    "mxfp8 @packed": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@packed)", 16, BOTH),
+    "1x128, 1x32": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128@col,1x32:ue8m0)", 16, BOTH),
+    "mxfp6": ("C[g,m,n]:f32 = A[m,k]:e2m3 @ B[n,k]:e3m2 scale(1x32:ue8m0,1x32:ue8m0)", 128, BOTH),
+    "mxfp4": ("C[g,m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4", 32, BOTH),
+    "1x16:ue4m3": ("C[g,m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x16:ue4m3@blocked,1x16:ue4m3)", 32, BOTH),
+    "by M and N": ("C[g,m,n]:f32 += A[k,m]:e4m3 @ B[k,n]:e4m3 scale(32x1:ue8m0,32x1:ue8m0@col)", 1, BOTH),
+    "128x1 by M and N": ("C[g,m,n]:f32 = A[k,m]:e4m3 @ B[k,n]:e4m3 scale(128x1,128x1)", 1, BOTH),
+    "e2m1 by M and N": ("C[g,m,n]:f32 = A[k,m]:e2m1 @ B[k,n]:e2m1 scale(16x1:ue4m3,16x1:ue4m3)", 1, ("sm_120a",)),
+    "swapped": ("C[g,n,m]:f32 = A[m,k] @ B[n,k] scale(1x128@col,128x128)", 16, ALL),
+}
+"""By name: a program, of how many elements bounds are multiples, and the targets that have it."""
+
+ENDS = (3, 3, 40, 130, 131, 256, 517, 752, 752)
+"""Of eight groups, in multiples of what the program promises, some rounded up: two empty, one within a block, one over
+two, one of one unit; some elements are nobody's."""
+
+
+def text_of(source: str, step: int) -> str:
+    return f"{source} for k in off[g]:off[g+1]{f' by {step}' * (step > 1)} apart"
+
+
+def ends_of(step: int, ends: tuple[int, ...] = ENDS) -> tuple[int, ...]:
+    return tuple(-(-x // step) * step for x in ends)
+
+
+def needed(count: int, k: int, ends: tuple[int, ...], unit: int) -> np.ndarray:
+    """Which of `count` scales along K are those of elements of groups; each group's are padded to so many scales."""
+    groups = len(ends) - 1
+    block = next(b for b in (16, 32, 64, 128, 256) if (-(-k // (b * unit)) + groups) * unit == count)
+    found = np.zeros(count, bool)
+    for g in range(groups):
+        first = (ends[g] // (block * unit) + g) * unit
+        found[first : first - (-(ends[g + 1] - ends[g]) // block)] = True
+    return found
+
+
+def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], ends: tuple[int, ...]) -> dict[str, Any]:
+    """With NaN, or the largest number of a type that has none, outside of all groups, and of all scales in between."""
+    after, k = dict(values), dims["k"]
+    inside = (np.arange(k) >= ends[0]) & (np.arange(k) < ends[-1])
+    for t in kernel.spec.operands:
+        if t.name[0] not in "AB":
+            continue
+        array, axis = values[t.name], list(values[t.name[0]].shape).index(k)
+        shape = [-1 if i == axis else 1 for i in range(2)]
+        if not t.name.endswith("_scale"):
+            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6")) else np.nan, array.dtype)
+            after[t.name] = np.where(inside.reshape(shape), array, bad)
+            continue
+        extents = [e.value(dims) for e in t.shape]
+        extents, dtype = ([extents[0], 4 * extents[1]], "ue8m0") if t.layout == "packed" else (extents, t.dtype)
+        logical = np.array(reference.from_layout(array, t.layout, tuple(extents), dtype))
+        kept = needed(extents[axis], k, ends, UNITS.get(t.layout, (1, 1))[axis])
+        nan = np.array(np.nan, logical.dtype)
+        after[t.name] = reference.to_layout(np.where(kept.reshape(shape), logical, nan), t.layout).view(array.dtype)
+    return after
+
+
+def check(
+    name: str,
+    target: str,
+    settings: str = "",
+    ends: tuple[int, ...] | None = None,
+    fixed: tuple[str, ...] = ("n", "k"),
+    seed: int = 1,
+    step: int = 0,
+    **sizes: int,
+) -> Kernel:
+    """Against the reference, with NaN where nothing of any group is."""
+    source, least, _ = PROGRAMS[name]
+    step = step or least
+    ends = ends_of(step) if ends is None else ends
+    rows = 128 if "e2m1 by" in name else 0  # which copies pad
+    dims = {"m": rows or 48, "n": rows or 80, "k": -(-752 // step) * step} | sizes | {"g": len(ends) - 1}
+    text = text_of(source, step)
+    kernel = scalec.compile(
+        text + f" with {settings}" * bool(settings), target=target, dims={d: dims[d] for d in fixed}
+    )
+    values, wanted = made(text, dims, ends, seed)
+    got = run(kernel, target, poisoned(kernel, values, dims, ends), dims, seed)
+    what = f"{target}, {text}, {kernel.spec.schedule}"
+    assert reference.diff(got, wanted) < (1e-5 if ":f32" in source else 1e-3), what
+    for g in range(dims["g"]):
+        scale = max(1e-30, float(np.abs(wanted[g]).max()))
+        assert np.abs(got[g] - wanted[g]).max() <= 0.01 * scale, f"group {g} of {what}"
+    return kernel
+
+
+USUAL = {"1x128 @col, +=", "mxfp8 @blocked", "mxfp8 @packed", "by M and N"}
+
+
+@pytest.mark.once(touches=lambda name, target: {target} | ({name} & USUAL))
+@pytest.mark.parametrize(("name", "target"), [(name, t) for name, (*_, targets) in PROGRAMS.items() for t in targets])
+def test_program(name: str, target: str) -> None:
+    check(name, target)
+
+
+SCHEDULES = [
+    ("1x128 @col, +=", "sm_90a", "swap=1"),
+    ("1x128 @col, +=", "sm_90a", "cluster=2x1, tile=128x64x128"),
+    ("1x128 @col, +=", "sm_90a", "tile=128x80x128, mma_n=40, warpgroups=1"),
+    ("1x128", "sm_90a", "stages=2"),
+    ("1x128 @col, +=", "sm_100a", "tile=128x128x128, warpgroups=2"),
+    ("mxfp8", "sm_100a", "tile=128x64x64, swizzle_a=64, swizzle_b=64"),
+    ("mxfp8 @blocked", "sm_100a", "tile=128x64x128, cluster=2x1, stages=4, unroll=4"),
+    ("mxfp8 @blocked", "sm_100a", "scale_path=thread"),
+    ("by M and N", "sm_100a", "swap=1"),
+    ("mxfp8 @packed", "sm_120a", "tile=64x128x128, stages=3"),
+    ("mxfp8 @packed", "sm_120a", "scale_path=thread"),
+]
+
+
+@pytest.mark.once(touches=lambda settings, **_: {*fields(settings)} & {"swap", "cluster", "scale_path"})
+@pytest.mark.parametrize(("name", "target", "settings"), SCHEDULES)
+def test_schedule(name: str, target: str, settings: str) -> None:
+    check(name, target, settings)
+
+
+BOUNDS = {
+    "all in one": (0, 400),
+    "of one element": tuple(range(250, 270)),
+    "an empty one at the end": (0, 7, 399, 400, 400, 400),
+    "nothing": (400, 400, 400),
+    "none": (0, 0, 0, 0),
+}
+
+
+@pytest.mark.once("ends")
+@pytest.mark.parametrize("ends", BOUNDS)
+@pytest.mark.parametrize("target", BOTH)
+def test_bounds(target: str, ends: str) -> None:
+    """Wherever a group begins and ends, where operands are contiguous along M and N."""
+    check("by M and N", target, "", BOUNDS[ends], k=400, m=32)
+
+
+@pytest.mark.once("k")
+@pytest.mark.parametrize("k", [384, 391])
+@pytest.mark.parametrize("target", ALL)
+def test_an_end_that_is_no_multiple(target: str, k: int) -> None:
+    """The last group, and empty ones behind it, end where K does."""
+    check("1x128 @col, +=", target, "", (0, 0, 144, k, k, k), k=k)
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", ALL)
+def test_windows(target: str) -> None:
+    """Rows of scales that lie along K come by bulk copies where all of such a row, with one for each group, is so many
+    times 16 bytes: from any block of a window on."""
+    ends = ends_of(16, (3, 3, 40, 1100, 1100, 2300, 2301, 3000))
+    kernel = check("1x128", target, "scale_path=bulk", ends, ("n", "k", "g"), k=3200)  # 25 + 7 of a row
+    assert "scale_path=bulk" in kernel.spec.schedule
+
+
+PROMISED = [
+    *(("1x128 @col, +=", t, "") for t in ALL),
+    ("mxfp4", "sm_100a", "scale_copier=1"),
+    ("mxfp8 @blocked", "sm_100a", "scale_copier=1, cta_group=2"),
+    ("mxfp8 @packed", "sm_120a", ""),
+]
+
+
+@pytest.mark.once("target", touches=lambda settings, **_: fields(settings))
+@pytest.mark.parametrize(("name", "target", "settings"), PROMISED)
+def test_a_promise_that_blocks_are_whole(name: str, target: str, settings: str) -> None:
+    """Nothing is cut then, and CTAs multiply together."""
+    kernel = check(name, target, settings, (0, 0, 256, 512, 512, 768), step=256, k=768)
+    assert "cut" not in kernel.spec.schedule
+    assert not re.search(
+        r"fence\.proxy\.async\.shared::cta;(?=\n.*\n\tbar\.warp\.sync \t-1;\n.*\n\t@%p\d+ mbar)", kernel.ptx
+    )
+
+
+@pytest.mark.parametrize("k", [704, 768])
+def test_scales_behind_a_promised_end(k: int) -> None:
+    """K ends within a K block, whose last scales are another group's or nobody's: they are cut, if nothing else is."""
+    check("mxfp8 @blocked", "sm_100a", "", (0, 256, 256, k), ("n",), step=256, k=k)
+
+
+@pytest.mark.once("seed")
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn(target: str, seed: int) -> None:
+    """Ends that are drawn, of sizes that are not known."""
+    rng = np.random.default_rng(seed)
+    names = sorted(name for name, (*_, targets) in PROGRAMS.items() if target in targets)
+    name = names[int(rng.integers(len(names)))]
+    step = PROGRAMS[name][1]
+    k = -(-int(rng.integers(1, 1000)) // max(step, 16)) * max(step, 16)
+    ends = np.sort(rng.integers(0, k // step + 1, int(rng.integers(1, 20)) + 1)) * step
+    rows = {} if "e2m1 by" in name else {"m": 16 * int(rng.integers(1, 10)), "n": 16 * int(rng.integers(1, 20))}
+    check(name, target, "", tuple(map(int, ends)), (), seed, k=k, **rows)
+
+
+@pytest.mark.parametrize(
+    ("source", "range_", "target", "why"),
+    [
+        ("A[m,k] @ B[n,k] scale(1x128,1x128)", "apart", "sm_90a", "multiples of 16"),
+        ("A[m,k] @ B[n,k] scale(1x128,1x128)", "by 8 apart", "sm_100a", "begin at multiples of 8"),
+        ("A[m,k]:mxfp4 @ B[n,k]:mxfp4", "by 16 apart", "sm_120a", "multiples of 32"),
+        ("A[m,k]:mxfp6 @ B[n,k]:mxfp6", "by 64 apart", "sm_100a", "multiples of 128"),
+        ("A[k,m]:e4m3 @ B[n,k] scale(32x1:ue8m0,1x32:ue8m0)", "apart", "sm_120a", "B is contiguous along it"),
+    ],
+)
+def test_what_cannot_be(source: str, range_: str, target: str, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=re.escape(why)):
+        scalec.compile(f"C[g,m,n]:f32 = {source} for k in off[g]:off[g+1] {range_}", target=target)
