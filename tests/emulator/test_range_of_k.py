@@ -94,7 +94,7 @@ def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], insid
         rows, count = (e.value(dims) for e in t.shape)
         shape, dtype = ((rows, 4 * count), "ue8m0") if t.layout == "packed" else ((rows, count), t.dtype)
         logical = np.array(reference.from_layout(array, t.layout, shape, dtype))
-        block = next(b for b in (16, 32, 128, 256) if b * shape[1] >= len(inside))
+        block = next(b for b in (16, 32, 64, 128, 256) if b * shape[1] >= len(inside))
         needed = np.add.reduceat(inside, np.arange(0, len(inside), block)) > 0
         needed = np.append(needed, np.zeros(shape[1] - len(needed), bool))
         nan = np.array(np.nan, logical.dtype)

@@ -171,6 +171,13 @@ def test_an_end_that_is_no_multiple(target: str, k: int) -> None:
 
 @pytest.mark.once("target")
 @pytest.mark.parametrize("target", ALL)
+def test_nothing_behind_half_a_block(target: str) -> None:
+    """The K block of an empty group is behind all of K, and so its scales, of twice as many elements, are none."""
+    check("128x256, 1x256", target, "", (0, 128, 128, 640, 640), k=640)
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("target", ALL)
 def test_windows(target: str) -> None:
     """Rows of scales that lie along K come by bulk copies where all of such a row, with one for each group, is so many
     times 16 bytes: from any block of a window on."""
