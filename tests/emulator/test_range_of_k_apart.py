@@ -13,6 +13,7 @@ import scalec
 from scalec import reference
 from scalec.errors import UnsupportedError
 from scalec.formats import UNITS
+from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from tests.emulator.test_range_of_k import ALL, BOTH, made, run
 from tests.tiers import SEEDS, fields
@@ -169,14 +170,14 @@ def test_an_end_that_is_no_multiple(target: str, k: int) -> None:
     check("1x128 @col, +=", target, "", (0, 0, 144, k, k, k), k=k)
 
 
-@pytest.mark.once("target")
+@pytest.mark.once
 @pytest.mark.parametrize("target", ALL)
 def test_nothing_behind_half_a_block(target: str) -> None:
     """The K block of an empty group is behind all of K, and so its scales, of twice as many elements, are none."""
     check("128x256, 1x256", target, "", (0, 128, 128, 640, 640), k=640)
 
 
-@pytest.mark.once("target")
+@pytest.mark.once
 @pytest.mark.parametrize("target", ALL)
 def test_windows(target: str) -> None:
     """Rows of scales that lie along K come by bulk copies where all of such a row, with one for each group, is so many
@@ -225,6 +226,21 @@ def test_drawn(target: str, seed: int) -> None:
     step_m = 128 if name == "e2m1 by M" else 16
     rows = {"m": step_m * int(rng.integers(1, 10 * 16 // step_m + 1)), "n": 16 * int(rng.integers(1, 20))}
     check(name, target, "", tuple(map(int, ends)), (), seed, k=k, **rows)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ALL)
+def test_a_broken_promise(target: str) -> None:
+    """Copies then still begin where some can, and groups that keep it have what they should."""
+    source, step, _ = PROGRAMS["1x128 @col, +="]
+    ends, dims = (0, 131, 256, 300), {"g": 3, "m": 32, "n": 48, "k": 384}
+    kernel = scalec.compile(text_of(source, step), target=target, dims={"n": 48, "k": 384})
+    device = kernel.fixed = emulated.EmulatedDevice(target)
+    device.checks = False
+    kernel.load(device)
+    values, wanted = made(text_of(source, 1), dims, ends, 1)
+    got = run(kernel, target, values, dims, 1)
+    assert reference.diff(got[2], wanted[2]) < 1e-5
 
 
 @pytest.mark.parametrize(

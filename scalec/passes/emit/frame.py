@@ -325,7 +325,9 @@ class Frame(Tensors):
             outer = {x.name: at[x.name] for x in (*p.outer, *p.constant_lookups)}
             first = at.get("low")
             w = Work(at["m0"], at["n0"], ends[p.m.name], ends[p.n.name], self.length(h), outer=outer, low=first)
-            yield replace(w, **{name: at[name] for name in RANGE_OF_K}) if p.range_of_k is not None else w
+            if p.range_of_k is not None:
+                w = replace(w, **{name: at[name] for name in RANGE_OF_K})
+            yield replace(w, grids=self.grids(h, w))
 
     def part(self, w: Work, part: ir.Value, number: ir.Value) -> Work:
         """The K of a part: blocks part * blocks / split up to those of the next part, rounded down."""

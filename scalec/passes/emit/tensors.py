@@ -25,6 +25,8 @@ class Work:
         part, number: of the part within its tile, and of the tile among all tiles; None where K is not split.
         outer: the tile's index along each dimension of the problem's `outer`, and each lookup, by name.
         k_low, k_high: the range of K, where there is one: the first and last K block may reach beyond it.
+        grids: where groups of K are apart, by what each group's scales are padded to (`Scale.k_apart`): how much
+            further they count an element of K, and where K ends for them.
         low: where the group of a range of rows or columns begins; None where nobody asks.
         whole: whether all of the tile is to be written (i1); None where nobody asks, or each tile's is.
     """
@@ -40,6 +42,7 @@ class Work:
     outer: dict[str, ir.Value] = field(default_factory=dict)
     k_low: ir.Value | None = None
     k_high: ir.Value | None = None
+    grids: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     low: ir.Value | None = None
     whole: ir.Value | None = None
 
@@ -119,23 +122,30 @@ class Tensors:
         moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(at.apart)), w.low)
         return e.arith("arith.addi", row0, moved), e.arith("arith.addi", end, moved)
 
+    def grids(self, h: Handles, w: Work) -> dict[int, tuple[ir.Value, ir.Value]]:
+        """`Work.grids` of an item: an empty range is no group's, its scales are behind those of all."""
+        e, p, domain = self.e, self.problem, self.problem.range_of_k
+        steps = {s.k_apart: None for x in (p.lhs, p.rhs) for s in x.scales if s.k_apart}
+        if domain is None or w.k_low is None or not steps:
+            return {}
+        groups = next(self.size(d) for d in p.outer if d.name == domain.group)
+        behind, some = e.arith("arith.addi", groups, e.i32(1)), e.compare("lt", w.k_low, h.k)
+        group = e.op("arith.select", [h.k.type], [some, w.outer[domain.group], behind]).result
+        made = {}
+        for step in steps:
+            unit = e.arith("arith.addi", e.arith("arith.divui", w.k_low, e.i32(step)), group)
+            moved = e.arith("arith.subi", e.arith("arith.muli", unit, e.i32(step)), w.k_low)
+            units = e.arith("arith.divui", e.arith("arith.addi", h.k, e.i32(step - 1)), e.i32(step))
+            made[step] = moved, e.arith("arith.muli", e.arith("arith.addi", units, groups), e.i32(step))
+        return made
+
     def scale_k(self, h: Handles, scale: Scale, w: Work, k0: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Element `k0` of K, and the end of K, as a scale counts them: where groups are apart, from where the group's
-        begin. In an empty range no group's, but beyond the end."""
-        e, p, size, step = self.e, self.problem, h.k, scale.k_apart
-        domain = p.range_of_k
-        if not step or domain is None or w.k_low is None:
-            return k0, size
-        padded, groups = e.i32(step), next(self.size(d) for d in p.outer if d.name == domain.group)
-        beyond, inside = e.arith("arith.addi", groups, e.i32(1)), e.compare("lt", w.k_low, size)
-        group = e.op("arith.select", [size.type], [inside, w.outer[domain.group], beyond]).result
-        unit = e.arith("arith.addi", e.arith("arith.divui", w.k_low, padded), group)
-        moved = e.arith("arith.subi", e.arith("arith.muli", unit, padded), w.k_low)
-        units = e.arith("arith.divui", e.arith("arith.addi", size, e.i32(step - 1)), padded)
-        return (
-            e.arith("arith.addi", k0, moved),
-            e.arith("arith.muli", e.arith("arith.addi", units, groups), padded),
-        )
+        """Element `k0` of K, and the end of K, as a scale counts them: where groups of K are apart, the group's from
+        the beginning of a block of its own on."""
+        if scale.k_apart not in w.grids:
+            return k0, h.k
+        moved, end = w.grids[scale.k_apart]
+        return self.e.arith("arith.addi", k0, moved), end
 
     def row_index(self, name: str, w: Work | None) -> ir.Value:
         """The lookup of each row, or column, of a tile by its name, where the tile is along the dimensions of

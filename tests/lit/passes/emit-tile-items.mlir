@@ -53,16 +53,20 @@
 // RUN: scalec compile 'C[g,m,n]:f32 = A[m,k]@B[n,k] scale(1x128@col,128x128) for k in off[g]:off[g+1] by 16 apart' --dim m=512,n=512,k=1000 --target sm_90a --emit tile | filecheck %s --check-prefix=APART
 // APART: "tile.role"
 // APART: "tile.work"
-// APART: "tile.copy"
-// APART: "tile.copy"
-// APART: %[[BEYOND:.*]] = arith.addi %{{.*}}, %c1_i32
-// APART-NEXT: %[[ANY:.*]] = arith.cmpi ult, %[[LOW:.*]], %c1000_i32
-// APART-NEXT: %[[OWN:.*]] = arith.select %[[ANY]], %{{.*}}, %[[BEYOND]]
-// APART-NEXT: %[[SCALES:.*]] = arith.divui %[[LOW]], %c128_i32
-// APART-NEXT: %[[FIRST:.*]] = arith.addi %[[SCALES]], %[[OWN]]
-// APART-NEXT: %[[AT:.*]] = arith.muli %[[FIRST]], %c128_i32
+// APART: "tile.role"
+// APART: "tile.work"
+// APART-NEXT: ^bb0({{.*}}, %{{.*}}: i32, %[[LOW:.*]]: i32, %{{.*}}: i32, %[[G:.*]]: i32, %{{.*}}: i32):
+// APART: %[[BEHIND:.*]] = arith.addi %{{.*}}, %c1_i32
+// APART-NEXT: %[[SOME:.*]] = arith.cmpi ult, %[[LOW]], %c1000_i32
+// APART-NEXT: %[[OWN:.*]] = arith.select %[[SOME]], %[[G]], %[[BEHIND]]
+// APART: %[[BLOCKS:.*]] = arith.divui %[[LOW]], %c128_i32
+// APART-NEXT: %[[FIRST:.*]] = arith.addi %[[BLOCKS]], %[[OWN]]
+// APART: %[[AT:.*]] = arith.muli %[[FIRST]], %c128_i32
 // APART-NEXT: %[[MOVED:.*]] = arith.subi %[[AT]], %[[LOW]]
-// APART: %[[K:.*]] = arith.addi %{{.*}}, %[[MOVED]]
+// APART: "tile.steps"
+// APART: "tile.copy"
+// APART-NEXT: "tile.copy"
+// APART-NEXT: %[[K:.*]] = arith.addi %{{.*}}, %[[MOVED]]
 // APART: %[[SCALE:.*]] = arith.divui %[[K]], %c128_i32
-// APART: "tile.copy"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[SCALE]])
+// APART-NEXT: "tile.copy"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[SCALE]])
 // APART: "tile.tiles"
