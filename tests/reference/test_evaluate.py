@@ -158,6 +158,26 @@ def test_ragged_contraction_of_an_empty_group_is_zero() -> None:
     compare(r["C"], want)
 
 
+def test_scales_along_k_of_groups_that_are_apart() -> None:
+    """Each group's blocks begin with one of its own: of blocks of 4, group g's at off[g] / 4 + g."""
+    off, dims = np.array([1, 3, 3, 9, 10], np.int32), {"g": 4, "m": 2, "n": 3, "k": 11}
+    text = "C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x4,2x2) for k in off[g]:off[g+1] apart"
+    a, r = case(text, dims, given={"off": off})
+    assert a["A_scale"].shape == (2, 3 + 4)
+    assert a["B_scale"].shape == (2, 6 + 4)
+    want = np.zeros((4, 2, 3))
+    for g, i, j in product(range(4), range(2), range(3)):
+        low = int(off[g])
+        want[g, i, j] = sum(
+            a["A"][i, q]
+            * a["A_scale"][i, low // 4 + g + (q - low) // 4]
+            * a["B"][j, q]
+            * a["B_scale"][j // 2, low // 2 + g + (q - low) // 2]
+            for q in range(low, off[g + 1])
+        )
+    compare(r["C"], want)
+
+
 def test_ragged_accumulation_keeps_what_is_not_written() -> None:
     off = np.array([1, 3, 4], np.int32)
     text = "D[m,n]:f32 += A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]"

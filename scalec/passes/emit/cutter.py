@@ -11,9 +11,10 @@ from scalec.passes.plan.items import CUT_WARP, cuts_k
 
 
 class Cutter(Frame):
-    """K blocks begin where those of all of K do, as their scales do, so the first and the last of a range may reach
-    beyond it. What is there, of whoever else's, becomes zero in both operands, as zero times NaN is NaN: where the
-    copies of a stage have arrived, by a warp that then passes it on. Whoever multiplies sees whole stages alone."""
+    """K blocks begin where those of all of K do, as their scales do, or where groups are apart, where the range does.
+    So the last of a range, and of the former the first, may reach beyond it. What is there, of whoever else's, becomes
+    zero in both operands, as zero times NaN is NaN: where the copies of a stage have arrived, by a warp that then
+    passes it on. Whoever multiplies sees whole stages alone."""
 
     def handles(self) -> Handles:
         """The barriers where the copies of such a stage complete, too."""
