@@ -51,3 +51,19 @@ def test_operands_have_one_index_for_each_row(program: str, target: str) -> None
 def test_numbers_that_break_a_promise_are_no_promise(program: str, target: str) -> None:
     sizes = {"m": 70, "n": 64, "k": 192}
     run_program(Request(f"C[m,n] = A[m,k] @ B[n,k] {program}", target, sizes), 0)
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize(
+    "program",
+    [
+        "C[g,m,n] = A[idx[g+1,m],k] @ B[g,n,k]",
+        "C[g,idx[g+1,m],n] = A[m,k] @ B[g,n,k]",
+        "C[g,m,n] = A[m,k] @ B[g,n,k] + x[idx[g+1,m],n]",
+        "C[g,m,n] = A[m,k] @ B[e[g+1],n,k]",
+    ],
+)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_indices_of_another_group(program: str, target: str) -> None:
+    """A number is added to the dimension that an index is read at."""
+    run_program(Request(program, target, {"m": 70, "n": 64, "k": 64, "g": 3}), 0)
