@@ -31,8 +31,8 @@ CASES = [
     ("sm_90a", ROWS, "swap=1"),
     ("sm_90a", ROWS, "swap=1, tile=64x48x128, mma_n=24"),
 ]
-OFFSETS = (0, 1, 1, 170, 171, 290, 290)
-"""Of six groups: two empty, two of one row; ten rows are nobody's."""
+OFFSETS = (0, 40, 40, 41, 210, 210, 290)
+"""Of six groups: two empty, one of one row, one that begins within a block and ends in the next; ten rows nobody's."""
 
 
 @pytest.mark.once("target", touches=lambda source, settings, **_: {settings} & {""})
