@@ -204,8 +204,8 @@ class Consumer(Epilogue):
         }
         rooms = fetched[side.label]
         for number, room in enumerate(rooms):
-            at, end = self.within_range(h, w, k0, number * depth // len(rooms), depth // len(rooms))
-            place = [*self.scale_rows(side.label, scale, w), at, end]
+            at = self.within_range(h, w, k0, number * depth // len(rooms), depth // len(rooms))
+            place = [*self.scale_rows(side.label, scale, w), at, h.k]
             if scale.type == "f32":
                 operands = [room, source, *self.strides(scale), *place]
                 self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **self.beyond(scale))
@@ -213,16 +213,17 @@ class Consumer(Epilogue):
                 operands = [room, source, *self.byte_strides(scale), *place]
                 self.e.op("tile.fetch_bytes", operands=operands, **sizes, block=scale.k, layout=scale.layout)
 
-    def within_range(self, h: Handles, w: Work, k0: ir.Value, first: int, unit: int) -> tuple[ir.Value, ir.Value]:
-        """The K element `first` of a K tile at `k0`, and the end of K; so that nothing is loaded of `unit` elements, a
-        part of a tile, outside of a range of K: their scale may be NaN, which zeros of operands do not stop."""
+    def within_range(self, h: Handles, w: Work, k0: ir.Value, first: int, unit: int) -> ir.Value:
+        """The K element `first` of a K tile at `k0`; the end of K where none of the `unit` elements from there on, a
+        part of a tile, are in the range of K: their scale, which is then not loaded, may be NaN, which zeros of
+        operands do not stop."""
         e = self.e
         at = e.arith("arith.addi", k0, e.i32(first)) if first else k0
         if w.k_low is None or w.k_high is None or unit == self.schedule.tile[2]:
-            return at, h.k
-        end = e.arith("arith.minui", w.k_high, h.k)  # an empty range may lie beyond K
-        behind = e.compare("lt", e.arith("arith.addi", at, e.i32(unit - 1)), w.k_low)
-        return e.op("arith.select", [at.type], [behind, end, at]).result, end
+            return at
+        before = e.compare("lt", e.arith("arith.addi", at, e.i32(unit - 1)), w.k_low)
+        made = e.op("arith.select", [at.type], [e.compare("lt", at, w.k_high), at, h.k]).result
+        return e.op("arith.select", [at.type], [before, h.k, made]).result
 
     def factors(
         self,

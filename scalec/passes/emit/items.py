@@ -81,7 +81,9 @@ class Dealer(Frame):
             if p.ragged is not None:
                 ends = [self.bound(x, {group: number}) for x in (p.ragged.low, p.ragged.high)]
             else:
-                ends = [e.arith("arith.muli", x, block) for x in (number, e.arith("arith.addi", number, e.i32(1)))]
+                first = e.arith("arith.muli", number, block)
+                left = e.arith("arith.subi", extent, first)  # a whole block more may be beyond what an i32 holds
+                ends = [first, e.arith("arith.addi", first, e.arith("arith.minui", left, block))]
             e.op("tile.bounds", operands=ends)
         body = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
         with ir.InsertionPoint(body):
