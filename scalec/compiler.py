@@ -318,7 +318,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     roles = {"outer": [d.name for d in problem.outer], "summed": [d.name for d in problem.summed]}
     roles |= {role: [getattr(problem, role).name] for role in ("m", "n", "k")}
     return emitted(
-        lambda kernel: signature.launch_of(kernel, roles, schedule), str(schedule), signature.flops_of(roles, read)
+        lambda kernel: signature.launch_of(kernel, roles, schedule, problem.blocks),
+        str(schedule),
+        signature.flops_of(roles, read),
     )
 
 

@@ -94,7 +94,7 @@ def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.boo
     if spec.layout in ("packed", "blocked"):
         words = np.zeros((*points.shape[:-1], align_up(points.shape[-1], 4)), bool)
         words[..., : points.shape[-1]] = points
-        words = np.asarray(words.reshape(*points.shape[:-1], -1, 4).any(axis=-1))
+        words = np.asarray(words.reshape(*points.shape[:-1], words.shape[-1] // 4, 4).any(axis=-1))
         if spec.layout == "packed":
             return words
         return reference.to_blocked(words.repeat(4, axis=-1).astype(np.uint8)).astype(bool)

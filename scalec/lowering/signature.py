@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -188,16 +189,21 @@ def spec(
     )
 
 
-def launch_of(kernel: ir.OpView, roles: Mapping[str, Sequence[str]], schedule: Schedule) -> abi.Launch:
+def launch_of(
+    kernel: ir.OpView, roles: Mapping[str, Sequence[str]], schedule: Schedule, blocks: tuple[str, int] = ("", 0)
+) -> abi.Launch:
     """How the kernel of a contraction is launched; `roles` are the names of its dimensions: m, n, k, outer and summed
-    as scalec.passes.problem.types.Problem has them."""
+    as scalec.passes.problem.types.Problem has them, and `blocks` a dimension in blocks with tiles of their own."""
     (bm, bn, bk), (cm, cn), split = schedule.tile, schedule.cluster, schedule.split
     (m,), (n,), (k,) = (roles[role] for role in ("m", "n", "k"))
+    along, (dim, block) = {m: (bm, cm), n: (bn, cn)}, blocks
+    if dim and block % (whole := math.prod(along[dim])):  # each block's last tile has fewer rows, or its only one
+        along[dim] = block // -(-block // whole), 1
     return abi.Launch(
         threads=tile.int_of(kernel.threads),
         shared_bytes=tile.int_of(kernel.shared_bytes),
         cluster=cm * cn * parts_of(kernel),
-        tiles=((m, bm, cm), (n, bn, cn), *((dim, 1, 1) for dim in roles["outer"])),
+        tiles=((m, *along[m]), (n, *along[n]), *((dim, 1, 1) for dim in roles["outer"])),
         split=split // parts_of(kernel),
         part_bytes=bm * bn * 4 if split > parts_of(kernel) else 0,  # f32
         dynamic=schedule.scheduler == "dynamic",

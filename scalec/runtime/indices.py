@@ -7,7 +7,7 @@ skipped. Entries that no point reaches may be anything, as those behind the last
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -37,11 +37,14 @@ def check(spec: KernelSpec, dims: Mapping[str, int], held: Mapping[str, Array]) 
         ArgumentError: with the tensor, the position and the value.
     """
     tensors = {t.name: t for t in (*spec.operands, *spec.results)}
+    results = {t.name for t in spec.results}
+    written = {dim for t in spec.results for e in t.shape for dim in e.names}
+    written |= {dim for reads in spec.reads for x in reads.lookups if x.tensor in results for dim in x.entry.dims}
     for reads in spec.reads:
         for domain in reads.domains:
             _check_bounds(domain, dims, held)
         for lookup in reads.lookups:
-            _Reached(reads, lookup.entry, dims, held).check(lookup, tensors[lookup.tensor])
+            _Reached(reads, lookup.entry, dims, held, written).check(lookup, tensors[lookup.tensor])
 
 
 def held(device: Device, address: int, form: Form, stream: int) -> Array | None:
@@ -114,28 +117,32 @@ def _value(entry: Entry, points: Mapping[str, Array | int], held: Mapping[str, A
 
 @dataclass
 class _Reached:
-    """Which entries of an index tensor the points of a result reach."""
+    """Which entries of an index tensor the points of a result reach; `written` are the dimensions that results have,
+    and not those of sums alone: an empty range of these is a sum of nothing, and is written."""
 
     reads: Reads
     entry: Entry
     dims: Mapping[str, int]
     held: Mapping[str, Array]
+    written: Set[str]
 
     def _reached(self) -> Array:
         tensor = self.held[self.entry.tensor]
         along = sorted(self.entry.dims)
         domains = [d for d in self.reads.domains if d.dim in self.entry.dims]
+        beside = [d for d in self.reads.domains if d.dim not in self.entry.dims and d.dim in self.written]
         others = {x.entry for x in self.reads.lookups if x.entry != self.entry and x.entry.dims <= self.entry.dims}
-        if not domains and not others:
+        if not domains and not beside and not others:
             return np.ones(tensor.shape, bool)
         points: dict[str, Array | int] = {
             dim: np.arange(self.dims[dim]).reshape([-1 if d == dim else 1 for d in along]) for dim in along
         }
         inside = np.zeros([self.dims[dim] for dim in along], bool)
-        free = sorted(frozenset().union(*(d.dims for d in domains)) - self.entry.dims)
+        free = sorted(frozenset().union(*(d.dims for d in (*domains, *beside))) - self.entry.dims)
         for at in product(*(range(self.dims[dim]) for dim in free)):
             here = {**points, **dict(zip(free, at, strict=True))}
-            inside |= reduce(np.logical_and, [self._within(d, here) for d in domains], np.True_)
+            some = [*(self._within(d, here) for d in domains), *(self._any(d, here) for d in beside)]
+            inside |= reduce(np.logical_and, some, np.True_)
         for other in others:
             inside &= _value(other, points, self.held) >= 0
         reached = np.zeros(tensor.shape, bool)
@@ -144,11 +151,20 @@ class _Reached:
         reached[tuple(i[known] for i in index)] = True
         return reached
 
-    def _within(self, domain: Domain, points: Mapping[str, Array | int]) -> Array:
+    def _ends(self, domain: Domain, points: Mapping[str, Array | int]) -> tuple[Array, Array]:
         low, high = (
             _value(x, points, self.held) if isinstance(x, Entry) else np.asarray(x) for x in (domain.low, domain.high)
         )
+        return low, high
+
+    def _within(self, domain: Domain, points: Mapping[str, Array | int]) -> Array:
+        low, high = self._ends(domain, points)
         return np.asarray((points[domain.dim] >= low) & (points[domain.dim] < high))
+
+    def _any(self, domain: Domain, points: Mapping[str, Array | int]) -> Array:
+        """Whether the range is not empty."""
+        low, high = self._ends(domain, points)
+        return np.asarray(np.maximum(low, 0) < np.minimum(high, self.dims[domain.dim]))
 
     def check(self, lookup: Lookup, t: TensorSpec) -> None:
         """Refuses an index beyond its extent, or one that is there twice where it must not be."""

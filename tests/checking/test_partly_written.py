@@ -86,4 +86,6 @@ def test_bytes_that_a_written_element_shares() -> None:
     words = stored_points(spec_of("ue8m0", "blocked", Extent("n", 8)), points)
     assert int(words.sum()) == 8
     assert not stored_points(spec_of("ue8m0", "blocked", Extent("n", 8)), ~points & points).any()
+    none = np.zeros((0, 8), bool)
+    assert stored_points(spec_of("ue8m0", "packed", Extent("n", 8)), none).shape == (0, 2)
     assert reference.to_blocked(np.ones((1, 8), np.uint8)).astype(bool).tolist() == words.tolist()

@@ -6,7 +6,7 @@ import pytest
 
 from scalec.commands.compile import Request
 from scalec.commands.run import run_program
-from scalec.errors import UnsupportedError
+from scalec.errors import ScheduleError, UnsupportedError
 
 RANGE = "for m in off[g]:off[g+1]"
 
@@ -51,3 +51,35 @@ def test_operands_have_one_index_for_each_row(program: str, target: str) -> None
 def test_numbers_that_break_a_promise_are_no_promise(program: str, target: str) -> None:
     sizes = {"m": 70, "n": 64, "k": 192}
     run_program(Request(f"C[m,n] = A[m,k] @ B[n,k] {program}", target, sizes), 0)
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize(
+    "program",
+    [
+        "C[g,m,n] = A[idx[g+1,m],k] @ B[g,n,k]",
+        "C[g,idx[g+1,m],n] = A[m,k] @ B[g,n,k]",
+        "C[g,m,n] = A[m,k] @ B[g,n,k] + x[idx[g+1,m],n]",
+        "C[g,m,n] = A[m,k] @ B[e[g+1],n,k]",
+    ],
+)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_indices_of_another_group(program: str, target: str) -> None:
+    """A number is added to the dimension that an index is read at."""
+    run_program(Request(program, target, {"m": 70, "n": 64, "k": 64, "g": 3}), 0)
+
+
+WORDS = "C[m,n]:e4m3 scale(1x16:ue8m0@blocked) = A[e[n/32],m,k] @ B[n,k]"
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_words_of_scales_of_two_groups_of_columns(target: str) -> None:
+    """Who stores the scales of 32 columns would write those of the next, and what pads a row, wherever a tile ends."""
+    sizes = {"m": 9, "n": 240, "k": 64, "A_0": 3}
+    run_program(Request(WORDS, target, sizes), 0)
+    wide = {"sm_90a": "tile=64x64x64", "sm_100a": "tile=128x64x64", "sm_120a": "tile=32x64x64"}[target]
+    for cut in (wide, f"{wide.replace('x64x', 'x32x')}, cluster=1x2"):
+        if target == "sm_120a" and "cluster" in cut:
+            continue
+        with pytest.raises(ScheduleError, match="changes after each 32: C_scale has one for several"):
+            run_program(Request(f"{WORDS} with swap=0, {cut}", target, sizes), 0)

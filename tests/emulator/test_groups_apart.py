@@ -23,14 +23,16 @@ CASES = [
     ("sm_100a", MX, ""),
     ("sm_100a", MX, "scale_path=thread"),
     ("sm_100a", FP4, "swap=1"),
+    ("sm_100a", MX, "swap=1, tile=128x64x128"),
     ("sm_100a", MX, "cta_group=2"),
     ("sm_120a", MX, ""),
     ("sm_120a", FP4, "swap=1"),
     ("sm_90a", ROWS, ""),
     ("sm_90a", ROWS, "swap=1"),
+    ("sm_90a", ROWS, "swap=1, tile=64x48x128, mma_n=24"),
 ]
-OFFSETS = (0, 1, 1, 130, 131, 290, 290)
-"""Of six groups: two empty, two of one row; ten rows are nobody's."""
+OFFSETS = (0, 40, 40, 41, 210, 210, 290)
+"""Of six groups: two empty, one of one row, one that begins within a block and ends in the next; ten rows nobody's."""
 
 
 @pytest.mark.once("target", touches=lambda source, settings, **_: {settings} & {""})

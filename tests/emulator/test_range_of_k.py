@@ -314,3 +314,12 @@ def test_a_promise_that_blocks_are_whole(name: str, target: str, settings: str) 
     source, dims = f"{PROGRAMS[name][0]} by 256", DIMS | {"k": ALIGNED[-1]}
     kernel = check(source, target, settings, ALIGNED, dims=dims)
     assert not re.search(_SENT, kernel.ptx)
+
+
+def test_scales_behind_a_row_of_tiles() -> None:
+    """Where tiles of `@blocked` lie follows from all of K, and not from where a range ends."""
+    dims = {"g": 1, "m": 9, "n": 1100, "k": 576}
+    source = "C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x64:ue8m0, 8x64:ue8m0@blocked) for k in off[g]:off[g+1]"
+    values, wanted = made(source, dims, (5, 100), 1)
+    kernel = scalec.compile(source, target="sm_90a", dims={"n": 1100, "k": 576})
+    assert reference.diff(run(kernel, "sm_90a", values, dims, 1), wanted) < 1e-5

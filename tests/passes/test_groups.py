@@ -217,3 +217,19 @@ def test_schedules_that_are_not(source: str, fields: str, message: str) -> None:
 def test_a_queue_is_for_what_is_read_from_memory() -> None:
     with pytest.raises(ScheduleError, match="scheduler=queue is not possible"):
         compiler.compile_source("C[m,n] = A[m,k] @ B[n,k] with scheduler=queue", "sm_90a", {"n": 128, "k": 256})
+
+
+@pytest.mark.parametrize(
+    ("block", "schedule", "clusters"),
+    [
+        (8, "tile=64x64x64, cluster=1x1", 32),  # a tile for each block
+        (200, "tile=64x64x64, cluster=1x1", 6),  # four of one and one of the other: at least as many
+        (128, "tile=64x64x64, cluster=1x1", 4),
+        (96, "tile=64x64x64, cluster=2x1", 3),
+    ],
+)
+def test_a_launch_has_a_cluster_for_each_tile_of_a_block(block: int, schedule: str, clusters: int) -> None:
+    text = f"C[m,n] = A[m,k] @ B[e[m/{block}],n,k] with swap=0, {schedule}"
+    spec = compiler.compile_source(text, "sm_90a", {"n": 64, "k": 64}, until="ptx").spec
+    assert spec is not None
+    assert spec.launch.units({"m": 256, "n": 64}) == clusters

@@ -163,6 +163,16 @@ def test_what_no_point_reaches_may_be_anything() -> None:
     sizes = {"m": 8, "B_0": 2, "C_0": 9, **NK}
     passes(SKIPS, sizes, e=[0, -1], idx=[0, 1, 2, 3, junk, 0, 0, 0])
     assert "are both 0" in refusal(SKIPS, sizes, e=[0, 1], idx=[0, 1, 2, 3, 4, 0, 5, 6])
+    # nor in a group without rows; a sum along an empty range of K is one, and is written
+    source, sizes = "C[g,m,n] = A[g,m,k] @ B[e[g],n,k] for m < rows[g]", {"m": 4, "g": 3, "B_0": 2, **NK}
+    passes(source, sizes, rows=[4, 0, -1], e=[1, junk, junk])
+    assert "e[1] = 1073741824 is no index of B" in refusal(source, sizes, rows=[4, 1, 0], e=[1, junk, junk])
+    source = "C[to[g],m,n] = A[m,k] @ B[g,n,k] for m in low[g]:high[g]"
+    sizes = {"m": 4, "g": 3, "C_0": 2, **NK}
+    passes(source, sizes, low=[0, 3, 2], high=[4, 3, 1], to=[1, 1, junk])
+    assert "are both 1" in refusal(source, sizes, low=[0, 3, 2], high=[4, 4, 1], to=[1, 1, junk])
+    source, sizes = "C[to[g],m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]", {"m": 4, "g": 2, "C_0": 2, **NK}
+    assert "are both 1" in refusal(source, sizes, off=[0, 8, 8], to=[1, 1])
 
 
 def test_sizes_of_0() -> None:

@@ -124,6 +124,8 @@ class Consumer(Epilogue):
         for side in self.sides:
             self.fetch(h, side, fetched, w, self.at_k(w))
         late = self.row_scale(self.sides[1]) is not None  # column factors are read during promotion
+        scale = self.block_scale(self.sides[1])
+        column0 = w.n0 if scale is None else self.scale_rows("B", scale, w)[0]
         with self.over_k(w, s.unroll, once=without_loop(self.problem, s)) as k0:
             e.op("tile.wait", operands=[h.ring, cursor])
             following = self.at_k(w, e.arith("arith.addi", k0, e.i32(s.tile[2])))
@@ -134,9 +136,9 @@ class Consumer(Epilogue):
             for number, (slice_, (wave, column)) in enumerate(products):
                 self.mma(h, partial, cursor, wave, 0, accumulate=0, column=column, slice_=slice_)
                 if (wave, column) == goes[0]:  # the rest is read and fetched under the first product
-                    factors = [self.factors(h, at, fetched, v, w.n0, slice_, known) for v in range(self.waves)]
+                    factors = [self.factors(h, at, fetched, v, column0, slice_, known) for v in range(self.waves)]
                 if number == 0:
-                    self.keep(h, at, fetched, w, known)
+                    self.keep(h, at, fetched, column0, known)
                     for side in self.sides:
                         self.fetch(h, side, fetched, w, following)
                 e.op("tile.mma_wait", operands=[partial], pending=0)
@@ -151,12 +153,12 @@ class Consumer(Epilogue):
                 if last and late:
                     self.hand_over(h, at)
 
-    def keep(self, h: Handles, at: Positions, fetched: Fetched, w: Work, known: Known) -> None:
+    def keep(self, h: Handles, at: Positions, fetched: Fetched, column0: ir.Value, known: Known) -> None:
         """What was fetched for the later slices of a K tile, before it is fetched for the next one."""
         for slice_, wave in product(range(1, slices(self.schedule)), range(self.waves)):
             for side in self.sides:
                 if self.block_scale(side) is not None:
-                    self.factor(h, side, at, fetched, wave, w.n0, slice_, known)
+                    self.factor(h, side, at, fetched, wave, column0, slice_, known)
 
     def hand_over(self, h: Handles, at: Positions) -> None:
         cursor = at.cursor
@@ -238,8 +240,8 @@ class Consumer(Epilogue):
         slice_: int = 0,
         known: Known | None = None,
     ) -> tuple[ir.Value | None, ir.Value | None]:
-        """The two sides' scale factors for a wave and a slice of K; `column0`, the tile's first column, is there where
-        `mma_n` is. `known`: those that were read for the same K tile."""
+        """The two sides' scale factors for a wave and a slice of K; `column0`, the tile's first column as scales of B
+        count them, is there where `mma_n` is. `known`: those that were read for the same K tile."""
         known = {} if known is None else known
         a, b = (self.factor(h, side, at, fetched, wave, column0, slice_, known) for side in self.sides)
         return a, b

@@ -12,7 +12,7 @@ from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import ITEM_WARP, ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
-from scalec.passes.problem.access import Coord, Domain, Index
+from scalec.passes.problem.access import Domain, Index
 
 
 class Dealer(Frame):
@@ -82,7 +82,9 @@ class Dealer(Frame):
             if p.ragged is not None:
                 ends = [self.bound(x, {group: number}) for x in (p.ragged.low, p.ragged.high)]
             else:
-                ends = [e.arith("arith.muli", x, block) for x in (number, e.arith("arith.addi", number, e.i32(1)))]
+                first = e.arith("arith.muli", number, block)
+                left = e.arith("arith.subi", extent, first)  # a whole block more may be beyond what an i32 holds
+                ends = [first, e.arith("arith.addi", first, e.arith("arith.minui", left, block))]
             e.op("tile.bounds", operands=ends)
         body = made.regions[1].blocks.append(*(i32,) * (5 + len(others)))
         with ir.InsertionPoint(body):
@@ -153,15 +155,3 @@ class Dealer(Frame):
         i32 = ir.IntegerType.get_signless(32)
         segments = (1, len(indices), len(strides))
         return e.op("tile.load_index", [i32], [source, *indices, *strides], segments=segments).result
-
-    def placed(self, c: Coord, at: dict[str, ir.Value]) -> ir.Value:
-        """The index that a coordinate is."""
-        e, index = self.e, at[c.dim]
-        if c.offset:
-            index = e.arith("arith.addi", index, e.i32(c.offset))
-        if c.divisor > 1:
-            index = e.arith("arith.divui", index, e.i32(c.divisor))
-        if c.modulus:
-            above = e.arith("arith.muli", e.arith("arith.divui", index, e.i32(c.modulus)), e.i32(c.modulus))
-            index = e.arith("arith.subi", index, above)
-        return index

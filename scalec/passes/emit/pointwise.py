@@ -11,7 +11,7 @@ from scalec.passes.emit.body import copied
 from scalec.passes.emit.emitter import Emitter, Source, attribute
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.problem.access import Coord, Lookup
+from scalec.passes.problem.access import Lookup
 from scalec.passes.problem.pointwise import Pointwise, Read
 
 
@@ -109,19 +109,6 @@ class PointwiseKernel(Tensors):
         align = self.together(p.element, s.vector) * p.element.bits // 8 if s.whole else p.element.bits // 8
         return self.e.parameter(self.body, self.e.memory(self.returned(0).type), Source("pointer", p.name, align=align))
 
-    def coordinate(self, c: Coord, where: dict[str, ir.Value]) -> ir.Value:
-        """An index along an axis of a tensor, an i32, at a point: `where` has its dimensions and lookups by name."""
-        e = self.e
-        if not c.dim:
-            return e.i32(c.offset)
-        at = where[c.dim]
-        at = e.arith("arith.addi", at, e.i32(c.offset)) if c.offset else at
-        at = e.arith("arith.divui", at, e.i32(c.divisor)) if c.divisor > 1 else at
-        if c.modulus:
-            above = e.arith("arith.muli", e.arith("arith.divui", at, e.i32(c.modulus)), e.i32(c.modulus))
-            at = e.arith("arith.subi", at, above)
-        return at
-
     def strided(self, name: str, rank: int) -> list[ir.Value]:
         """The strides of a tensor of so many indices, the last of which lies side by side."""
         return [self.stride(name, axis) for axis in range(rank - 1)] + ([self.e.i64(1)] if rank else [])
@@ -130,7 +117,7 @@ class PointwiseKernel(Tensors):
         """The index, and whether it names something."""
         e, rank = self.e, len(x.index.coords)
         source = self.pointer(x.index.tensor, x.index.argument_index, 4)
-        at, strides = [self.coordinate(c, where) for c in x.index.coords], self.strided(x.index.tensor, rank)
+        at, strides = [self.placed(c, where) for c in x.index.coords], self.strided(x.index.tensor, rank)
         i32 = ir.IntegerType.get_signless(32)
         found = e.op("tile.load_index", [i32], [source, *at, *strides], segments=(1, rank, rank)).result
         valid = None
@@ -153,7 +140,7 @@ class PointwiseKernel(Tensors):
         together = self.together(x.element, vector) if along else 1
         align = together * x.element.bits // 8 if self.spread.whole else x.element.bits // 8
         source = self.pointer(x.name, x.argument_index, align)
-        at = [self.coordinate(c, where) for c in x.coords]
+        at = [self.placed(c, where) for c in x.coords]
         operands, segments = [source, *at, *self.strided(x.name, rank), valid], (1, rank, rank, 1)
         return e.op(
             "tile.load_columns",

@@ -231,7 +231,8 @@ class TensorConsumer(Producer, Consumer):
         plan = self.word_plan(side)
         if plan is None or not plan.within(side.rows):
             return []
-        within = self.e.arith("arith.andi", w.row0[side.label], self.e.i32(WORD_ROWS - 1))
+        first, _ = self.scale_rows(side.label, plan.scale, w)
+        within = self.e.arith("arith.andi", first, self.e.i32(WORD_ROWS - 1))
         return [self.e.arith("arith.divui", within, self.e.i32(LANES))]
 
     def rounds(self, cursor: ir.Value, slot: ir.Value, words: list[ir.Value]) -> list[ir.Value]:

@@ -99,17 +99,25 @@ class Tensors:
         e, axes = self.e, self.problem.outside(coords)
         if not axes:
             return value
-        indices = [w.outer[coords[axis].dim] for axis in axes]
-        for i, axis in enumerate(axes):
-            by, modulus = coords[axis].divisor, coords[axis].modulus
-            if by > 1:
-                indices[i] = e.arith("arith.divui", indices[i], e.i32(by))
-            if modulus:
-                above = e.arith("arith.muli", e.arith("arith.divui", indices[i], e.i32(modulus)), e.i32(modulus))
-                indices[i] = e.arith("arith.subi", indices[i], above)
+        indices = [self.placed(coords[axis], w.outer) for axis in axes]
         strides = [] if isinstance(value.type, DescriptorType) else [self.stride(name, axis) for axis in axes]
         segments = (1, len(indices), len(strides))
         return e.op("tile.view", [value.type], [value, *indices, *strides], segments=segments).result
+
+    def placed(self, c: Coord, at: dict[str, ir.Value]) -> ir.Value:
+        """The index that a coordinate is, an i32; `at` has those of dimensions and lookups by name."""
+        e = self.e
+        if not c.dim:
+            return e.i32(c.offset)
+        index = at[c.dim]
+        if c.offset:
+            index = e.arith("arith.addi", index, e.i32(c.offset))
+        if c.divisor > 1:
+            index = e.arith("arith.divui", index, e.i32(c.divisor))
+        if c.modulus:
+            above = e.arith("arith.muli", e.arith("arith.divui", index, e.i32(c.modulus)), e.i32(c.modulus))
+            index = e.arith("arith.subi", index, above)
+        return index
 
     def scale_rows(self, label: str, scale: Scale, w: Work) -> tuple[ir.Value, ir.Value]:
         """The first row of a tile, and where its rows end, as the scales of a side count them: where groups are apart,

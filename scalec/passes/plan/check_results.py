@@ -8,7 +8,7 @@ from scalec.passes.plan.column_factors import no_permuted_columns
 from scalec.passes.plan.resources import staged_widths, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_turned_epilogue, staged_swizzle
-from scalec.passes.plan.tiles import cuts_blocks, no_swap
+from scalec.passes.plan.tiles import cuts_blocks, cuts_lookups, no_swap
 from scalec.passes.problem.types import Problem
 
 
@@ -24,6 +24,14 @@ def result_blocks(problem: Problem, schedule: Schedule) -> None:
             f"a tile of {reason}",
             got=f"tile {'MN'[axis]} = {extent}",
             fix=f"{fits}, or other warps" if alone else f"{fits}, or swap=0",
+        )
+
+    if reason := cuts_lookups(problem, schedule):
+        axis = "MN"[0 if problem.swapped else 1]
+        raise ScheduleError(
+            reason,
+            expected=f"tiles, and clusters of them, that divide {problem.blocks[1]}",
+            fix=f"tile {axis} = {problem.blocks[1]} or a divisor, cluster=1x1",
         )
 
 

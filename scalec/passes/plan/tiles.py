@@ -6,7 +6,7 @@ from scalec.formats import WHOLE
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather
-from scalec.passes.plan.items import cuts_k
+from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.mma_n import no_goes
 from scalec.passes.plan.resources import (
     Registers,
@@ -115,6 +115,20 @@ def cuts_result(problem: Problem, schedule: Schedule) -> str:
     return next((reason for scale in scales if (reason := cuts_blocks(problem, scale, schedule))), "")
 
 
+def cuts_lookups(problem: Problem, schedule: Schedule) -> str:
+    """Why tiles of a result with scales cannot end where lookups change along its columns, "" where they do not: what
+    is stored there are whole words of scales, and what pads a row's last one."""
+    columns, axis = (problem.m, 0) if problem.swapped else (problem.n, 1)
+    scale = next((r.scale for r in problem.results if r.scale is not None), None)
+    if scale is None or cut_along(problem, schedule) != columns.name:
+        return ""
+    extent = schedule.tile[axis] * max(schedule.cluster[axis], (schedule.cta_group, 1)[axis])
+    return (
+        f"tiles of {extent} {columns.name}, and {problem.constant_lookups[0].name} changes after each "
+        f"{problem.blocks[1]}: {scale.name} has one for several"
+    )
+
+
 def cuts_blocks(problem: Problem, scale: ResultScale, schedule: Schedule) -> str:
     """Likewise of the blocks of one result's scales."""
     tile, (along_m, along_n) = schedule.tile, units(problem, schedule)
@@ -162,7 +176,7 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     alone."""
     plan = draft(problem, given)
     reason = shared_out(problem.family, plan.tile, plan.warpgroups // turns(plan), plan.warps)
-    reason = reason or cuts_result(problem, plan)
+    reason = reason or cuts_result(problem, plan) or cuts_lookups(problem, plan)
     if reason:
         return plan, reason
     uneven = (row for row in staged_widths(problem, plan) if given.swizzle_c and row % given.swizzle_c)
