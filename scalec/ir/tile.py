@@ -58,6 +58,7 @@ from scalec.ir.tile_control import (
     WarpOp,
     WhenOp,
 )
+from scalec.ir.tile_convert import ConvertOp
 from scalec.ir.tile_copies import (
     AnnounceOp,
     CopyOp,
@@ -214,6 +215,7 @@ __all__ = [
     "ColumnsType",
     "CommitOp",
     "ComputeOp",
+    "ConvertOp",
     "CopiedOp",
     "CopyOp",
     "CopySumsOp",

@@ -25,7 +25,7 @@ from scalec.ir.tile_types import (
 )
 from scalec.ir.verify import fail, verifier
 
-WIDENED = ("ue8m0",)
+WIDENED = ("ue8m0", "ue4m3")
 """Types of scales of a byte that kernels make f32 of."""
 
 

@@ -29,14 +29,16 @@ _ROUNDS = 32  # of stages, whose parities are bits
 
 
 class CutRingOp(Tile.Operation, name="cut_ring"):
-    """A barrier for each of `depth` stages, at byte `offset`: copies of a stage that a warp cuts complete there.
+    """A barrier for each of `depth` stages, at byte `offset`, of `full` arrivals: copies of a stage that warps change
+    before others see it complete there.
 
-    A stage whose K block is not cut passes the barrier over; who waits keeps the parity of each stage's next round.
+    A stage that is not changed passes the barrier over; who waits keeps the parity of each stage's next round.
     """
 
     result: ext.Result[RingType]
     offset: ir.IntegerAttr
     depth: ir.IntegerAttr
+    full: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -46,7 +48,7 @@ class CutRingOp(Tile.Operation, name="cut_ring"):
             return fail(
                 op, f"depth is {int_of(op.depth)}, expected at most {_ROUNDS}: the rounds of the stages are bits"
             )
-        return at_least(op, 0, "offset") and at_least(op, 1, "depth")
+        return at_least(op, 0, "offset") and at_least(op, 1, "depth", "full")
 
 
 class DetourOp(Tile.Operation, name="detour"):
@@ -63,7 +65,7 @@ class DetourOp(Tile.Operation, name="detour"):
         made, through = op.ring.owner, op.through.owner
         if isinstance(through, ir.Block) or through.name != "tile.cut_ring":
             return fail(op, "does not lead through a tile.cut_ring")
-        if isinstance(made, ir.Block) or made.name != "tile.ring":
+        if isinstance(made, ir.Block) or made.name not in ("tile.ring", "tile.cut_ring"):
             return fail(op, "does not lead to a tile.ring: of CTAs that multiply together each cuts its own tiles")
         depths = [int_of(x.opview.depth) for x in (made, through)]
         return depths[0] == depths[1] or fail(op, f"leads to {depths[0]} stages through {depths[1]}")
@@ -74,7 +76,8 @@ class CutKOp(Tile.Operation, name="cut_k"):
     from the stage's first, and neither is beyond its last. All lanes of a warp are here.
 
     The tile is [rows, K], a row as wide as its swizzle, where `each` K elements of so many `bits`, from the lowest on,
-    are in CHUNK bytes; or with `mn` 1 [K, rows], in panels as wide as the swizzle.
+    are in CHUNK bytes; or with `mn` 1 [K, rows], in panels as wide as the swizzle. One that is not swizzled has rows of
+    whole CHUNKs.
     """
 
     tile: ext.Operand[SharedType]
@@ -91,7 +94,9 @@ class CutKOp(Tile.Operation, name="cut_k"):
         row = width * bits_of(element_of(op.tile.type)) // 8
         if not (flag(op, "mn") and at_least(op, 1, "each", "bits")):
             return False
-        if not swizzle or (row % swizzle if int_of(op.mn) else row != swizzle):
+        if not swizzle and row % CHUNK:
+            return fail(op, f"cuts rows of {row} bytes, expected a multiple of {CHUNK}")
+        if swizzle and (row % swizzle if int_of(op.mn) else row != swizzle):
             wanted = "a multiple of its swizzle" if int_of(op.mn) else "its swizzle"
             return fail(op, f"cuts rows of {row} bytes swizzled over {swizzle}, expected {wanted}")
         if int_of(op.each) * int_of(op.bits) > 8 * CHUNK:

@@ -112,7 +112,8 @@ class GatherOp(Tile.Operation, name="gather"):
     the ring's full barrier. A whole warp's: each thread copies the rows whose indices it has. A row that has none is
     zeros.
 
-    The box is one row of the tile, as wide as the swizzle. The ring may be the one of a leader, as that of `tile.copy`.
+    The box is one row of the tile, as wide as the swizzle; where there is none, rows of the tile may be longer. The
+    ring may be the one of a leader, as that of `tile.copy`.
     """
 
     source: ext.Operand[DescriptorType]
@@ -126,17 +127,20 @@ class GatherOp(Tile.Operation, name="gather"):
     def verify_invariants(op: ir.OpView) -> bool:
         source, target, made = op.source.type, op.target.type, maker(op.rows, "tile.gathered")
         box, (rows, columns) = shape_of(source), shape_of(target)
-        if box != (columns, 1):
+        plain = not swizzle_of(target)
+        if not (box == (columns, 1) or (plain and box[1:] == (1,) and 0 < box[0] < columns)):
             return fail(op, f"box {list(box)} (innermost first), expected one row of a tile of {[rows, columns]}")
         for what, of in (("elements", element_of), ("swizzles", swizzle_of), ("what swizzles keep together", atom_of)):
             if of(source) != of(target):
                 return fail(op, f"{what} differ: {of(source)} and {of(target)}")
         width = columns * bits_of(element_of(target)) // 8
-        if width != swizzle_of(target):
+        if width != swizzle_of(target) and not plain:
             return fail(op, f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many")
         if made is not None and int_of(made.rows) != rows:
             return fail(op, f"{int_of(made.rows)} indices, of a tile of {rows} rows")
         together = 1 if made is None else int_of(made.together)
+        if together > 1 and box[0] != columns:
+            return fail(op, f"{together} rows of {box[0]} are adjacent, and those of the tile have {columns}")
         if together * width % COPY_ALIGN:
             return fail(op, f"copies {together} x {width} bytes, expected a multiple of {COPY_ALIGN}")
         return in_step(op, op.ring, op.target)

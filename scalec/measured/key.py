@@ -108,7 +108,8 @@ def _operand(operand: Operand, roles: dict[str, str]) -> str:
         + " apart" * any(at.apart for at in s.coords)
         for s in operand.scales
     ]
-    return f"{operand.element.name}[{_index(operand.coords, roles)}]" + "".join(scales)
+    element = operand.stored.name + f" as {operand.element.name}" * operand.converted
+    return f"{element}[{_index(operand.coords, roles)}]" + "".join(scales)
 
 
 def _input(x: EpilogueInput, roles: dict[str, str]) -> str:

@@ -194,7 +194,10 @@ class Load:
         their range, or are assumed large."""
         every = problem.sizes(sizes)
         m, n, k = (every[d.name] for d in (problem.m, problem.n, problem.k))
-        moved = sum(x.element.bytes(elements(x.coords, every)) for x in (problem.lhs, problem.rhs, *problem.results))
+        read = [(x.stored, x.coords) for x in (problem.lhs, problem.rhs)]
+        moved = sum(
+            x.bytes(elements(coords, every)) for x, coords in [*read, *((r.element, r.coords) for r in problem.results)]
+        )
         return Load((m, n, k), moved, problem.walks(every), math.prod(every[d.name] for d in problem.summed))
 
 

@@ -93,8 +93,8 @@ class Prediction:
         tiles = walks * along_m * along_n * split
         longest = _ceil(sums * _ceil(k, schedule.tile[2]), split) * schedule.tile[2]  # K of a part
         l2_bytes = (
-            problem.lhs.element.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
-            + problem.rhs.element.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0])
+            problem.lhs.stored.bytes(walks * m * sums * k) * _ceil(along_n, schedule.cluster[1])
+            + problem.rhs.stored.bytes(walks * n * sums * k) * _ceil(along_m, schedule.cluster[0])
             + sum(r.element.bytes(elements(r.coords, sizes)) for r in problem.results)
         )
         if alone > 1:  # sums of the parts, stored and loaded once each
@@ -176,7 +176,7 @@ def memory_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
     """Bytes of all tensors: operands, scales, what the epilogue reads, and the results (twice those that are added
     to)."""
     results, sides = problem.results, (problem.lhs, problem.rhs)
-    read = [(x.element, x.coords) for x in sides]
+    read = [(x.stored, x.coords) for x in sides]
     read += [(ELEMENT_TYPES[s.type], s.coords) for x in sides for s in x.scales]
     read += list(
         {(x.name, x.coords): (x.element, x.coords) for r in results for x in r.inputs if x.name != r.name}.values()

@@ -19,10 +19,11 @@ from scalec.model.predict import Prediction, memory_bytes
 from scalec.passes.base import problem_of, programs
 from scalec.passes.choose.fix_order import FixOrder
 from scalec.passes.choose.recall_tuned import RecallTuned
-from scalec.passes.choose.tiling import candidates, deepest, promotion
+from scalec.passes.choose.tiling import candidates, promotion
 from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import few_blocks, several_tiles
 from scalec.passes.plan.parts import part_blocks
+from scalec.passes.plan.resources import deepest
 from scalec.passes.plan.tiles import no_swap
 from scalec.passes.problem.read import read as read_problem
 from scalec.passes.problem.types import Problem

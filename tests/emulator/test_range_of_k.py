@@ -35,27 +35,31 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bf16 by M and N": ("C[g,m,n] = A[k,m]:bf16 @ B[k,n]:bf16 {}", ALL),
     "f16 by M": ("C[g,m,n]:f32 += A[k,m]:f16 @ B[n,k]:f16 {}", ALL),
     "tf32": ("C[g,m,n]:f32 = A[m,k]:tf32 @ B[n,k]:tf32 {}", ALL),
-    "tf32 by M and N": ("C[g,m,n]:f32 = A[k,m]:tf32 @ B[k,n]:tf32 {}", BOTH),
+    "tf32 by M and N": ("C[g,m,n]:f32 = A[k,m]:tf32 @ B[k,n]:tf32 {}", ALL),
     "e5m2 x e4m3": ("C[g,m,n]:f32 = A[m,k]:e5m2 @ B[n,k]:e4m3 {}", ALL),
-    "e4m3 by M and N": ("C[g,m,n]:f32 += A[k,m]:e4m3 @ B[k,n]:e4m3 {}", BOTH),
-    "mxfp8": ("C[g,m,n]:f32 += A[m,k]:mxfp8 @ B[n,k]:mxfp8 {}", BOTH),
+    "e4m3 by M and N": ("C[g,m,n]:f32 += A[k,m]:e4m3 @ B[k,n]:e4m3 {}", ALL),
+    "mxfp8": ("C[g,m,n]:f32 += A[m,k]:mxfp8 @ B[n,k]:mxfp8 {}", ALL),
     "mxfp8 @packed, @blocked": (
         "C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@blocked) {}",
-        BOTH,
+        ALL,
     ),
-    "mxfp8 @blocked": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) {}", BOTH),
-    "mxfp8 @packed": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@packed) {}", BOTH),
-    "1x128:ue8m0": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128:ue8m0,1x128:ue8m0) {}", BOTH),
-    "1x128, 1x32": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128,1x32:ue8m0) {}", BOTH),
+    "mxfp8 @blocked": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked) {}", ALL),
+    "mxfp8 @packed": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,1x32:ue8m0@packed) {}", ALL),
+    "1x128:ue8m0": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128:ue8m0,1x128:ue8m0) {}", ALL),
+    "1x128, 1x32": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128,1x32:ue8m0) {}", ALL),
     "mxfp6": ("C[g,m,n]:f32 = A[m,k]:e2m3 @ B[n,k]:e3m2 scale(1x32:ue8m0,1x32:ue8m0) {}", BOTH),
-    "mxfp8 x mxfp4": ("C[g,m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4 {}", BOTH),
-    "mxfp4": ("C[g,m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4 {}", BOTH),
-    "1x16:ue4m3": ("C[g,m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x16:ue4m3,1x16:ue4m3@blocked) {}", BOTH),
+    "mxfp8 x mxfp4": ("C[g,m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4 {}", ALL),
+    "mxfp4": ("C[g,m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4 {}", ALL),
+    "1x16:ue4m3": ("C[g,m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x16:ue4m3,1x16:ue4m3@blocked) {}", ALL),
     "1x16:ue4m3 @blocked": (
         "C[g,m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x16:ue4m3@blocked,1x16:ue4m3@blocked) {}",
-        BOTH,
+        ALL,
     ),
-    "e2m1": ("C[g,m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 {}", BOTH),
+    "e2m1": ("C[g,m,n]:f32 = A[m,k]:e2m1 @ B[n,k]:e2m1 {}", ALL),
+    "bf16 x 1x16:ue4m3": ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e2m1 scale(none,1x16:ue4m3) {}", ALL),
+    "e4m3 by M x 1x16:ue4m3": ("C[g,m,n]:f32 = A[k,m]:e4m3 @ B[n,k]:e2m1 scale(none,1x16:ue4m3@blocked) {}", ALL),
+    "bf16 x e4m3 by N, 128x128": ("C[g,m,n]:f32 += A[m,k]:bf16 @ B[k,n]:e4m3 scale(none,128x128) {}", ALL),
+    "e4m3 by M and N, 1x128": ("C[g,m,n]:f32 += A[k,m]:e4m3 @ B[k,n]:e4m3 scale(128x1@col,128x1) {}", ALL),
     "swapped": ("C[g,n,m]:f32 += A[m,k] @ B[n,k] scale(1x128,1x128) {}", ALL),
 }
 """By name: a program, where {} is for the range, and the targets that have it."""
@@ -94,9 +98,10 @@ def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], insid
         rows, count = (e.value(dims) for e in t.shape)
         shape, dtype = ((rows, 4 * count), "ue8m0") if t.layout == "packed" else ((rows, count), t.dtype)
         logical = np.array(reference.from_layout(array, t.layout, shape, dtype))
-        block = next(b for b in (16, 32, 64, 128, 256) if b * shape[1] >= len(inside))
+        axis = list(values[t.name[0]].shape).index(len(inside))  # K's, of the operand and so of its scales
+        block = next(b for b in (16, 32, 64, 128, 256) if b * shape[axis] >= len(inside))
         needed = np.add.reduceat(inside, np.arange(0, len(inside), block)) > 0
-        needed = np.append(needed, np.zeros(shape[1] - len(needed), bool))
+        needed = np.append(needed, np.zeros(shape[axis] - len(needed), bool)).reshape([-1, 1] if axis == 0 else [1, -1])
         nan = np.array(np.nan, logical.dtype)
         after[t.name] = reference.to_layout(np.where(needed, logical, nan), t.layout).view(array.dtype)
     return after

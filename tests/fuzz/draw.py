@@ -11,6 +11,7 @@ from tests.fuzz.case import SUMS, Case, Level, Operand, Tree
 from tests.fuzz.groups import grouped
 from tests.fuzz.weights import (
     BLOCK_K,
+    CONVERTED,
     F32_K,
     FIELD_VALUES,
     FUNCTIONS,
@@ -21,6 +22,7 @@ from tests.fuzz.weights import (
     GROUPS,
     KINDS,
     LAYOUT,
+    MIXED,
     PAIRS,
     PLAIN,
     RESULT_BLOCK,
@@ -42,6 +44,9 @@ def draw(seed: int) -> Case:
     target = pick(random, TARGET)
     exact = random.random() < 0.5
     operands = _operands(random, target)
+    own = Random(f"converted {seed}")  # draws of its own: cases without are those of before there were any
+    if own.random() < CONVERTED:
+        operands = _converted(own, target)
     result, adds = _result(random, target)
     transposed = [x.index[-1] != "k" for x in operands]
     scaled = any(o.levels or o.type in FORMATS for o in operands)
@@ -104,6 +109,21 @@ def _operands(random: Random, target: str) -> tuple[Operand, Operand]:
             continue
         unsaid = "e4m3" if levels else "bf16"
         made.append(Operand(name, index, "" if element == unsaid and random.random() < 0.7 else element, ordered))
+    return made[0], made[1]
+
+
+def _converted(random: Random, target: str) -> tuple[Operand, Operand]:
+    """Both operands, of a row of MIXED: those of 8 bits with scales in f32 along K or none, those of 8 and 32 bits also
+    with M or N last."""
+    types = list(pick(random, MIXED))
+    random.shuffle(types)
+    made = []
+    for side, (name, rows, type) in enumerate(zip("AB", "mn", types, strict=True)):
+        bits = ELEMENT_TYPES[type].bits if type in ELEMENT_TYPES else 0
+        turned = bits in (8, 32) and random.random() < 0.4
+        levels = _levels(random, target, "f32", side, rows, "ue8m0") if bits == 8 and random.random() < 0.5 else ()
+        index = ("k", rows) if turned else (rows, "k")
+        made.append(Operand(name, index, type, tuple(_ordered(level, turned) for level in levels)))
     return made[0], made[1]
 
 

@@ -68,6 +68,24 @@ SIZE: Weighted = {
     "none": 0,
 }
 
+CONVERTED = 0.12
+"""How many of the cases have operands that no instruction takes as they are, on sm_90a at least."""
+
+MIXED: Weighted = {
+    ("bf16", "nvfp4"): 4,
+    ("bf16", "mxfp4"): 3,
+    ("f16", "nvfp4"): 2,
+    ("e4m3", "nvfp4"): 4,
+    ("bf16", "e4m3"): 4,
+    ("f16", "e5m2"): 2,
+    ("nvfp4", "nvfp4"): 1,
+    ("mxfp8", "mxfp4"): 1,
+    ("bf16", "e2m1"): 1,
+    ("e4m3", "e5m2"): 3,
+    ("tf32", "tf32"): 1,
+}
+"""Types or formats of their two operands, either way round."""
+
 GROUPS = 0.25
 """How many of the cases read indices or ranges from memory."""
 

@@ -260,7 +260,10 @@ def scalars(s: State, op: ir.OpView) -> None:
 
 def widened(b: Builder, word: ir.Value, byte: int, element: str) -> ir.Value:
     """A byte of a word, a scale of type `element`, as f32. Exact: 2^-127 is a subnormal, 255 is NaN."""
-    assert element == "ue8m0", element
+    if element == "ue4m3":
+        pair = b.pure("prmt.b32 $0, $1, 0, $2;", b.i32, word, 0x4440 | byte)  # that byte, and zeros
+        text = "{ .reg .b16 H; .reg .b32 W; cvt.u16.u32 H, $1; cvt.rn.f16x2.e4m3x2 W, H; cvt.u16.u32 H, W; "
+        return b.pure(text + "cvt.f32.f16 $0, H; }", b.f32, pair)
     up = 23 - 8 * byte  # to where f32 has its exponent
     bits = b.and_(b.shl(word, up) if up > 0 else b.shr(word, -up), _INFINITY)
     least = b.pure(f"max.u32 $0, $1, {_LEAST};", b.i32, bits)

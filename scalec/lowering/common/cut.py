@@ -21,7 +21,7 @@ _LANE_BYTES = tile.LANES * tile.CHUNK  # that a warp stores at once
 def cut_ring(s: State, op: ir.OpView) -> None:
     first = s.b.add(s.shared, tile.int_of(op.offset))
     s.values[op.result] = Ring(first, first)
-    set_up(s, (first, 1, tile.int_of(op.depth)))
+    set_up(s, (first, tile.int_of(op.full), tile.int_of(op.depth)))
 
 
 @COMMON.lowers("tile.detour")
@@ -74,8 +74,10 @@ def cut_k(s: State, op: ir.OpView) -> None:
 
 def _cut_lines(s: State, op: ir.OpView, base: ir.Value) -> None:
     """A K element is a line of the swizzle in each panel, within which alone the swizzle moves bytes."""
-    b, (depth, width), line = s.b, tile.shape_of(op.tile.type), tile.swizzle_of(op.tile.type)
-    panels = width * tile.bits_of(tile.element_of(op.tile.type)) // 8 // line
+    b, (depth, width) = s.b, tile.shape_of(op.tile.type)
+    row = width * tile.bits_of(tile.element_of(op.tile.type)) // 8
+    line = tile.swizzle_of(op.tile.type) or row
+    panels = row // line
     first, behind = (b.mul(s.get(x), line) for x in (op.low, op.high))
     own = b.shl(s.lane, 4)
 
@@ -89,10 +91,11 @@ def _cut_lines(s: State, op: ir.OpView, base: ir.Value) -> None:
 
 def _cut_rows(s: State, op: ir.OpView, base: ir.Value) -> None:
     """A row each lane. Chunks of 16 bytes are inside, and skipped, or outside, or both."""
-    b, (rows, _), pitch = s.b, tile.shape_of(op.tile.type), tile.swizzle_of(op.tile.type)
+    b, (rows, width), swizzled = s.b, tile.shape_of(op.tile.type), tile.swizzle_of(op.tile.type)
+    pitch = width * tile.bits_of(tile.element_of(op.tile.type)) // 8
     each, bits = tile.int_of(op.each), tile.int_of(op.bits)
     own = b.add(base, b.mul(s.lane, pitch))
-    turned = swizzle(b, s.lane, pitch)  # of all rows that are 32 apart
+    turned = swizzle(b, s.lane, pitch) if swizzled else 0  # of all rows that are 32 apart
 
     def chunk(index: ir.Value) -> None:
         first = b.mul(index, each)

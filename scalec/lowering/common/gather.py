@@ -135,7 +135,7 @@ def gather(s: State, op: ir.OpView) -> None:
     space = CLUSTER if s.target.max_cluster > 1 else SHARED  # as tile.copy
     group = {"group": ir.Attribute.parse("#nvvm.cta_group<cta_2>")} if ring.of_leader else {}
     mode = "tile" if rows.together == 1 else "tile_gather4"
-    pitch = tile.swizzle_of(op.target.type)
+    pitch = tile.shape_of(op.target.type)[1] * tile.bits_of(tile.element_of(op.target.type)) // 8
 
     def issue(first: ir.Value, indices: list[Variable]) -> None:
         coordinates = [s.get(op.x), *(x.get() for x in indices), *source.at]

@@ -48,6 +48,8 @@ class QuadRows(RowScales):
 @TABLE.lowers("tile.byte_scales")
 def byte_scales(s: State, op: ir.OpView) -> None:
     common.byte_scales(s, op)
+    if any(use.owner.name == "tile.store_factors" for use in op.result.uses):  # as f32, by the rows of the tile
+        return
     made = s.get(op.result)
     s.values[op.result] = QuadRows(made.rows, made.threads, made.registers, made.indices)
 

@@ -64,8 +64,8 @@ def _band(problem: Problem, schedule: Schedule, order: str) -> int:
 def _read(problem: Problem, schedule: Schedule, order: str) -> float:
     """Bytes of both operands that cross from device memory."""
     k = prod(d.tiles(1, ASSUMED) for d in (problem.k, *problem.summed))
-    of = {"m": problem.m.tiles(1, ASSUMED) * problem.lhs.element.bits * k / 8}
-    of["n"] = problem.n.tiles(1, ASSUMED) * problem.rhs.element.bits * k / 8
+    of = {"m": problem.m.tiles(1, ASSUMED) * problem.lhs.stored.bits * k / 8}
+    of["n"] = problem.n.tiles(1, ASSUMED) * problem.rhs.stored.bits * k / 8
     walked, banded = of["m" if order == "n" else "n"], of[order]
     blocks, band = _blocks(problem, schedule, order), _band(problem, schedule, order)
     stays = walked + banded * min(1, band / blocks) <= problem.target.rates.l2_kept

@@ -16,14 +16,11 @@ from scalec.passes.choose import every_tile
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.parts import cluster_ctas, clusters_of
-from scalec.passes.plan.resources import stages_that_fit
+from scalec.passes.plan.resources import deepest, stages_that_fit
 from scalec.passes.plan.tiles import PAIR, keeps_sides, misfit, no_group, no_halves, no_swap
 from scalec.passes.problem.epilogue import RESULT_BLOCK
-from scalec.passes.problem.types import ASSUMED, PROMOTION_BLOCK, Problem, Result
+from scalec.passes.problem.types import ASSUMED, Problem, Result
 from scalec.targets import MAX_BOX, WAVES, Target
-
-TILE_K_BYTES = 128
-"""Bytes of K in a tile: one row of the widest swizzle, four instructions, and for FP8 one scale step."""
 
 
 @dataclass(frozen=True)
@@ -243,15 +240,9 @@ def promotion(problem: Problem) -> int:
     """K elements that the tensor core sums by itself: a scale step, or as many as it has bits for; 0: all. Those of a
     tile where parts that warps take out of tensor memory, of 2^i columns, would cut blocks of the result's scales."""
     if problem.has_scales or problem.family.short_sums:
-        return problem.constant_k
+        return min(problem.constant_k, deepest(problem))
     uneven = problem.block_columns & (problem.block_columns - 1)
     return deepest(problem) if problem.family.sums_in == "tensor" and uneven else 0
-
-
-def deepest(problem: Problem) -> int:
-    """K of a tile, where nothing speaks for less: a scale step, or a row of the widest swizzle."""
-    bits = max(problem.lhs.shared_bits, problem.rhs.shared_bits)
-    return PROMOTION_BLOCK if problem.has_scales else TILE_K_BYTES * 8 // bits
 
 
 def _groups(problem: Problem, given: Request) -> tuple[int, ...]:

@@ -21,7 +21,9 @@ class Cutter(Frame):
         h = super().handles()
         if cuts_k(self.problem, self.schedule.tile[2]):
             offset, e = self.plan["cut_barriers"].offset, self.e
-            h.cut_ring = e.op("tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages).result
+            h.cut_ring = e.op(
+                "tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages, full=1
+            ).result
         return h
 
     def takers(self, scale_warps: int) -> int:
@@ -85,11 +87,12 @@ class Cutter(Frame):
                 self.e.op(name, operands=[rooms[label], low, high], unit=unit)
 
     def cut_stage(self, h: Handles, cursor: ir.Value, low: ir.Value, high: ir.Value) -> None:
-        """Both operands, and the scales that came with them."""
+        """Both operands, as copies brought them, and the scales that came with them."""
         for side in self.sides:
-            operand, (bits, stored) = side.operand, (side.operand.element.bits, side.operand.shared_bits)
-            operands = [h.tiles[side.label], cursor, low, high]
-            mn = int(operand.mn_major)
+            operand = side.operand
+            bits, stored = operand.stored.bits, operand.stored.bits if operand.converted else operand.shared_bits
+            operands = [h.stored.get(side.label, h.tiles[side.label]), cursor, low, high]
+            mn = int(operand.stored_mn_major)
             self.e.op("tile.cut_k", operands=operands, each=8 * CHUNK // stored, bits=bits, mn=mn)
             plan = self.word_plan(side)
             if plan is not None and plan.bulk:

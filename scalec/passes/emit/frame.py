@@ -15,6 +15,7 @@ from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
+from scalec.passes.plan.gather import stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.promotion import promoted_one_by_one
@@ -22,6 +23,7 @@ from scalec.passes.plan.resources import (
     RESPONSES,
     WINDOW,
     SharedPlan,
+    converters,
     copied_columns,
     numbered,
     part_rooms,
@@ -52,7 +54,18 @@ class Frame(Tensors):
         (cm, cn), halves = s.cluster, s.cta_group  # ranks go along M first
         a, b = cm if cn > 1 else 0, halves if cn == 1 and cm > halves else 0
         self.sides = (
-            Side("A", problem.lhs, s.tile[0], s.tile[0], s.swizzle_a, 0, a, a, problem.k.name),
+            Side(
+                "A",
+                problem.lhs,
+                s.tile[0],
+                s.tile[0],
+                s.swizzle_a,
+                0,
+                a,
+                a,
+                problem.k.name,
+                stored_row(problem, problem.lhs, s.tile[2]),
+            ),
             Side(
                 "B",
                 problem.rhs,
@@ -63,10 +76,12 @@ class Frame(Tensors):
                 b,
                 int(cn == 1 and cm > 1),
                 problem.k.name,
+                stored_row(problem, problem.rhs, s.tile[2]),
             ),
         )
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
+        self.converters = converters(problem)
         self.wave = self.family.wave
         self.units, self.turns = units(problem, s), turns(s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
@@ -102,21 +117,24 @@ class Frame(Tensors):
         depth = s.tile[2]
         for side in self.sides:
             operand = side.operand
-            narrow = operand.element.bits < 8  # tiles of bytes, packed or padded
-            element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.element.mlir)
-            box = side.box(depth)
+            narrow = operand.stored.bits < 8  # tiles of bytes, packed or padded
+            element = ir.IntegerType.get_signless(8) if narrow else ir.Type.parse(operand.stored.mlir)
+            box, swizzle = side.box(depth), 0 if operand.converted else side.swizzle
             source = Source(
                 "tensor_map",
                 operand.name,
                 box=self.boxed(operand.coords, box),
-                swizzle=side.swizzle,
+                swizzle=swizzle,
                 atom=operand.atom,
                 element=PADDED if operand.padded else "",
                 permuted=side.permuted,
                 align=operand.align,
                 axes=self.axes(operand.coords, *side.axes),
             )
-            h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, side.swizzle, operand.atom), source)
+            h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, swizzle, operand.atom), source)
+            if operand.converted:
+                h.stored[side.label] = self.shared(f"{side.label}_stored", side.stored(depth), element, 0, s.stages)
+                element = ir.Type.parse(operand.element.mlir)
             shape = side.shape(depth)
             h.tiles[side.label] = self.shared(side.label, shape, element, side.swizzle, s.stages, operand.atom)
             name, plan = f"{side.label}_scale", self.word_plan(side)
@@ -134,7 +152,7 @@ class Frame(Tensors):
                     box = (side.rows, plan.words)
                     source = self.map_of(plan.scale, box, plan.scale.axes)
                     h.maps[name] = e.parameter(self.body, e.descriptor(box, word, 0), source)
-            scale = self.row_scale(side)
+            scale = side.operand.by_row
             if scale is None:
                 continue
             f32 = ir.F32Type.get()
@@ -180,7 +198,7 @@ class Frame(Tensors):
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
-            full=1 + (self.scale_arrivals if by_threads else 0),
+            full=4 * self.converters or self.arrivals,
             empty=self.handers(ctas),
             **by_turns,
         ).result
@@ -210,16 +228,23 @@ class Frame(Tensors):
 
     def takers(self, scale_warps: int) -> int:
         """Warps of a CTA that take items: one that copies, `scale_warps` that bring scales, and consumers."""
-        return 1 + scale_warps + self.consumers
+        return 1 + scale_warps + self.consumers + 4 * self.converters
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
         """Warps of a cluster that walk the tiles: one of a CTA that copies, `scale_warps` that bring scales, one that
         loads results where they are, and consumers."""
-        return ctas * (1 + scale_warps + int(self.schedule.adds == "loaded") + self.consumers)
+        others = int(self.schedule.adds == "loaded") + 4 * self.converters
+        return ctas * (1 + scale_warps + others + self.consumers)
 
     def handers(self, ctas: int) -> int:
         """Arrivals that hand a stage back: one of each consumer warp that reads it."""
         return ctas * self.consumers // self.turns
+
+    @property
+    def arrivals(self) -> int:
+        """Of those who copy into a stage."""
+        by_threads = any(self.threaded(side) for side in self.sides)
+        return 1 + (self.scale_arrivals if by_threads else 0)
 
     @property
     def scale_arrivals(self) -> int:
@@ -455,7 +480,7 @@ class Frame(Tensors):
 
     def copy_of(self, side: Side) -> str:
         """How the side's row scale reaches shared memory ("vector", "window" or "thread"), "" where it has none."""
-        scale = self.row_scale(side)
+        scale = side.operand.by_row
         return "" if scale is None else scale_copy(self.problem, scale, self.schedule)
 
     def threaded(self, side: Side) -> bool:

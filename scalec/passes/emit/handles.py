@@ -16,6 +16,7 @@ class Side:
     Attributes:
         copied: rows of the tile that a CTA has in shared memory; fewer than `rows` where several multiply together.
         permuted: rows among which copies change the order, 0: they keep it.
+        stored_row: bytes from one row to the next of the tile that copies bring, where warps convert it.
         k: the dimension along K that a tile has.
         multicast, multicast_scales: how many different tiles, or scales of tiles, the CTAs have by turns; 0 where they
             share none.
@@ -30,12 +31,18 @@ class Side:
     multicast: int
     multicast_scales: int
     k: str
+    stored_row: int
 
     @property
     def axes(self) -> tuple[int, int]:
         """The operand's axes that a tile runs along, the contiguous one first."""
         rows, k = self.operand.row_axis, [c.dim for c in self.operand.coords].index(self.k)
-        return (rows, k) if self.operand.mn_major else (k, rows)
+        return (rows, k) if self.operand.stored_mn_major else (k, rows)
+
+    def stored(self, depth: int) -> tuple[int, int]:
+        """Of the tile that copies bring and warps convert, likewise."""
+        bits = max(8, self.operand.stored.bits)
+        return (depth, self.copied) if self.operand.turned else (self.copied, self.stored_row * 8 // bits)
 
     def shape(self, depth: int) -> tuple[int, int]:
         """Of its tile in shared memory, `depth` elements of K deep; packed elements in bytes."""
@@ -45,9 +52,12 @@ class Side:
     def box(self, depth: int) -> tuple[int, ...]:
         """Of one copy, innermost first: the tile, or a panel of it where its rows are wider than the swizzle; of
         gathered rows one."""
-        height, width = self.shape(depth)
+        height, width = self.stored(depth) if self.operand.converted else self.shape(depth)
         if self.operand.gathered:
-            return width, 1
+            packed = self.operand.stored.bits < 8
+            return (self.operand.copied_bytes(depth) if packed else depth) if self.operand.converted else width, 1
+        if self.operand.converted:
+            return width, height
         width = min(width, self.swizzle * 8 // max(8, self.operand.shared_bits))
         if not self.permuted:
             return width, height
@@ -60,6 +70,8 @@ class Handles:
 
     Attributes:
         ring: of the stages; `filled`: the one where those who fill a stage arrive.
+        tiles: of operands as they are multiplied, and of results; `stored`: of operands that warps convert, as copies
+            bring them.
         copied: of the stages whose scales are in tensor memory; None where the thread that multiplies copies them.
         sums_ring: of the accumulators; `vacated`: the one where those who have read one arrive.
         result_ring, result_cursor: of boxes of the result that are loaded, and the consumers' position in it; None
@@ -78,6 +90,7 @@ class Handles:
     ring: ir.Value
     filled: ir.Value
     tiles: dict[str, ir.Value] = field(default_factory=dict)
+    stored: dict[str, ir.Value] = field(default_factory=dict)
     maps: dict[str, ir.Value] = field(default_factory=dict)
     scale_tiles: dict[str, ir.Value] = field(default_factory=dict)
     sums: ir.Value | None = None

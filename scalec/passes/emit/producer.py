@@ -9,7 +9,7 @@ from scalec.abi import TILE_WORDS
 from scalec.formats import ALL, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
-from scalec.passes.emit.cutter import Cutter
+from scalec.passes.emit.converter import Converter
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.items import Dealer
 from scalec.passes.emit.results import Results
@@ -24,7 +24,7 @@ from scalec.passes.problem.types import Scale
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
 
-class Producer(Results, Dealer, Cutter):
+class Producer(Results, Dealer, Converter):
     """Fills the stages."""
 
     def producer(self, h: Handles) -> None:
@@ -101,7 +101,7 @@ class Producer(Results, Dealer, Cutter):
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
         w, k0 = self.at_point(h, w, k0)
         # barriers count what is copied, not what pads it
-        total = sum(side.copied * side.operand.element.bytes(depth) for side in self.sides)
+        total = sum(side.copied * side.operand.stored.bytes(depth) for side in self.sides)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows * self.row_scale(side).within(depth) for side in vectors)
@@ -109,7 +109,7 @@ class Producer(Results, Dealer, Cutter):
         total += sum(4 * word_rows(self.family, side.rows) * plan.words for side, plan in words)
         ctas = self.schedule.cta_group  # whose copies the barrier counts
         e.op("tile.acquire", operands=[h.ring, cursor])
-        ring, filled = h.ring, h.filled
+        ring, filled = h.filled if self.converters else h.ring, h.filled
         if h.cut_ring is not None:
             ring = filled = self.detour(h, w, k0)
         first, of_window = None, k0
@@ -127,14 +127,14 @@ class Producer(Results, Dealer, Cutter):
             for side in self.sides:
                 if not side.operand.gathered:
                     x, row = self.element_of_map(side, k0), self.copied_row(h, side, row0[side.label])
-                    place = (row, k0) if side.operand.mn_major else (x, row)
+                    place = (row, k0) if side.operand.stored_mn_major else (x, row)
                     source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
-                    operands = [source, h.tiles[side.label], filled, cursor, *place]
+                    operands = [source, self.copies_into(h, side), filled, cursor, *place]
                     e.op("tile.copy", operands=operands, multicast=side.multicast)
         for side in self.gathering:
             source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
             rows, x = h.gathered[side.label], self.element_of_map(side, k0)
-            e.op("tile.gather", operands=[source, h.tiles[side.label], filled, cursor, rows, x])
+            e.op("tile.gather", operands=[source, self.copies_into(h, side), filled, cursor, rows, x])
         if window is not None:
             with e.region("tile.when", [first]):
                 block = at = e.arith("arith.divui", of_window, e.i32(depth))
@@ -181,9 +181,16 @@ class Producer(Results, Dealer, Cutter):
             operands = [maps, tiles, *stage, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
 
+    @staticmethod
+    def copies_into(h: Handles, side: Side) -> ir.Value:
+        """The tile that copies of an operand fill."""
+        return h.stored.get(side.label, h.tiles[side.label])
+
     def element_of_map(self, side: Side, k0: ir.Value) -> ir.Value:
         """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes."""
-        packed = 8 // side.operand.shared_bits if side.operand.shared_bits < 8 else 1
+        operand = side.operand
+        bits = operand.stored.bits if operand.converted else operand.shared_bits
+        packed = 8 // bits if bits < 8 else 1
         return self.e.arith("arith.divui", k0, self.e.i32(packed)) if packed > 1 else k0
 
     def gathered(self, side: Side) -> ir.Value:
@@ -213,7 +220,7 @@ class Producer(Results, Dealer, Cutter):
         """
         e, step = self.e, self.schedule.tile[2]
         sides = [side for side in self.sides if self.threaded(side)]
-        several = any(scale.within(step) > 1 for side in sides if (scale := self.row_scale(side)) is not None)
+        several = any(scale.within(step) > 1 for side in sides if (scale := side.operand.by_row) is not None)
         alone = bool(self.problem.summed) or several or any(self.byte_plan(side) for side in sides)
         group = 1 if alone else GROUP // len(sides)
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
@@ -243,8 +250,8 @@ class Producer(Results, Dealer, Cutter):
     def gathers_scales(self, side: Side) -> bool:
         """Whether the scales that threads bring are those of gathered rows, and not one for all of them."""
         plan = self.byte_plan(side)
-        scale = self.row_scale(side) if plan is None else plan.scale
-        return bool(scale.gathered)
+        scale = side.operand.by_row if plan is None else plan.scale
+        return scale is not None and bool(scale.gathered)
 
     def room(self, side: Side, group: int) -> ir.Value:
         """Registers for the side's scales on their way."""

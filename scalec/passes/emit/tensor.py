@@ -81,9 +81,10 @@ class TensorConsumer(Producer, Consumer):
         return super().scale_arrivals if ctas == 1 else ctas * self.scale_warps[1]
 
     def handers(self, ctas: int) -> int:
-        """The tensor core hands stages back, once for all CTAs that multiply together, and consumers that read scales
-        in them."""
-        return ctas // self.schedule.cta_group + (ctas * self.consumers if self.schedule.promote else 0)
+        """The tensor core hands stages back, once for all CTAs that multiply together; so do consumers that read scales
+        in them, and warps that convert what copies brought."""
+        warps = (self.consumers if self.schedule.promote else 0) + 4 * self.converters
+        return ctas // self.schedule.cta_group + ctas * warps
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
         """The warps that issue products and copy scale words, too: one for all CTAs that multiply together."""

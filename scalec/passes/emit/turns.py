@@ -60,4 +60,5 @@ class Turns:
 
     def end(self) -> None:
         """The ring is that of all roles again."""
-        self.h.ring = self.h.filled = self.ring
+        if self.frame.turns > 1:
+            self.h.ring = self.h.filled = self.ring

@@ -28,7 +28,7 @@ from scalec.passes.plan.resources import (
     threads,
     turns,
 )
-from scalec.passes.plan.swizzle import no_panels
+from scalec.passes.plan.swizzle import no_panels, no_turned
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
@@ -188,6 +188,10 @@ def _tile_k(problem: Problem, schedule: Schedule) -> None:
         if operand.mn_major:
             _panels(problem, operand, schedule, field)
             continue
+        axis = int(operand is problem.rhs)
+        if reason := no_turned(problem.target, operand, schedule.tile[axis]):
+            step = 8 * problem.target.tma_align // operand.stored.bits
+            raise ScheduleError(reason, fix=f"tile {'MN'[axis]} a multiple of {step}")
         row = operand.shared_bytes(k)
         if swizzle == 0 or row != swizzle:
             raise ScheduleError(

@@ -69,6 +69,8 @@ def no_permuted_columns(problem: Problem, schedule: Schedule, within: int) -> st
         return f"{result.name} does not go through shared memory (epilogue={schedule.epilogue})"
     if b.mn_major:
         return f"{b.name} is contiguous along {n.name}, and copies permute whole rows"
+    if b.converted:
+        return f"{b.name} is converted behind its copies, row by row"
     if b.gathered:
         return f"{b.name} is copied row by row, as {b.gathered} names them"
     if len(b.coords) > 2:

@@ -16,12 +16,21 @@ def gathered_together(problem: Problem, operand: Operand) -> int:
     return problem.target.gathers if len(operand.coords) == PLAIN_INDICES else 1
 
 
+def stored_row(problem: Problem, operand: Operand, depth: int) -> int:
+    """Bytes from row to row of a tile that warps convert; where they are gathered one by one, each begins where a copy
+    may."""
+    row = operand.copied_bytes(depth)
+    if operand.gathered and gathered_together(problem, operand) == 1:
+        return -(-row // COPY_ALIGN) * COPY_ALIGN
+    return row
+
+
 def no_gather(problem: Problem, schedule: Schedule) -> str:
     """Why rows cannot be gathered into a tile, "" where they can, or need not."""
     for operand in (problem.lhs, problem.rhs):
         if not operand.gathered:
             continue
-        row, together = operand.shared_bytes(schedule.tile[2]), gathered_together(problem, operand)
+        row, together = _row(problem, operand, schedule.tile[2]), gathered_together(problem, operand)
         if row * together % COPY_ALIGN:
             return (
                 f"a tile has {row} bytes of a row of {operand.name}, which {operand.gathered} names: a copy of "
@@ -29,6 +38,10 @@ def no_gather(problem: Problem, schedule: Schedule) -> str:
                 f"multiple of {COPY_ALIGN} in shared memory"
             )
     return no_shared_gather(problem, schedule.cluster, schedule.cta_group)
+
+
+def _row(problem: Problem, operand: Operand, depth: int) -> int:
+    return stored_row(problem, operand, depth) if operand.converted else operand.shared_bytes(depth)
 
 
 def no_shared_gather(problem: Problem, cluster: tuple[int, int], cta_group: int = 1) -> str:

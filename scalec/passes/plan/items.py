@@ -41,7 +41,7 @@ def cuts_k(problem: Problem, depth: int) -> bool:
     several = any(s.k_apart and s.within(depth) > 1 for x in operands for s in x.scales)
     return (
         domain.step % depth != 0
-        or any((size or 0) * x.element.bits % 8 for x in operands)
+        or any((size or 0) * x.stored.bits % 8 for x in operands)
         or (several and (size is None or size % depth != 0))
     )
 

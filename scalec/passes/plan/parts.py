@@ -112,7 +112,7 @@ def split_of(problem: Problem, schedule: Schedule) -> int:
 def moved(problem: Problem, schedule: Schedule, split: int) -> int:
     """Bytes that the last CTA of a tile copies and exchanges: its part of A and B, its sums and everyone's, in f32."""
     (m, n, _), k = schedule.tile, problem.depth or 0
-    copied = m * problem.lhs.element.bytes(k) + n * problem.rhs.element.bytes(k)
+    copied = m * problem.lhs.stored.bytes(k) + n * problem.rhs.stored.bytes(k)
     return copied // split + (4 * m * n * (split + 1) if split > 1 else 0)
 
 

@@ -38,9 +38,9 @@ def no_planes(problem: Problem, scale: Scale) -> str:
 def promotions(problem: Problem, k: int) -> tuple[int, ...]:
     """The `promote` that a tile with so much K can have, the largest first; none where it can have no such K."""
     family, constant = problem.family, problem.constant_k if problem.has_scales else k
-    if problem.has_scales and k != PROMOTION_BLOCK:
+    if problem.has_scales and PROMOTION_BLOCK % k:
         return ()
     if family.kernel not in PROMOTES:
         return (k,) if problem.has_scales else (k, 0)
-    parts = [n for n in range(constant, 0, -family.k) if constant % n == 0]
+    parts = [n for n in range(min(constant, k), 0, -family.k) if constant % n == 0 and k % n == 0]
     return (*parts, *(() if problem.has_scales else (0,)))

@@ -11,6 +11,7 @@ from math import prod
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
 from scalec.passes.plan.column_factors import factor_registers
+from scalec.passes.plan.gather import stored_row
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, parts_taken, sums_slots, taken_columns, word_rows
@@ -22,6 +23,9 @@ from scalec.targets import WARPGROUP, WAVES, shared_out
 
 TILE_ALIGN = 1024
 """Alignment of a swizzled tile: one period of the 128-byte swizzle (PTX ISA 9.7.15.5, shared memory layouts)."""
+
+STORED_ALIGN = 128
+"""Alignment of a tile that warps convert, which no swizzle turns (CUDA guide, Tensor Memory Accelerator)."""
 
 SCALE_ALIGN = 128
 """Alignment of a bulk copy's place in shared memory (CUDA guide, Tensor Memory Accelerator)."""
@@ -53,9 +57,15 @@ def round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
+def deepest(problem: Problem) -> int:
+    """K of a tile, where nothing speaks for less: a row of the widest swizzle, of the wider operand; a scale step."""
+    row = problem.target.swizzles[0] * 8 // max(problem.lhs.shared_bits, problem.rhs.shared_bits)
+    return min(PROMOTION_BLOCK, row) if problem.has_scales else row
+
+
 def no_bulk(problem: Problem, scale: Scale) -> str:
     """Why a scale with one value a row, varying along K, cannot come by bulk copy; "" where it can."""
-    dim, align = (problem.m if scale in problem.lhs.promoted else problem.n), problem.target.tma_align
+    dim, align = (problem.m if scale in problem.lhs.scales else problem.n), problem.target.tma_align
     if scale.type != "f32" or scale.gathered:
         bytes_of = f"{scale.type}, which threads make f32 of"
         return f"{scale.name} is {bytes_of if scale.type != 'f32' else f'of rows that {scale.gathered} names'}"
@@ -74,6 +84,8 @@ def no_bulk(problem: Problem, scale: Scale) -> str:
         return f"{scale.name} is row-major, and sums run over {problem.summed[0].name} too"
     if scale.k != PROMOTION_BLOCK:
         return f"{scale.name} is row-major with one scale for each {scale.k} elements of {problem.k.name}"
+    if deepest(problem) != scale.k:  # a window has one of each K tile
+        return f"{scale.name} is row-major, and a tile has {deepest(problem)} of {problem.k.name}"
     count, domain = problem.k.tiles(scale.k, 0), problem.range_of_k
     if scale.k_apart and domain is not None:
         groups = next(d for d in problem.outer if d.name == domain.group)
@@ -93,7 +105,7 @@ def no_bulk_scales(problem: Problem, tile: tuple[int, int, int]) -> str:
 
     Where there are words for tensor memory, each scale goes its own way: why none of them can.
     """
-    scales = [s for operand in (problem.lhs, problem.rhs) for s in operand.promoted if s.rows == 1]
+    scales = [s for operand in (problem.lhs, problem.rhs) if (s := operand.by_row) is not None]
     applied = [x for x in (problem.lhs, problem.rhs) if x.scale_in_mma is not None]
     if applied and problem.family.sums_in == "tensor":
         reasons = [no_bulk_words(problem, x, tile) for x in applied] + [no_bulk(problem, s) for s in scales]
@@ -160,6 +172,9 @@ class SharedPlan:
             Buffer("A", bm * lhs.shared_bytes(bk), stages, TILE_ALIGN),
             Buffer("B", copied_columns(schedule) * rhs.shared_bytes(bk), stages, TILE_ALIGN),
         ]
+        for name, operand, rows in (("A_stored", lhs, bm), ("B_stored", rhs, bn)):
+            if operand.converted:
+                wanted.append(Buffer(name, rows * stored_row(problem, operand, bk), stages, STORED_ALIGN))
         for number, of in enumerate(problem.each):
             if schedule.epilogue == "bulk":
                 row = of.result.element.bytes(staged_columns(of, schedule))
@@ -178,13 +193,13 @@ class SharedPlan:
             if plan is not None:
                 size = round_up(word_rows(problem.family, rows) * 4 * plan.words, SCALE_ALIGN)
                 wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
-            for scale in operand.promoted:
-                if scale.rows == 1 and scale_copy(problem, scale, schedule) == "window":
-                    slots = window_slots(problem, schedule, stages)
-                    wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
-                elif scale.rows == 1:
-                    size = round_up(rows * 4 * scale.within(bk), SCALE_ALIGN)
-                    wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
+            scale = operand.by_row
+            if scale is not None and scale_copy(problem, scale, schedule) == "window":
+                slots = window_slots(problem, schedule, stages)
+                wanted.append(Buffer(name, round_up(rows * 4 * WINDOW, WINDOW_ALIGN), slots, WINDOW_ALIGN))
+            elif scale is not None:
+                size = round_up(rows * 4 * scale.within(bk), SCALE_ALIGN)
+                wanted.append(Buffer(name, size, stages, SCALE_ALIGN))
         for number, of in enumerate(problem.each):
             if exchanges(of, schedule):
                 size = 2 * bm // WAVES["warp"] * bn if problem.swapped else bm * units(problem, schedule)[1]
@@ -205,6 +220,8 @@ class SharedPlan:
         if problem.queued:
             wanted.append(Buffer("items", item_bytes(problem, schedule), ITEMS, ITEM_ALIGN))
             wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
+        if problem.converts:
+            wanted.append(Buffer("stored_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if cuts_k(problem, bk):
             wanted.append(Buffer("cut_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
@@ -452,9 +469,10 @@ def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
     """Whether lanes bring an operand's scales of single rows to shared memory."""
-    plan = WordPlan.of(problem, operand, schedule)
-    rows = (s for s in operand.promoted if s.rows == 1)
-    return (plan is not None and not plan.bulk) or any(scale_copy(problem, s, schedule) == "thread" for s in rows)
+    plan, scale = WordPlan.of(problem, operand, schedule), operand.by_row
+    return (plan is not None and not plan.bulk) or (
+        scale is not None and scale_copy(problem, scale, schedule) == "thread"
+    )
 
 
 def producer_warpgroups(problem: Problem, schedule: Schedule) -> int:
@@ -475,13 +493,19 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 def threads(problem: Problem, schedule: Schedule) -> int:
     """Threads of a CTA: those of its consumer and producer warpgroups."""
-    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule))
+    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule) + converters(problem))
+
+
+def converters(problem: Problem) -> int:
+    """Warpgroups that convert operands between copies and products."""
+    return int(problem.converts)
 
 
 def register_file(problem: Problem, schedule: Schedule) -> int:
     """Registers of a CTA after its threads have taken and given back some."""
     producer, consumer = schedule.registers
-    return WARPGROUP * (producer_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
+    others = producer_warpgroups(problem, schedule) + converters(problem)
+    return WARPGROUP * (others * producer + schedule.warpgroups * consumer)
 
 
 LEAN = frozenset({"registers", "tensor"})
@@ -497,7 +521,7 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     entering = threads(problem, schedule)
     all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
     rest = all_ - schedule.warpgroups * each
-    return min(240, shared_out(rest, producer_warpgroups(problem, schedule))), each
+    return min(240, shared_out(rest, producer_warpgroups(problem, schedule) + converters(problem))), each
 
 
 def launch_registers(problem: Problem, schedule: Schedule) -> int:

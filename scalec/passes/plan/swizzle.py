@@ -139,6 +139,17 @@ def operand_swizzle(problem: Problem, operand: Operand, rows: int, depth: int) -
     return widest(operand.swizzles(problem.target), operand.shared_bytes(rows if operand.mn_major else depth))
 
 
+def no_turned(target: Target, operand: Operand, rows: int) -> str:
+    """Why a tile of `rows` rows cannot be copied to be turned, "" where it can, or is not."""
+    line = operand.stored.bytes(rows)
+    if operand.turned and line % target.tma_align:
+        return (
+            f"a tile of {rows} of {operand.rows}, {line} bytes of {operand.name} next to each other: copies bring "
+            f"multiples of {target.tma_align}"
+        )
+    return ""
+
+
 def no_panels(target: Target, operand: Operand, rows: int) -> str:
     """Why a tile of `rows` rows cannot be copied panel by panel where K is outermost, "" where it can."""
     row = operand.shared_bytes(rows)

@@ -21,7 +21,7 @@ from scalec.passes.plan.resources import (
     turns,
     units,
 )
-from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, staging
+from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, no_turned, staging
 from scalec.passes.plan.tensor_columns import sums_slots
 from scalec.passes.plan.warps import shared_out
 from scalec.passes.problem.types import Problem, ResultScale
@@ -82,6 +82,8 @@ def no_group(problem: Problem, ctas: int) -> str:
             f"{problem.target.name} has no product of {problem.lhs.element.name} and {problem.rhs.element.name} by "
             f"{ctas} CTAs together"
         )
+    if ctas > 1 and problem.converts:
+        return f"each CTA converts its own tiles, and {ctas} multiply by one's leave"
     deepest = problem.target.swizzles[0] * 8 // min(x.shared_bits for x in (problem.lhs, problem.rhs))
     if ctas > 1 and cuts_k(problem, deepest):
         return _cut_alone(problem, ctas)
@@ -185,6 +187,8 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     reason = no_gather(problem, plan)
     reason = reason or (no_panels(problem.target, problem.lhs, plan.tile[0]) if problem.lhs.mn_major else "")
     reason = reason or no_halves(problem, plan.tile, plan.cta_group)
+    for operand, rows in zip((problem.lhs, problem.rhs), plan.tile[:2], strict=True):
+        reason = reason or no_turned(problem.target, operand, rows)
     if reason:
         return plan, reason
     if plan.epilogue == "bulk":

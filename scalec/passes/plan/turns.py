@@ -11,6 +11,8 @@ def no_pingpong(problem: Problem, schedule: Schedule) -> str:
     target = problem.target.name
     if problem.queued:
         return f"{READ}: a warpgroup does not know how many K blocks and windows of others' it passes over"
+    if problem.converts:
+        return "operands are converted, by warps that walk all tiles"
     if problem.family.sums_in == "tensor":
         return f"sums are in tensor memory on {target}: the next tile's are summed while one's are stored anyway"
     if problem.family.warps == 1:

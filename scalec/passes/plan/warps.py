@@ -40,6 +40,14 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 (ptxas 13.0, 2026-11-25)."""
 
 
+CONVERTING = {
+    "registers": {1: (88, 232), 2: (72, 184), 3: (48, 112)},
+    "tensor": {1: (72, 240), 2: (48, 208)},
+}
+"""Likewise where a warpgroup converts operands, with a producer's registers, by where sums are: not measured, and as
+many as the file holds."""
+
+
 TENSOR = {1: (56, 184), 2: (56, 184)}
 """Those where sums are in tensor memory: two parts of 64 columns and what becomes of them. Of 57 programs none spills
 with 176 for consumers; producers need 40 where two of their warps bring scale bytes (ptxas 13.0, 2026-11-23). What a
@@ -140,9 +148,11 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
     registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
     if schedule.scale_path == "thread" and problem.family.kernel in PROMOTES:
-        rows = (s for x in (problem.lhs, problem.rhs) for s in x.promoted if s.rows == 1)
+        rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
+    if problem.converts:
+        return CONVERTING[problem.family.sums_in].get(warpgroups, registers)
     if problem.family.sums_in != "tensor":
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be

@@ -71,9 +71,9 @@ class WordPlan:
 
     @staticmethod
     def promoted(problem: Problem, operand: Operand, schedule: Schedule) -> WordPlan | None:
-        """Likewise of bytes of rows that sums are promoted by, which threads load, and store as f32."""
-        scale = next((s for s in operand.promoted if s.rows == 1 and s.type != "f32"), None)
-        if scale is None:
+        """Likewise of bytes of rows that threads load, and store as f32: for promotion, or for who converts."""
+        scale = operand.by_row
+        if scale is None or scale.type == "f32":
             return None
         count = scale.within(schedule.tile[2])
         unit = schedule.tile[2] // count

@@ -1,12 +1,15 @@
-"""The contractions of a program, and what their operands are made of."""
+"""The contractions of a program, what their operands are made of, and as which element types they are multiplied."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
-from scalec.formats import element_spelled
+from scalec.formats import CONVERTED, ELEMENT_TYPES, FOLDED, WHOLE, element_spelled
 from scalec.ir.mlir import ir
-from scalec.ir.scale import GranularityAttr, element
+from scalec.ir.scale import GranularityAttr, block_of, element, maps_of
+from scalec.passes.problem.types import PROMOTED_BITS, PROMOTION_BLOCK, TURNED, promoted_types, promotion_step
 from scalec.targets import MmaShape, Target
 
 
@@ -16,11 +19,30 @@ def contractions(function: Any) -> list[Any]:
 
 
 def family_of(contract: Any, target: Target) -> MmaShape | None:
-    """The tensor-core family for the element types that a contraction's operands have below their scales, or None."""
-    operands = [contract.operation.operands[slot] for slot in (0, 1)]
-    scales = {ir.StringAttr(GranularityAttr(x.granularity).type).value for v in operands for x in levels_of(v)}
-    a, b = map(_element_name, operands)
-    return target.mma_for(a, b, scales & target.scale_types())
+    """The tensor-core family that multiplies a contraction's operands, or None."""
+    return multiplied_as(contract, target)[0]
+
+
+def multiplied_as(contract: Any, target: Target) -> tuple[MmaShape | None, tuple[str, str]]:
+    """The tensor-core family of a contraction's operands, None where there is none, and the element types as which it
+    multiplies them: those that they have below their scales. Where no family takes these, or their scales, others to
+    which they convert without rounding: first those without which sums would be promoted more than once in
+    PROMOTION_BLOCK of K, as each time costs what the product of 32 of K does; then the narrowest."""
+    sides = _Side.of(contract, 0), _Side.of(contract, 1)
+    scales = {level.type for side in sides for level in side.levels} & target.scale_types()
+    own = sides[0].element, sides[1].element
+    found: list[tuple[bool, int, MmaShape, tuple[str, str]]] = []
+    for pair in product(sides[0].ways, sides[1].ways):
+        family = target.mma_for(*pair, scales)
+        ways = [side.applied(family, x) for side, x in zip(sides, pair, strict=True)] if family is not None else []
+        if family is None or not all(ways):
+            continue
+        if pair == own:
+            return family, own
+        found.append(("finely" in ways, sum(ELEMENT_TYPES[x].bits for x in pair), family, pair))
+    if not found:
+        return target.mma_for(*own, scales), own
+    return min(found, key=lambda way: way[:2])[2:]
 
 
 def levels_of(value: Any) -> list[Any]:
@@ -32,9 +54,63 @@ def levels_of(value: Any) -> list[Any]:
     return levels
 
 
-def _element_name(value: Any) -> str:
-    """ "" where the language has no name for the type."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
-        value = value.owner.opview.values
-    row = element_spelled(str(element(value.type)))
-    return row.name if row is not None else ""
+@dataclass(frozen=True)
+class _Level:
+    """Scales of an operand: their element type, and along K the elements of a block, WHOLE where all have one."""
+
+    type: str
+    k: int
+
+
+@dataclass(frozen=True)
+class _Side:
+    """An operand of a contraction: its element type, "" where the language has no name for it; whether it is contiguous
+    along K; its scales."""
+
+    element: str
+    k_major: bool
+    levels: tuple[_Level, ...]
+
+    @staticmethod
+    def of(contract: Any, slot: int) -> _Side:
+        lhs, rhs, result = maps_of(contract.maps)
+        where, value = (lhs, rhs)[slot], contract.operation.operands[slot]
+        kept = {x.position for x in result.results if isinstance(x, ir.AffineDimExpr)}
+        summed = [isinstance(x, ir.AffineDimExpr) and x.position not in kept for x in where.results]
+
+        def level(op: Any) -> _Level:
+            blocks = block_of(GranularityAttr(op.granularity))
+            along = [x for x, k in zip(reversed(blocks), reversed(summed), strict=False) if k]
+            return _Level(ir.StringAttr(GranularityAttr(op.granularity).type).value, along[0] if along else WHOLE)
+
+        levels = tuple(map(level, levels_of(value)))
+        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+            value = value.owner.opview.values
+        row = element_spelled(str(element(value.type)))
+        return _Side(row.name if row is not None else "", bool(summed) and summed[-1], levels)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The element types as which it may be multiplied."""
+        able = self.k_major or self.element in TURNED
+        return (self.element, *(CONVERTED.get(self.element, ()) if able else ()))
+
+    def applied(self, family: MmaShape, multiplied: str) -> str:
+        """How its scales that change along K are applied where it is multiplied as that; "" where some are not."""
+        ways = [self._applied(level, family, multiplied) for level in self.levels if level.k != WHOLE]
+        return "" if not all(ways) else "finely" if "finely" in ways else "plainly"
+
+    def _applied(self, level: _Level, family: MmaShape, multiplied: str) -> str:
+        if multiplied == self.element and (block := family.scale_block(level.type)):
+            return "" if level.k % block else "plainly"
+        if folds(self.element, level.type, multiplied):
+            return "plainly"
+        promotes = level.type in promoted_types(family) and level.k % promotion_step(family) == 0
+        if not promotes or ELEMENT_TYPES[multiplied].bits > PROMOTED_BITS:
+            return ""
+        return "finely" if level.k % PROMOTION_BLOCK else "plainly"
+
+
+def folds(stored: str, scale: str, multiplied: str) -> bool:
+    """Whether the conversion of an operand applies its scales of a type too: without rounding."""
+    return multiplied in FOLDED.get((stored, scale), ())

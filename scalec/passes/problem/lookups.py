@@ -282,7 +282,7 @@ def check_beginnings(problem: Problem) -> None:
     begins = problem.begins(cut)
     for operand in (problem.lhs, problem.rhs):
         step = _copied_from(problem, operand)
-        if operand.mn_major and operand.rows == cut and begins % step:
+        if operand.stored_mn_major and operand.rows == cut and begins % step:
             raise UnsupportedError(
                 f"{cut} has {ends}, and {operand.name} is contiguous along it",
                 expected=f"{operand.name} contiguous along {problem.k.name}, or tiles that begin at multiples of"
@@ -311,7 +311,7 @@ def check_beginnings_of_k(problem: Problem) -> None:
         return
     for operand in (problem.lhs, problem.rhs):
         step = _copied_from(problem, operand)
-        if operand.mn_major or domain.step % step == 0:
+        if operand.stored_mn_major or domain.step % step == 0:
             continue
         align = problem.target.tma_align
         raise UnsupportedError(
@@ -327,4 +327,4 @@ def check_beginnings_of_k(problem: Problem) -> None:
 
 def _copied_from(problem: Problem, operand: Operand) -> int:
     """Elements along the index that an operand is contiguous along, of a multiple of which copies begin."""
-    return PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.element.bits
+    return PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.stored.bits

@@ -11,13 +11,15 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element, maps_of, ranges_of
 from scalec.passes.problem.access import Coord, Dim
-from scalec.passes.problem.contraction import contractions, family_of
+from scalec.passes.problem.contraction import contractions, folds, multiplied_as
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.gather import check_left_out
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.types import (
     ASSUMED,
-    PROMOTION_BLOCK,
+    FOLDED_STEP,
+    PROMOTED_BITS,
+    TURNED,
     Operand,
     Problem,
     Scale,
@@ -59,10 +61,11 @@ class Reader(EpilogueReader):
         groups = [name for name in roles.get("group", ()) if name not in order]
         outer = tuple(self.dim(name, contract) for name in (*groups, *order) if name not in (m.name, n.name))
         summed = tuple(self.dim(name, contract) for name in roles["k"] if name != k.name)
-        family = family_of(contract, self.target)
+        family, multiplied = multiplied_as(contract, self.target)
+        as_what: dict[str, str] = dict(zip(("left", "right"), multiplied, strict=True))
         # promotion: one instruction covers its rows of A and, of a thread's accumulators, columns of B in groups of 8
-        lhs = self.operand(*left, m, k, family, (family or self.target.mma[0]).m)
-        rhs = self.operand(*right, n, k, family, 8)
+        lhs = self.operand(*left, m, k, family, (family or self.target.mma[0]).m, as_what[left[2]])
+        rhs = self.operand(*right, n, k, family, 8, as_what[right[2]])
         if family is None:
             raise self.no_instruction(lhs, rhs)
         self.check_scales(lhs, rhs, k, family)
@@ -81,6 +84,7 @@ class Reader(EpilogueReader):
         domains = self.domains(contract, ranged, outer)
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         self.check_cut(made)
+        self.check_converted(made)
         check_left_out(made)
         return self.shared(made)
 
@@ -106,6 +110,18 @@ class Reader(EpilogueReader):
                 )
         check_beginnings(problem)
         check_beginnings_of_k(problem)
+
+    def check_converted(self, problem: Problem) -> None:
+        """Refuses converted operands of which each has half a byte behind the end of K: one alone meets zeros."""
+        converted = [x for x in (problem.lhs, problem.rhs) if x.converted]
+        k, packed = problem.k, [x for x in (problem.lhs, problem.rhs) if x.stored.bits < 8]
+        if converted and len(packed) > 1 and k.size is not None and k.size * packed[0].stored.bits % 8:
+            raise UnsupportedError(
+                f"rows of {k.name} = {k.size} end in half a byte, of {packed[0].name} and of {packed[1].name}",
+                expected=f"an even {k.name}",
+                fix=f"pad {k.name} with zeros in both operands",
+                place=problem.written,
+            )
 
     @staticmethod
     def shared(problem: Problem) -> Problem:
@@ -232,7 +248,15 @@ class Reader(EpilogueReader):
         return Dim(name, size, position, max(1, within.high) if within else None)
 
     def operand(
-        self, value: Any, where: ir.AffineMap, side: str, rows: Dim, k: Dim, family: MmaShape | None, promoted: int
+        self,
+        value: Any,
+        where: ir.AffineMap,
+        side: str,
+        rows: Dim,
+        k: Dim,
+        family: MmaShape | None,
+        promoted: int,
+        multiplied: str,
     ) -> Operand:
         levels = []
         while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
@@ -240,7 +264,8 @@ class Reader(EpilogueReader):
             value = value.owner.opview.values
         index, name, _ = self.argument(value, f"the {side} operand")
         order = self.results_of(where, self.symbols)
-        element = element_of(value, name)
+        stored = element_of(value, name)
+        element = ELEMENT_TYPES.get(multiplied, stored)
         if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in where.results):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has a computed index",
@@ -258,7 +283,9 @@ class Reader(EpilogueReader):
             )
         row = self.row_of(where, self.symbols, rows.name, value)
         own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
-        if transposed and not (own is not None and own.reads_transposed(element.name)):
+        reads = own is not None and own.reads_transposed(element.name) and stored == element
+        turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
+        if transposed and not reads and not turned:
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
             last = ", ".join([*(x for x in order if x != k.name), k.name])
             copy = f"{name}.t()" if len(order) == 2 else f"{name}.transpose({order.index(k.name)}, {len(order) - 1})"
@@ -280,10 +307,16 @@ class Reader(EpilogueReader):
         seen, gathered = rows, "" if row == rows.name else row
         if gathered:  # as many as the tensor has, whatever the tile's dimension has
             seen, promoted = replace(self.extent_of(self.arguments[index], order.index(row)), name=row), 1
-        scales = tuple(self.scale(op, order, name, seen, k, promoted, family).of_rows(gathered) for op in levels)
-        bits = element.bits if family is None else family.shared_bits(element, transposed)
+        folding = [
+            folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name) for x in levels
+        ]
+        scales = tuple(
+            self.scale(op, order, name, seen, k, promoted, family, folded).of_rows(gathered)
+            for op, folded in zip(levels, folding, strict=True)
+        )
+        bits = element.bits if family is None else family.shared_bits(element, transposed and not turned)
         align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
-        atom = family.transposed_atom if family is not None and transposed else ATOM
+        atom = family.transposed_atom if family is not None and transposed and not turned else ATOM
         coords = tuple(
             self.noted(self.symbols[e.position], self.arguments[index], axis)
             if isinstance(e, ir.AffineSymbolExpr)
@@ -297,7 +330,8 @@ class Reader(EpilogueReader):
                 fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
                 place=place_of(value),
             )
-        return Operand(index, name, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
+        made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
+        return replace(made, turned=turned)
 
     @staticmethod
     def blocks(op: Any, order: list[str]) -> dict[str, int]:
@@ -338,17 +372,20 @@ class Reader(EpilogueReader):
         k: Dim,
         promoted: int,
         family: MmaShape | None,
+        folded: bool,
     ) -> Scale:
         index, name, _ = self.argument(op.scales, f"the scale of {operand}")
         blocks = self.blocks(op, order)
         along_rows, along_k = blocks[rows.name], blocks[k.name]
-        in_mma = self.check_scale_type(op, operand, along_k, k, family)
+        in_mma = not folded and self.check_scale_type(op, operand, along_k, k, family)
         granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
         kind = ir.StringAttr(granularity.type).value
         apart = set(apart_in(op))
         if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
             along_k = WHOLE
         step = promotion_step(family or self.target.mma[0])
+        if folded:
+            step, promoted = FOLDED_STEP, 1
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
@@ -382,7 +419,7 @@ class Reader(EpilogueReader):
             for (x, size), pad in zip(blocks.items(), pads, strict=True)
         )
         axes = (order.index(rows.name), order.index(k.name))
-        return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords)
+        return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords, folded=folded)
 
     def check_scale_type(self, op: Any, operand: str, along_k: int, k: Dim, family: MmaShape | None) -> bool:
         """Refuses scales that no kernel reads; whether the instruction applies this one, else it is promoted.
@@ -448,17 +485,17 @@ class Reader(EpilogueReader):
 
     def check_scales(self, lhs: Operand, rhs: Operand, k: Dim, family: MmaShape) -> None:
         """Refuses scales that the operands' instruction cannot go with."""
-        widest = self.target.swizzles[0] * 8 // PROMOTION_BLOCK  # a promoted block of a row is one row of the swizzle
+        widest = PROMOTED_BITS
         for operand in (lhs, rhs):
-            if operand.scales and operand.element.bits > widest:
+            if operand.promoted and operand.element.bits > widest:
                 known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
                 *some, last = (str(bits) for bits in sorted(known) if bits <= widest)
                 raise UnsupportedError(
                     f"{operand.name} is {operand.element.name} with scales that vary along {k.name}",
                     expected=(f"{'-, '.join(some)}- or " if some else "") + f"{last}-bit operands, or scales constant "
                     f"along {k.name}",
-                    fix=f"fold {operand.scales[0].name} into {operand.name} before the call",
-                    place=place_of(self.arguments[operand.scales[0].argument_index]),
+                    fix=f"fold {operand.promoted[0].name} into {operand.name} before the call",
+                    place=place_of(self.arguments[operand.promoted[0].argument_index]),
                 )
         a, b = lhs.scale_in_mma, rhs.scale_in_mma
         if a is not None and b is not None and a.type != b.type:
@@ -472,7 +509,7 @@ class Reader(EpilogueReader):
 
     def check_rows(self, operand: Operand, inner: Dim) -> None:
         """Refuses an extent that the rows of an operand whose copies pad it, contiguous along `inner`, cannot have."""
-        name, row, step = operand.name, operand.element, PADDED_ROW
+        name, row, step = operand.name, operand.stored, PADDED_ROW
         if operand.padded and inner.size is not None and inner.size % step:
             raise UnsupportedError(
                 f"{inner.name} = {inner.size} is not a multiple of {step}, which the copies that pad {row.name} to a "

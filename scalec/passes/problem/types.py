@@ -34,6 +34,15 @@ def promotion_step(family: MmaShape) -> int:
     return family.k if family.kernel in PROMOTES else PROMOTION_BLOCK
 
 
+PROMOTED_BITS = 16
+"""Bits that an element may have at most whose sums are promoted."""
+
+TURNED = {"e4m3": 8, "e5m2": 8, "tf32": 32}
+"""Element types that warps turn, where the tensor core does not read them with M or N contiguous, and their bits."""
+
+FOLDED_STEP = 8
+"""K elements of which blocks of folded scales are multiples: those that a thread converts with one."""
+
 ASSUMED = 4096
 """Elements of a dimension whose size is not known: large, as in training and prefill."""
 
@@ -63,6 +72,7 @@ class Scale:
             (scalec.formats.Granularity).
         type: its element type: one of `promoted_types`, or with `in_mma` one of the family's.
         in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
+        folded: the conversion of the operand's elements applies it instead.
         axes: the tensor's axes of rows and of K.
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row it is of; "" where its rows are those of the tile. Promoted, each row
@@ -79,6 +89,7 @@ class Scale:
     axes: tuple[int, int] = (0, 1)
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
+    folded: bool = False
 
     @property
     def k_apart(self) -> int:
@@ -94,7 +105,7 @@ class Scale:
         the same. With "" it stays as it is."""
         if not gathered or self.rows == WHOLE:
             return self
-        return replace(self, gathered=gathered, rows=self.rows if self.in_mma else 1)
+        return replace(self, gathered=gathered, rows=self.rows if self.in_mma or self.folded else 1)
 
 
 @dataclass(frozen=True)
@@ -104,19 +115,22 @@ class Operand:
     Attributes:
         argument_index: position among the function's arguments.
         name: what the user calls it.
-        element: its element type.
+        stored: its element type in memory.
+        element: that of what is multiplied.
         rows: name of the dimension along M or N that a tile has.
         contiguous: name of the dimension that it is contiguous along: K's, or `rows`.
         scales: its scales that are applied before the sum over K, innermost level first.
-        shared_bits: bits of an element in shared memory.
+        shared_bits: bits of an element of what is multiplied, in shared memory.
         align: bytes that its address and its outer stride must be multiples of.
         atom: bytes that the swizzle of its tile keeps together.
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
+        turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
     """
 
     argument_index: int
     name: str
+    stored: ElementType
     element: ElementType
     rows: str
     contiguous: str
@@ -126,6 +140,7 @@ class Operand:
     atom: int = ATOM
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
+    turned: bool = False
 
     @property
     def row_axis(self) -> int:
@@ -139,13 +154,34 @@ class Operand:
 
     @property
     def mn_major(self) -> bool:
-        """Whether its rows are contiguous, and its tile in shared memory is [K, rows]."""
+        """Whether its rows are contiguous, and what is multiplied is [K, rows] in shared memory."""
+        return self.stored_mn_major and not self.turned
+
+    @property
+    def stored_mn_major(self) -> bool:
+        """Whether its rows are contiguous in memory."""
         return self.contiguous == self.rows
 
     @property
     def promoted(self) -> tuple[Scale, ...]:
         """The scales that sums are promoted by."""
-        return tuple(s for s in self.scales if not s.in_mma)
+        return tuple(s for s in self.scales if not s.in_mma and not s.folded)
+
+    @property
+    def converted(self) -> bool:
+        """Whether warps make of each stage's elements those that are multiplied."""
+        return self.stored != self.element or self.turned
+
+    @property
+    def folded(self) -> Scale | None:
+        """The scale that they apply, None where they apply none."""
+        return next((s for s in self.scales if s.folded), None)
+
+    @property
+    def by_row(self) -> Scale | None:
+        """The scale that shared memory has one of for each row of a tile, as f32: for promotion, or for who converts;
+        None where there is none."""
+        return self.folded or next((s for s in self.promoted if s.rows == 1), None)
 
     @property
     def scale_in_mma(self) -> Scale | None:
@@ -157,8 +193,12 @@ class Operand:
         return tuple(s for s in target.swizzles if self.atom == ATOM or s in (0, ATOMIC_SPAN))
 
     def shared_bytes(self, count: int) -> int:
-        """Bytes that `count` adjacent elements take in shared memory."""
+        """Bytes that `count` adjacent elements of what is multiplied take in shared memory."""
         return -(-count * self.shared_bits // 8)
+
+    def copied_bytes(self, count: int) -> int:
+        """Likewise of what copies bring."""
+        return self.stored.bytes(count) if self.converted else self.shared_bytes(count)
 
 
 @dataclass(frozen=True)
@@ -459,6 +499,11 @@ class Problem:
     def block_columns(self) -> int:
         """Columns of a tile of which each result has whole blocks; 1 where rows share scales, or there are none."""
         return 1 if self.swapped else self.block
+
+    @property
+    def converts(self) -> bool:
+        """Whether warps convert an operand between copies and products."""
+        return self.lhs.converted or self.rhs.converted
 
     @property
     def has_scales(self) -> bool:

@@ -1,11 +1,11 @@
 // RUN: %roundtrip %s | filecheck %s
 
 // A stage whose K block is cut reaches its ring by a detour, where a warp leaves of it what lies in [low, high).
-// CHECK: %[[CUT:.*]] = "tile.cut_ring"() {depth = 4 : i64, offset = 64 : i64} : () -> !tile.stages
+// CHECK: %[[CUT:.*]] = "tile.cut_ring"() {depth = 4 : i64, full = 1 : i64, offset = 64 : i64} : () -> !tile.stages
 "tile.kernel"() ({
 ^bb0(%cut: i1, %low: i32, %high: i32):
   %ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-  %through = "tile.cut_ring"() {depth = 4 : i64, offset = 64 : i64} : () -> !tile.stages
+  %through = "tile.cut_ring"() {depth = 4 : i64, full = 1 : i64, offset = 64 : i64} : () -> !tile.stages
   %a = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 4 : i64>
   %b = "tile.shared"() {offset = 66560 : i64} : () -> !tile.buffer<array<i64: 64, 128>, bf16, 128 : i64, 4 : i64>
   %words = "tile.shared"() {offset = 132096 : i64} : () -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 4 : i64>

@@ -1,12 +1,12 @@
 // RUN: %invalid none %s
 
 // EXPECT: offset 4 is not a multiple of 8
-%ring = "tile.cut_ring"() {depth = 4 : i64, offset = 4 : i64} : () -> !tile.stages
+%ring = "tile.cut_ring"() {depth = 4 : i64, full = 1 : i64, offset = 4 : i64} : () -> !tile.stages
 
 // -----
 
 // EXPECT: depth is 33, expected at most 32: the rounds of the stages are bits
-%ring = "tile.cut_ring"() {depth = 33 : i64, offset = 0 : i64} : () -> !tile.stages
+%ring = "tile.cut_ring"() {depth = 33 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 
 // -----
 
@@ -21,7 +21,7 @@
 %cut = "arith.constant"() {value = 1 : i1} : () -> i1
 %ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
 %leader = "tile.leader"(%ring) : (!tile.stages) -> !tile.stages
-%through = "tile.cut_ring"() {depth = 4 : i64, offset = 64 : i64} : () -> !tile.stages
+%through = "tile.cut_ring"() {depth = 4 : i64, full = 1 : i64, offset = 64 : i64} : () -> !tile.stages
 %own = "tile.detour"(%leader, %through, %cut) : (!tile.stages, !tile.stages, i1) -> !tile.stages
 
 // -----
@@ -29,13 +29,13 @@
 // EXPECT: leads to 4 stages through 3
 %cut = "arith.constant"() {value = 1 : i1} : () -> i1
 %ring = "tile.ring"() {depth = 4 : i64, empty = 4 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
-%through = "tile.cut_ring"() {depth = 3 : i64, offset = 64 : i64} : () -> !tile.stages
+%through = "tile.cut_ring"() {depth = 3 : i64, full = 1 : i64, offset = 64 : i64} : () -> !tile.stages
 %own = "tile.detour"(%ring, %through, %cut) : (!tile.stages, !tile.stages, i1) -> !tile.stages
 
 // -----
 
 // EXPECT: the cursor goes through 3 stages, the ring has 4
-%through = "tile.cut_ring"() {depth = 4 : i64, offset = 64 : i64} : () -> !tile.stages
+%through = "tile.cut_ring"() {depth = 4 : i64, full = 1 : i64, offset = 64 : i64} : () -> !tile.stages
 %at = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
 "tile.wait"(%through, %at) : (!tile.stages, !tile.position) -> ()
 

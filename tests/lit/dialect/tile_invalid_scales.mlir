@@ -1,15 +1,15 @@
 // RUN: %invalid none %s
 
-// EXPECT: room for ue4m3, expected ue8m0, or none for f32
-%room = "tile.scalars"() {count = 1 : i64, element = "ue4m3"} : () -> !tile.registers
+// EXPECT: room for bf16, expected ue8m0 or ue4m3, or none for f32
+%room = "tile.scalars"() {count = 1 : i64, element = "bf16"} : () -> !tile.registers
 
 // -----
 
-// EXPECT: makes f32 of "ue4m3", expected ue8m0
+// EXPECT: makes f32 of "bf16", expected ue8m0 or ue4m3
 %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
 %v = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 4 : i64>
 %b = "tile.byte_scales"() {rows = 64 : i64, warps = 3 : i64, words = 1 : i64} : () -> !tile.scale_bytes
-"tile.store_factors"(%b, %v, %c) {element = "ue4m3"} : (!tile.scale_bytes, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
+"tile.store_factors"(%b, %v, %c) {element = "bf16"} : (!tile.scale_bytes, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 4 : i64>, !tile.position) -> ()
 
 // -----
 

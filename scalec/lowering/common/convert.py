@@ -1,0 +1,195 @@
+"""Operands converted from shared to shared memory: elements of 4 and 8 bits to wider ones, exactly, and rows that are
+contiguous along M or N to rows that are contiguous along K.
+
+A thread makes 16 bytes of what is multiplied at a time, of as many elements of a row; threads that share a row are
+adjacent, so that what they load and store lies side by side, in other banks each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scalec.formats import ELEMENT_TYPES, element_spelled
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering.builder import Builder
+from scalec.lowering.common.state import COMMON, State, swizzle
+from scalec.targets import WARPGROUP
+
+Words = list[ir.Value]
+"""Registers of 32 bits, the first elements in the lowest bits of the first."""
+
+
+@COMMON.lowers("tile.convert")
+def convert(s: State, op: ir.OpView) -> None:
+    b, cursor = s.b, s.get(op.cursor)
+    stored = element_spelled(str(ir.TypeAttr(op.stored).value))
+    made = element_spelled(str(tile.element_of(op.target.type)))
+    assert stored is not None
+    assert made is not None
+    (rows, depth), pitch = tile.shape_of(op.target.type), tile.swizzle_of(op.target.type)
+    chunks, each = pitch // tile.CHUNK, 8 * tile.CHUNK // made.bits  # of a row, and elements of each
+    at_once = WARPGROUP // chunks  # rows: a multiple of those after which the swizzle repeats
+    loaded = each * stored.bits // 8  # bytes
+    thread = b.add(b.shl(b.sub(s.warp, s.first_warp), 5), s.lane)
+    if "turned" in op.operation.attributes:
+        _turn(s, op, thread, stored.name, made.name)
+        return
+    row, chunk = b.div(thread, chunks), b.and_(thread, chunks - 1)
+    apart = tile.shape_of(op.source.type)[1] * tile.bits_of(tile.element_of(op.source.type)) // 8  # from row to row
+    own = b.mul(thread, loaded) if apart == chunks * loaded else b.add(b.mul(row, apart), b.mul(chunk, loaded))
+    source = b.add(s.get(op.source).address(b, cursor), own)
+    turned = b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4)
+    target = b.add(b.add(s.get(op.target).address(b, cursor), b.mul(row, pitch)), turned)
+    factors = None
+    if op.factors is not None:
+        planes = tile.shape_of(op.factors.type)[0]
+        plane = b.div(b.mul(chunk, each), depth // planes)
+        factors = b.add(s.get(op.factors).address(b, cursor), b.shl(b.add(b.mul(plane, rows), row), 2))
+
+    def one(first: int) -> None:
+        """The rows that begin at `first`."""
+        words = _load(b, b.add(source, first * apart), loaded)
+        values = _CONVERSIONS[stored.name, made.name](b, words)
+        if factors is not None:
+            factor = b.asm(f"ld.shared.f32 $0, [$1 + {4 * first}];", [b.f32], [factors])[0]
+            values = _scaled(b, values, factor, made.name)
+        b.asm("st.shared.v4.b32 [$0], {$1, $2, $3, $4};", [], [b.add(target, first * pitch), *values])
+
+    for first in range(0, rows, at_once):
+        if rows - first < at_once:
+            with b.when(b.compare("lt", row, rows - first)):
+                one(first)
+        else:
+            one(first)
+
+
+def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> None:
+    """A thread makes 16 bytes of each of the rows whose elements lie in a word, out of one word of as many lines of K.
+    Adjacent threads have adjacent words of a line, so that their loads meet no bank conflict."""
+    b, cursor = s.b, s.get(op.cursor)
+    (rows, depth), pitch = tile.shape_of(op.target.type), tile.swizzle_of(op.target.type)
+    bits, to = ELEMENT_TYPES[stored].bits, ELEMENT_TYPES[made].bits
+    each, together = 8 * tile.CHUNK // to, 32 // bits  # elements of K in a chunk, rows of a word
+    words, line = rows // together, rows * bits // 8  # of a line
+    chunks = depth // each
+    source, target = (s.get(x).address(b, cursor) for x in (op.source, op.target))
+    for first in range(0, words * chunks, WARPGROUP):
+        number = b.add(thread, first)
+        chunk = b.div(number, words)
+        word = b.sub(number, b.mul(chunk, words))
+        at = b.add(b.add(source, b.mul(chunk, each * line)), b.shl(word, 2))
+
+        def one(at: ir.Value = at, chunk: ir.Value = chunk, word: ir.Value = word) -> None:
+            found = [b.asm(f"ld.shared.b32 $0, [$1 + {k * line}];", [b.i32], [at])[0] for k in range(each)]
+            for i in range(together):
+                row = b.add(b.mul(word, together), i)
+                values = [_column(b, found[k : k + together], i) for k in range(0, each, together)]
+                if stored != made:
+                    values = _CONVERSIONS[stored, made](b, values)
+                place = b.add(b.mul(row, pitch), b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4))
+                b.asm("st.shared.v4.b32 [$0], {$1, $2, $3, $4};", [], [b.add(target, place), *values])
+
+        if first + WARPGROUP > words * chunks:
+            with b.when(b.compare("lt", number, words * chunks)):
+                one()
+        else:
+            one()
+
+
+def _column(b: Builder, words: Words, byte: int) -> ir.Value:
+    """That byte of each of four words, or the one word."""
+    if len(words) == 1:
+        return words[0]
+    pairs = [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *words[i : i + 2], 0x40 + 0x11 * byte) for i in (0, 2)]
+    return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *pairs, 0x5410)
+
+
+def _load(b: Builder, address: ir.Value, count: int) -> Words:
+    """So many bytes: 4, 8 or 16."""
+    words = count // 4
+    if words == 1:
+        return b.asm("ld.shared.b32 $0, [$1];", [b.i32], [address])
+    to = ", ".join(f"${i}" for i in range(words))
+    return b.asm(f"ld.shared.v{words}.b32 {{{to}}}, [${words}];", [b.i32] * words, [address])
+
+
+def _scaled(b: Builder, values: Words, factor: ir.Value, made: str) -> Words:
+    """Times an f32 that the 16-bit type has too."""
+    pair = b.pure(f"cvt.rn.{made}x2.f32 $0, $1, $1;", b.i32, factor)
+    return [b.pure(f"mul.rn.{made}x2 $0, $1, $2;", b.i32, x, pair) for x in values]
+
+
+# e2m1: sign, and one of 0, 0.5, 1, 1.5, 2, 3, 4, 6. PTX ISA 9.7.9.7, prmt: each of four bytes by a selector of 4 bits,
+# whose highest one would replicate a sign, so that the e2m1's is masked out and set behind.
+_BYTES = {
+    ("e4m3", 1): (0x3C383000, 0x4C484440),
+    ("bf16", 1): (0x3F3F3F00, 0x40404040),
+    ("bf16", 0): (0xC0800000, 0xC0804000),
+    ("f16", 1): (0x3E3C3800, 0x46444240),
+}
+"""By type and byte (1: the highest) that byte of the eight magnitudes, the least first. That byte of f16 is all."""
+
+
+def _picked(b: Builder, table: tuple[int, int], selectors: ir.Value) -> ir.Value:
+    return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *table, selectors)
+
+
+def _narrow(b: Builder, word: ir.Value, half: int, made: str) -> tuple[ir.Value, ir.Value | None]:
+    """Of four e2m1, a half of a word, the highest bytes and the lowest ones, None where these are 0, or the same."""
+    magnitudes = b.and_(b.shr(word, 16) if half else word, 0x7777)
+    spread = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, b.shl(word, 4), word, 0x7362 if half else 0x5140)
+    signs = b.and_(spread, 0x80808080)
+    low = _BYTES.get((made, 0))
+    high = b.or_(_picked(b, _BYTES[made, 1], magnitudes), signs)
+    return high, _picked(b, low, magnitudes) if low is not None else None
+
+
+def _e2m1_to_e4m3(b: Builder, words: Words) -> Words:
+    return [_narrow(b, word, half, "e4m3")[0] for word in words for half in (0, 1)]
+
+
+def _e2m1_to_16(made: str) -> Callable[[Builder, Words], Words]:
+    def convert(b: Builder, words: Words) -> Words:
+        found: Words = []
+        for half in (0, 1):
+            high, low = _narrow(b, words[0], half, made)
+            for selector in (0x5140, 0x7362):  # low, high, low, high
+                found.append(b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, 0 if low is None else low, high, selector))
+        return found
+
+    return convert
+
+
+def _8_to_f16(stored: str) -> Callable[[Builder, Words], Words]:
+    """PTX ISA 9.7.9.21, cvt: .f16x2 of two adjacent bytes, from sm_89 on."""
+    text = f"cvt.rn.f16x2.{stored}x2 $0, H; }}"
+
+    def convert(b: Builder, words: Words) -> Words:
+        halves = (("cvt.u16.u32 H, $1;"), ("{ .reg .b32 W; shr.b32 W, $1, 16; cvt.u16.u32 H, W; }"))
+        return [b.pure(f"{{ .reg .b16 H; {half} {text}", b.i32, word) for word in words for half in halves]
+
+    return convert
+
+
+def _8_to_bf16(stored: str) -> Callable[[Builder, Words], Words]:
+    """By way of f16 and f32, each of which holds them."""
+    to_f16 = _8_to_f16(stored)
+    text = "{ .reg .b16 L, H; .reg .f32 A, B; mov.b32 {L, H}, $1; cvt.f32.f16 A, L; cvt.f32.f16 B, H; "
+
+    def convert(b: Builder, words: Words) -> Words:
+        return [b.pure(text + "cvt.rn.bf16x2.f32 $0, B, A; }", b.i32, x) for x in to_f16(b, words)]
+
+    return convert
+
+
+_CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
+    ("e2m1", "e4m3"): _e2m1_to_e4m3,
+    ("e2m1", "bf16"): _e2m1_to_16("bf16"),
+    ("e2m1", "f16"): _e2m1_to_16("f16"),
+    ("e4m3", "f16"): _8_to_f16("e4m3"),
+    ("e5m2", "f16"): _8_to_f16("e5m2"),
+    ("e4m3", "bf16"): _8_to_bf16("e4m3"),
+    ("e5m2", "bf16"): _8_to_bf16("e5m2"),
+}
+"""By the types before and behind (scalec.formats.CONVERTED)."""

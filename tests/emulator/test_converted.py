@@ -1,0 +1,178 @@
+"""Operands that warps convert between copies and products: other element types, scales folded in, rows turned."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import scalec
+from scalec.errors import UnsupportedError
+from scalec.runtime.emulated import EmulatedDevice
+from tests.emulator.running import run_on
+
+TARGETS = ("sm_90a", "sm_100a", "sm_120a")
+
+PROGRAMS = {
+    "bf16 x nvfp4": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4",
+    "nvfp4 x f16": "C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:f16",
+    "bf16 x mxfp4": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:mxfp4",
+    "bf16 x ue4m3@blocked": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e2m1 scale(none, 1x16:ue4m3@blocked)",
+    "bf16 x tiled ue4m3": "C[m,n]:f32 += A[m,k]:bf16 @ B[n,k]:e2m1 scale(none, 8x32:ue4m3)",
+    "bf16 x e4m3": "C[m,n]:bf16 = A[m,k]:bf16 @ B[n,k]:e4m3",
+    "e5m2 x f16": "C[m,n]:f32 = A[m,k]:e5m2 @ B[n,k]:f16",
+    "bf16 x e4m3 128x128": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 128x128)",
+    "e4m3 1x128 x nvfp4": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)",
+    "bf16 x e4m3[k,n]": "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3",
+}
+"""On all targets."""
+
+HOPPER = {
+    "nvfp4 x nvfp4": "C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4",
+    "mxfp4 x mxfp4": "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:mxfp4",
+    "mxfp8 x mxfp4": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4",
+    "e4m3 x e2m1": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 1x128)",
+    "bf16 x mxfp8": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:mxfp8",
+    "bf16 x e4m3 1x64": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 1x64)",
+    "e4m3[m,k] x e4m3[k,n]": "C[m,n]:f32 = A[m,k]:e4m3 @ B[k,n]:e4m3 scale(1x128, 128x128)",
+    "e5m2[k,m] x e4m3[k,n]": "C[m,n]:f32 += A[k,m]:e5m2 @ B[k,n]:e4m3 scale(128x1, none)",
+    "tf32[k,m] x tf32[k,n]": "C[m,n]:f32 = A[k,m]:tf32 @ B[k,n]:tf32",
+    "e4m3[k,m] x nvfp4": "C[m,n]:f32 = A[k,m]:e4m3 @ B[n,k]:nvfp4",
+}
+"""What only sm_90a converts: elsewhere instructions take it as it is."""
+
+SIZES: list[tuple[dict[str, int], tuple[str, ...]]] = [
+    ({"m": 80, "n": 144, "k": 416}, ("n", "k")),
+    ({"m": 16, "n": 272, "k": 160}, ("m", "n", "k")),
+    ({"m": 144, "n": 16, "k": 32}, ()),
+]
+"""Sizes, and which of them the kernel knows: tails of tiles along each dimension. Rows are multiples of 16, for copies
+of what has M or N last."""
+
+
+@pytest.mark.once("target", "name", "size")
+@pytest.mark.parametrize("size", range(len(SIZES)))
+@pytest.mark.parametrize(
+    ("target", "name"), [*((t, name) for name in PROGRAMS for t in TARGETS), *(("sm_90a", name) for name in HOPPER)]
+)
+def test_program(target: str, name: str, size: int) -> None:
+    (dims, fixed), program = SIZES[size], (PROGRAMS | HOPPER)[name]
+    if "blocked" in program or "packed" in program:
+        fixed = ("n", "k") if "k" in fixed else ()
+    run_on(program, dims, fixed, 3, 1e-4 if ":bf16 =" in program else 1e-5, target=target)
+
+
+ODD = [
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4", {"m": 1, "n": 1, "k": 16}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4", {"m": 67, "n": 13, "k": 8}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4", {"m": 5, "n": 70, "k": 0}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 128x128)", {"m": 3, "n": 131, "k": 144}),
+    ("C[m,n]:f32 += A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)", {"m": 129, "n": 7, "k": 304}),
+]
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("program", "dims"), ODD)
+def test_odd_sizes(program: str, dims: dict[str, int], target: str) -> None:
+    run_on(program, dims, (), 5, 1e-5, target=target)
+
+
+SCHEDULES = [
+    ("sm_90a", "bf16 x nvfp4", "tile=64x8x64, swap=1"),
+    ("sm_90a", "bf16 x nvfp4", "tile=128x64x64, cluster=1x2, stages=3"),
+    ("sm_90a", "bf16 x nvfp4", "tile=128x32x64, cluster=2x1, split=2, parts=cluster"),
+    ("sm_90a", "bf16 x nvfp4", "tile=64x64x64, split=3"),
+    ("sm_90a", "e4m3 1x128 x nvfp4", "tile=128x24x64, swap=1, promote=32"),
+    ("sm_90a", "e4m3 1x128 x nvfp4", "tile=256x64x64, warpgroups=2"),
+    ("sm_90a", "bf16 x e4m3 128x128", "tile=192x64x64"),
+    ("sm_90a", "mxfp8 x mxfp4", "tile=64x40x128, epilogue=direct"),
+    ("sm_90a", "e4m3[m,k] x e4m3[k,n]", "tile=128x112x128, stages=2"),
+    ("sm_90a", "tf32[k,m] x tf32[k,n]", "tile=64x24x16, swizzle_a=64, swizzle_b=64"),
+    ("sm_100a", "bf16 x nvfp4", "tile=128x96x64, swap=1"),
+    ("sm_100a", "bf16 x nvfp4", "tile=128x32x64, cluster=4x1, stages=4, scheduler=dynamic"),
+    ("sm_100a", "e4m3 1x128 x nvfp4", "tile=128x64x64, cluster=1x1, split=2"),
+    ("sm_120a", "bf16 x nvfp4", "tile=64x64x64, scheduler=dynamic"),
+    ("sm_120a", "e4m3 1x128 x nvfp4", "tile=128x32x64, split=2"),
+    ("sm_120a", "bf16 x nvfp4", "tile=32x64x32, swizzle_a=64, swizzle_b=64, swap=1"),
+]
+
+
+@pytest.mark.once("target", touches=lambda schedule, **_: re.findall(r"\w+(?==)", schedule))
+@pytest.mark.parametrize(("target", "name", "schedule"), SCHEDULES)
+def test_schedule(target: str, name: str, schedule: str) -> None:
+    program, dims = (PROGRAMS | HOPPER)[name], {"m": 80, "n": 144, "k": 416}
+    run_on(f"{program} with {schedule}", dims, ("n", "k"), 3, 1e-5, target=target, times=2)
+
+
+MORE = [
+    ("C[m,n]:bf16 = relu(A[m,k]:bf16 @ B[n,k]:nvfp4 + x[n]) * r[m]", {}),
+    ("C[b,m,n]:f32 = A[b,m,k]:bf16 @ B[b,n,k]:nvfp4", {"b": 2}),
+    ("C[m,n]:f32 = A[m,b,k]:bf16 @ B[n,b,k]:e4m3", {"b": 2}),
+    ("C[m,n]:bf16 = A[m,k]:bf16 @ B[e[m/16],n,k]:nvfp4", {"B_0": 3}),
+    ("C[m,n]:f32 = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128) for m in off[g]:off[g+1]", {"g": 3}),
+    ("C[m,n]:f32 = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", {"A_0": 50}),
+    ("C[m,n]:bf16 = A[idx[m],k]:e4m3 @ B[e[m/16],n,k]:nvfp4 scale(1x128)", {"A_0": 50, "B_0": 3}),
+]
+"""With what else programs have, and further sizes."""
+
+
+@pytest.mark.once("target", "program")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("program", "sizes"), MORE)
+def test_more(program: str, sizes: dict[str, int], target: str) -> None:
+    dims = {"m": 80, "n": 160, "k": 128, **sizes}
+    run_on(program, dims, ("n", "k"), 3, 1e-3, target=target)
+
+
+BYTES = np.arange(256, dtype=np.uint8)
+ELEMENTS = {
+    "e2m1": np.stack([BYTES & 15, BYTES >> 4], axis=-1).reshape(1, 512).view(ml_dtypes.float4_e2m1fn),
+    "e4m3": BYTES.reshape(1, 256).view(ml_dtypes.float8_e4m3fn),
+    "e5m2": BYTES.reshape(1, 256).view(ml_dtypes.float8_e5m2),
+}
+"""Every byte of such elements."""
+EVERY = [("e2m1", "bf16"), ("e2m1", "f16"), ("e4m3", "bf16"), ("e4m3", "f16"), ("e5m2", "bf16"), ("e5m2", "f16")]
+
+
+@pytest.mark.parametrize(("stored", "made"), EVERY)
+def test_every_element_is_the_same_behind_it(stored: str, made: str) -> None:
+    """Each times one, and zeros elsewhere, in a row of its own; of those that are not finite the rest of the row is
+    NaN too."""
+    raw = ELEMENTS[stored][0]
+    finite = np.isfinite(raw.astype(np.float32))
+    weights = np.zeros((len(raw), 32), raw.dtype)
+    weights[:, 0], ones = raw, np.eye(1, 32, dtype=np.float32)
+    kernel = scalec.compile(f"C[m,n]:f32 = A[m,k]:{made} @ B[n,k]:{stored}", target="sm_90a")
+    kernel.fixed = EmulatedDevice("sm_90a")
+    a = ones.astype(ml_dtypes.bfloat16 if made == "bf16" else np.float16)
+    packed = weights if stored != "e2m1" else pack(weights)
+    got = np.asarray(kernel(a, packed))[0]
+    assert (got[finite] == raw.astype(np.float32)[finite]).all()
+    assert not np.isfinite(got[~finite]).any()
+
+
+def pack(values: np.ndarray) -> np.ndarray:
+    """Two e2m1 a byte, the first in the low bits."""
+    nibbles = values.view(np.uint8)
+    return nibbles[:, ::2] | nibbles[:, 1::2] << 4
+
+
+@pytest.mark.parametrize(
+    ("program", "dims", "message"),
+    [
+        (
+            "C[g,m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4 for k in off[g]:off[g+1]",
+            {},
+            "k has a range, and warps make bf16",
+        ),
+        ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:f16", {}, "multiplies bf16 by f16"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", {}, "reads e2m1 contiguous along K only"),
+    ],
+)
+def test_refused(program: str, dims: dict[str, int], message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        scalec.compile(program, target="sm_90a", dims=dims)

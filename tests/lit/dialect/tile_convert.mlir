@@ -1,0 +1,24 @@
+// RUN: %roundtrip %s | filecheck %s
+
+// Packed e2m1 becomes bf16, times a factor for each 16 of K and row; e4m3 with rows contiguous is turned.
+"tile.kernel"() ({
+^bb0:
+  %ring = "tile.ring"() {depth = 2 : i64, empty = 4 : i64, full = 4 : i64, offset = 0 : i64} : () -> !tile.stages
+  // CHECK: "tile.cut_ring"() {depth = 2 : i64, full = 97 : i64, offset = 64 : i64}
+  %filled = "tile.cut_ring"() {depth = 2 : i64, full = 97 : i64, offset = 64 : i64} : () -> !tile.stages
+  %packed = "tile.shared"() {offset = 1024 : i64} : () -> !tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>
+  %wide = "tile.shared"() {offset = 8192 : i64} : () -> !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>
+  %factors = "tile.shared"() {offset = 32768 : i64} : () -> !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>
+  %lines = "tile.shared"() {offset = 40960 : i64} : () -> !tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>
+  %rows = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>
+  "tile.role"() ({
+    %at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+    "tile.wait"(%filled, %at) : (!tile.stages, !tile.position) -> ()
+    // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f4E2M1FN}
+    "tile.convert"(%packed, %wide, %at, %factors) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
+    // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f8E4M3FN, turned}
+    "tile.convert"(%lines, %rows, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+    "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()
+    "tile.advance"(%at) : (!tile.position) -> ()
+  }) {label = "converter", registers = 88 : i64, warps = array<i64: 0, 4>} : () -> ()
+}) {arguments = [], cluster = array<i64: 1, 1>, shared_bytes = 100000 : i64, sym_name = "C", threads = 128 : i64} : () -> ()
