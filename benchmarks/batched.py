@@ -1,4 +1,5 @@
-"""Batches, groups of few rows, and sums over batches on Hopper, against torch and a copy of as many bytes.
+"""Batches, groups of few rows, sums over batches, and operands that are converted on Hopper, against torch and a copy of
+as many bytes.
 
     python benchmarks/batched.py -o result.json                compiles and measures on this machine
     python benchmarks/batched.py --only groups --next 3        and the three schedules that are ranked next
@@ -8,7 +9,8 @@ Kernels are compiled side by side, one process for each core, then checked, and 
 interleaved (scalec/bench/): scalec; torch.bmm, or torch.einsum, of 16-bit operands, for FP8 of what these stand for,
 and so of twice their bytes; and a copy within the GPU's memory that reads and writes, both together, as many bytes as
 operands, scales and results have. A ratio is another's time over scalec's: that of the copy is the share of its
-bandwidth. All shapes take about a minute on an H200 with 16 cores. Runs from a checkout, whether or not scalec is
+bandwidth. Beside operands that are converted stand scalec's kernels of bf16 and FP8 of the same sizes (`dense-bf16`,
+`dense-fp8`). All shapes take some minutes on an H200 with 16 cores. Runs from a checkout, whether or not scalec is
 installed.
 """
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from scalec.bench.inputs import Inputs
 
 ROUNDS = 11
-"""Of replays: with 29 shapes a minute in all."""
+"""Of replays."""
 
 ROWS = (4, 16, 64, 128, 512, 2048, 8192)
 
@@ -63,7 +65,24 @@ SUMS = tuple(
     for m, n, k in ((128, 384, 128), (256, 256, 256), (384, 128, 384))
 )
 
+DENSE = tuple({"m": m, "n": n, "k": k} for n, k in ((8192, 8192), (7168, 2048)) for m in (1, 16, 64, 256, 4096))
+EXPERTS = tuple({"g": 8, "m": 8 * rows, "n": n, "k": k} for n, k in ((4096, 7168), (7168, 2048)) for rows in (16, 48))
+
 PROGRAMS = {
+    "dense-bf16": Program("C[m,n] = A[m,k] @ B[n,k]", DENSE),
+    "dense-fp8": Program("C[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128)", DENSE),
+    "bf16-nvfp4": Program("C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4", DENSE),
+    "bf16-mxfp4": Program("C[m,n] = A[m,k]:bf16 @ B[n,k]:mxfp4", DENSE),
+    "bf16-e4m3": Program("C[m,n] = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none,128x128)", DENSE),
+    "fp8-nvfp4": Program("C[m,n] = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)", DENSE),
+    "fp8-e2m1": Program("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128,1x128)", DENSE),
+    "mxfp8": Program("C[m,n] = A[m,k]:mxfp8 @ B[n,k]:mxfp8", DENSE),
+    "mxfp4": Program("C[m,n] = A[m,k]:mxfp4 @ B[n,k]:mxfp4", DENSE),
+    "nvfp4": Program("C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", DENSE),
+    "fp8-by-n": Program("C[m,n] = A[m,k]:e4m3 @ B[k,n]:e4m3 scale(1x128,128x128)", DENSE[4::5]),
+    "fp8-by-m-n": Program("C[m,n] = A[k,m]:e4m3 @ B[k,n]:e4m3 scale(128x1,128x128)", DENSE[4::5]),
+    "experts-fp8": Program("C[m,n] = A[m,k] @ B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]", EXPERTS),
+    "experts-nvfp4": Program("C[m,n] = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128) for m in off[g]:off[g+1]", EXPERTS),
     "heads-fp8": Program("Z[b,h,d] = X[b,h,r] @ Y[h,d,r] scale(1x128,128x128)", _heads(8, 4096, 1024)),
     "heads-bf16": Program("Z[b,h,d] = X[b,h,r] @ Y[h,d,r]", _heads(128, 512, 128)),
     "groups-fp8": Program("C[g,m,n] = A[g,m,k] @ B[g,n,k] scale(1x128,128x128)", GROUPS),

@@ -57,12 +57,15 @@ class Contraction:
 
 
 def contraction(spec: KernelSpec, dims: dict[str, int]) -> Contraction | None:
-    """The plain contraction that the kernel is, or None where it is more than that."""
+    """The plain contraction that the kernel is, or None where it is more than that, or has types that torch does not
+    convert to float32."""
     statements = parse(Source(spec.source, spec.entry)).statements
     if len(statements) != 1 or not isinstance(statements[0].value, ast.Contract):
         return None
     tensors = {t.name: t for t in spec.operands}
     data = [t for t in spec.operands if not _is_scale(t, tensors)]
+    if any(t.dtype in ("e2m1", "ue8m0", "ue4m3") for t in spec.operands):
+        return None
     if len(data) != 2 or len(spec.results) != 1 or any(t.scalar for t in spec.operands):
         return None
     a, b = data

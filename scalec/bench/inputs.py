@@ -12,6 +12,7 @@ from scalec.abi import KernelSpec, TensorSpec
 from scalec.bench.contraction import block_of, expand, shape_of
 from scalec.bench.routings import index_tensors
 from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES
 
 TORCH_TYPES: dict[str, torch.dtype] = {
     "f32": torch.float32,
@@ -22,6 +23,10 @@ TORCH_TYPES: dict[str, torch.dtype] = {
     "i32": torch.int32,
     "i8": torch.int8,
 }
+
+RAW = {"e2m1": (0, 256), "ue8m0": (120, 135), "ue4m3": (0x30, 0x48)}
+"""Types that torch has no arithmetic for, and the bytes that are drawn for them, the last one left out: e2m1 of any
+value, and scales about one."""
 
 
 @dataclass
@@ -59,7 +64,8 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
     """Random arguments for a kernel at these sizes.
 
     An operand X with a tensor X_scale is quantised: normal values, each block divided by what makes its largest the
-    type's largest, and the scales spread over several powers of two. Index tensors deal rows out evenly.
+    type's largest, and the scales spread over several powers of two. What is of 4 bits, and scales of a byte in rows,
+    are random bytes. Index tensors deal rows out evenly.
 
     Raises:
         UnsupportedError: an element type that torch has not.
@@ -74,7 +80,9 @@ def make_inputs(spec: KernelSpec, dims: dict[str, int], seed: int, device: str =
             continue
         if t.scalar:
             values[t.name] = 0.5
-        elif scale is None:
+        elif t.dtype in RAW and t.layout == "row":
+            values[t.name] = _raw(t, dims, generator)
+        elif scale is None or scale.dtype in RAW:
             values[t.name] = _place(_normal(shape_of(t, dims), generator), t)
         else:
             values[t.name], values[scale.name] = _quantised(t, scale, dims, generator)
@@ -109,6 +117,15 @@ def _place(data: torch.Tensor, t: TensorSpec) -> torch.Tensor:
     stored[..., : data.shape[-1]] = data.to(dtype)
     view = stored[..., : data.shape[-1]]
     return view.mT if t.layout == "col" else view
+
+
+def _raw(t: TensorSpec, dims: dict[str, int], generator: torch.Generator) -> torch.Tensor:
+    """Random bytes of a type, rows a multiple of the tensor's alignment apart."""
+    *outer, last = shape_of(t, dims)
+    width = ELEMENT_TYPES[t.dtype].bytes(last)
+    shape = (*outer, -(-width // t.align) * t.align)
+    drawn = torch.randint(*RAW[t.dtype], shape, device=generator.device, generator=generator, dtype=torch.uint8)
+    return drawn[..., :width]
 
 
 def _quantised(

@@ -34,13 +34,25 @@ def no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
 
+def test_data_of_operands_that_are_converted() -> None:
+    """Random bytes, and nothing to check them by: torch has no arithmetic for them."""
+    made = spec(PROGRAMS["fp8-nvfp4"].source, {"m": 8, "n": 16, "k": 128})
+    values = inputs_of.make_inputs(made, {"m": 8, "n": 16, "k": 128}, 3, device="cpu").values
+    shapes = {name: (tuple(x.shape), x.dtype) for name, x in values.items()}
+    assert shapes["B"] == ((16, 64), torch.uint8)
+    assert shapes["B_scale"] == ((16, 8), torch.uint8)
+    assert shapes["A"] == ((8, 128), torch.float8_e4m3fn)
+    assert 0x30 <= int(values["B_scale"].min()) <= int(values["B_scale"].max()) < 0x48
+    assert contraction(made, {"m": 8, "n": 16, "k": 128}) is None
+
+
 def test_importing_it_imports_no_torch() -> None:
     code = "import sys, benchmarks.batched; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_every_shape_has_a_kernel() -> None:
-    assert sum(len(p.shapes) for p in PROGRAMS.values()) == 29
+    assert sum(len(p.shapes) for p in PROGRAMS.values()) == 141
     for program in PROGRAMS.values():
         for dims in (program.shapes[0], program.shapes[-1]):
             assert compiler.decide(program.source, "sm_90a", dims)[0].tile, dims
