@@ -1,5 +1,5 @@
-"""Batches, groups of few rows, sums over batches, and operands that are converted on Hopper, against torch and a copy of
-as many bytes.
+"""Batches, groups of few rows, sums over batches, and converted operands on Hopper, against torch and a copy of as many
+bytes.
 
     python benchmarks/batched.py -o result.json                compiles and measures on this machine
     python benchmarks/batched.py --only groups --next 3        and the three schedules that are ranked next

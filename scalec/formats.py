@@ -66,19 +66,21 @@ def element_spelled(mlir: str) -> ElementType | None:
 
 
 CONVERTED: dict[str, tuple[str, ...]] = {
-    "e2m1": ("e4m3", "bf16", "f16"),
-    "e4m3": ("bf16", "f16"),
-    "e5m2": ("bf16", "f16"),
+    "e2m1": ("e4m3", "bf16", "f16", "tf32"),
+    "e4m3": ("bf16", "f16", "tf32"),
+    "e5m2": ("bf16", "f16", "tf32"),
+    "bf16": ("tf32",),
+    "f16": ("tf32",),
 }
 """Element types that each converts to without rounding, for whatever value, narrowest first."""
 
 FOLDED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("e2m1", "ue4m3"): ("bf16", "f16"),
-    ("e2m1", "ue8m0"): ("bf16",),
+    ("e2m1", "ue4m3"): ("bf16", "f16", "tf32"),
+    ("e2m1", "ue8m0"): ("bf16", "tf32"),
 }
 """By element type and the type of its scales: to what the product of both converts without rounding. An e2m1 has two
-significant bits and a ue4m3 four, together six; f16 holds 11, bf16 8. With ue8m0 it has those of f32's range down to
-2^-128, which bf16 holds as a subnormal; an e4m3 would have more bits there than that."""
+significant bits and a ue4m3 four, together six; f16 and tf32 hold 11, bf16 8. With ue8m0 it has those of f32's range
+down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there than that."""
 
 
 WHOLE = -1  # a granularity block entry that spans the whole dimension

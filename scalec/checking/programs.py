@@ -39,6 +39,7 @@ PROGRAMS: dict[str, str] = {
     "nvfp4": "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4",
     "nvfp4 @blocked": "C[m,n]:f32 = A[m,k]:e2m1@B[n,k]:e2m1 scale(1x16:ue4m3@blocked*tensor,1x16:ue4m3@blocked*tensor)",
     "bf16 x nvfp4": "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4",
+    "bf16 x tf32": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32",
     "f16 x e4m3": "C[m,n]:f16 = A[m,k]:f16 @ B[n,k]:e4m3",
     "bf16 x mxfp4": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:mxfp4",
     "1x128 x nvfp4": "C[m,n] = A[m,k]@B[n,k]:nvfp4 scale(1x128)",

@@ -10,6 +10,7 @@ import pytest
 
 import scalec
 from scalec.errors import UnsupportedError
+from scalec.formats import CONVERTED
 from scalec.runtime.emulated import EmulatedDevice
 from tests.emulator.running import run_on
 
@@ -25,6 +26,9 @@ PROGRAMS = {
     "e5m2 x f16": "C[m,n]:f32 = A[m,k]:e5m2 @ B[n,k]:f16",
     "bf16 x e4m3 128x128": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 128x128)",
     "e4m3 1x128 x nvfp4": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)",
+    "bf16 x tf32": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32",
+    "f16 x bf16": "C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:bf16",
+    "tf32 x nvfp4": "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:nvfp4",
     "bf16 x e4m3[k,n]": "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3",
 }
 """On all targets."""
@@ -132,9 +136,11 @@ ELEMENTS = {
     "e2m1": np.stack([BYTES & 15, BYTES >> 4], axis=-1).reshape(1, 512).view(ml_dtypes.float4_e2m1fn),
     "e4m3": BYTES.reshape(1, 256).view(ml_dtypes.float8_e4m3fn),
     "e5m2": BYTES.reshape(1, 256).view(ml_dtypes.float8_e5m2),
+    "bf16": (257 * np.arange(255, dtype=np.uint16)).reshape(1, 255).view(ml_dtypes.bfloat16),
+    "f16": (257 * np.arange(255, dtype=np.uint16)).reshape(1, 255).view(np.float16),
 }
-"""Every byte of such elements."""
-EVERY = [("e2m1", "bf16"), ("e2m1", "f16"), ("e4m3", "bf16"), ("e4m3", "f16"), ("e5m2", "bf16"), ("e5m2", "f16")]
+"""Every byte of such elements, of those of 16 bits every highest one."""
+EVERY = [(stored, made) for stored in ELEMENTS for made in ("bf16", "f16", "tf32") if made in CONVERTED[stored]]
 
 
 @pytest.mark.parametrize(("stored", "made"), EVERY)
@@ -147,7 +153,7 @@ def test_every_element_is_the_same_behind_it(stored: str, made: str) -> None:
     weights[:, 0], ones = raw, np.eye(1, 32, dtype=np.float32)
     kernel = scalec.compile(f"C[m,n]:f32 = A[m,k]:{made} @ B[n,k]:{stored}", target="sm_90a")
     kernel.fixed = EmulatedDevice("sm_90a")
-    a = ones.astype(ml_dtypes.bfloat16 if made == "bf16" else np.float16)
+    a = ones.astype({"bf16": ml_dtypes.bfloat16, "f16": np.float16, "tf32": np.float32}[made])
     packed = weights if stored != "e2m1" else pack(weights)
     got = np.asarray(kernel(a, packed))[0]
     assert (got[finite] == raw.astype(np.float32)[finite]).all()
@@ -169,7 +175,7 @@ def pack(values: np.ndarray) -> np.ndarray:
             "k has a range, and warps make bf16",
         ),
         ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
-        ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:f16", {}, "multiplies bf16 by f16"),
+        ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", {}, "multiplies bf16 by tf32"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", {}, "reads e2m1 contiguous along K only"),
     ],
 )

@@ -125,9 +125,9 @@ REFUSED = {
         ),
         r"the result is contiguous along b, a batch dimension\n  got: \[m, n, b\]",
     ),
-    "k outermost of 8 bits": (
-        contraction(maps("m, n, k", "k, m", "n, k", "m, n"), "tensor<256x?xf8E5M2>", B.replace("bf16", "f8E4M3FN"), C),
-        r"A\[k, m\] is contiguous along m: the tensor core of sm_90a reads e5m2 contiguous along K only\n"
+    "k outermost of 4 bits": (
+        contraction(maps("m, n, k", "k, m", "n, k", "m, n"), "tensor<256x?xf4E2M1FN>", B.replace("bf16", "f8E4M3FN"), C),
+        r"A\[k, m\] is contiguous along m: the tensor core of sm_90a reads e2m1 contiguous along K only\n"
         r".*\n  fix: store A as \[m, k\]: A.t\(\).contiguous\(\)",
     ),
     "part of an operand": (
@@ -135,31 +135,31 @@ REFUSED = {
         "A.*has a computed index",
     ),
     "mixed operands": (
-        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f16"), C),
-        "sm_90a has no tensor-core instruction that multiplies bf16 by f16\n  got: A: bf16, B: f16\n"
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "i8"), C),
+        "sm_90a has no tensor-core instruction that multiplies bf16 by i8\n  got: A: bf16, B: i8\n"
         "  expected: bf16 or e4m3/e5m2 or f16 or tf32 on both sides\n  fix: convert B before the call",
     ),
     "operands without an instruction": (
-        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f4E2M1FN"), C),
-        "sm_90a has no tensor-core instruction for e2m1\n  got: A: bf16, B: e2m1\n.*\n  fix: convert B before",
+        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f6E3M2FN"), C),
+        "sm_90a has no tensor-core instruction for e3m2\n  got: A: bf16, B: e3m2\n.*\n  fix: convert B before",
     ),
     "operands without a kernel": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), *(t.replace("bf16", "i8") for t in (A, B)), C),
         "sm_90a multiplies i8, but scalec has no kernel for it yet\n  got: A: i8, B: i8\n.*\n  fix: convert A",
     ),
-    "fine scales": (text(a_block="1, 16"), "A_scale has one scale for each 16 elements of k"),
-    "odd scales": (text(b_block="128, 48"), "B_scale has one scale for each 48 elements of k"),
+    "fine scales": (text(a_block="1, 8"), "A_scale has one scale for each 8 elements of k"),
+    "odd scales": (text(b_block="128, 40"), "B_scale has one scale for each 40 elements of k"),
     "odd rows": (text(a_block="32, 128"), "A_scale has one scale for each 32 elements of m"),
     "odd columns": (text(b_block="12, 128"), "B_scale has one scale for each 12 elements of n"),
     "layout": (text(layout="blocked"), "has layout blocked"),
-    "16-bit with scales": (text(element="bf16"), "A is bf16 with scales that vary along k"),
+    "32-bit with scales": (text(element="tf32"), "A is tf32 with scales that vary along k"),
     "scale type": (
         text().replace('array<i64: 1, 128>, "f32"', 'array<i64: 1, 128>, "ue4m3"'),
         "A_scale is ue4m3, which scales have no kernel for on sm_90a\n.*\n"
         "  fix: convert A_scale to f32 before the call and leave out :ue4m3",
     ),
     "scale type in fine blocks": (
-        text(a_block="1, 16").replace('array<i64: 1, 16>, "f32"', 'array<i64: 1, 16>, "ue8m0"'),
+        text(a_block="1, 8").replace('array<i64: 1, 8>, "f32"', 'array<i64: 1, 8>, "ue8m0"'),
         "A_scale .*\n.*\n  fix: fold A_scale into A before the call and pass A as bf16",
     ),
     "scale type constant along k": (

@@ -189,7 +189,7 @@ REFUSED = {
         f"  expected: {F32}; or {UE8M0}\n"
         "  fix: fold A_scale into A before the call and pass A as bf16",
     ),
-    "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(none, 1x128:ue4m3)": (
+    "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e3m2 scale(none, 1x128:ue4m3)": (
         {},
         "<program>:1:48: B_scale is ue4m3, which sm_120a has no instruction for with these operands\n"
         f"  expected: {F32}; or {UE8M0}\n"
@@ -210,13 +210,13 @@ REFUSED = {
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:bf16 scale(1x32:ue8m0, none)": (
         {},
         "<program>:1:42: A is bf16 with scales that vary along k\n"
-        "  expected: 4-, 6- or 8-bit operands, or scales constant along k\n"
+        "  expected: 4-, 6-, 8- or 16-bit operands, or scales constant along k\n"
         "  fix: fold A_scale into A before the call",
     ),
     "C[m,n] = A[m,k]:tf32 @ B[n,k]:tf32 scale(none, 1x128)": (
         {},
         "<program>:1:48: B is tf32 with scales that vary along k\n"
-        "  expected: 4-, 6- or 8-bit operands, or scales constant along k\n"
+        "  expected: 4-, 6-, 8- or 16-bit operands, or scales constant along k\n"
         "  fix: fold B_scale into B before the call",
     ),
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x48:ue8m0, none)": (
@@ -225,9 +225,9 @@ REFUSED = {
         "  expected: a multiple of 32, or the whole of k\n"
         "  fix: quantise A in blocks of 32 along k, or fold A_scale into A before the call and pass it as bf16",
     ),
-    "C[m,n] = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(none, 1x8:ue4m3)": (
+    "C[m,n] = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(none, 1x4:ue4m3)": (
         {},
-        "<program>:1:48: B_scale has one scale for each 8 elements of k\n"
+        "<program>:1:48: B_scale has one scale for each 4 elements of k\n"
         "  expected: a multiple of 16, or the whole of k\n"
         "  fix: quantise B in blocks of 16 along k, or fold B_scale into B before the call and pass it as bf16",
     ),
@@ -323,14 +323,17 @@ def test_refused(problem_in: In, source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "elements"),
     [
-        "C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4",
-        "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1",
-        "C[m,n] = A[m,k]:tf32 @ B[k,n]:tf32",
-        "C[m,n] = A[m,k]:e4m3 @ B[k,n]:e4m3",
+        ("C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", ("bf16", "bf16")),
+        ("C[m,n] = A[m,k]:e4m3 @ B[n,k]:e2m1", ("e4m3", "e4m3")),
+        ("C[m,n] = A[m,k]:mxfp4 @ B[n,k]:mxfp4", ("bf16", "bf16")),
+        ("C[m,n] = A[m,k]:tf32 @ B[k,n]:tf32", ("tf32", "tf32")),
+        ("C[m,n] = A[m,k]:e4m3 @ B[k,n]:e4m3", ("e4m3", "e4m3")),
     ],
 )
-def test_sm_90a_takes_none_of_it(problem_in: In, source: str) -> None:
-    with pytest.raises(UnsupportedError, match="sm_90a"):
-        problem_in(source, "sm_90a", n=512, k=1024)
+def test_what_sm_90a_converts_goes_as_it_is_here(problem_in: In, source: str, elements: tuple[str, str]) -> None:
+    made = problem_in(source, "sm_90a", n=512, k=1024)
+    assert (made.lhs.element.name, made.rhs.element.name) == elements
+    assert made.converts
+    assert not problem_in(source, "sm_120a", n=512, k=1024).converts

@@ -1,4 +1,4 @@
-"""Operands converted from shared to shared memory: elements of 4 and 8 bits to wider ones, exactly, and rows that are
+"""Operands converted from shared to shared memory: elements to wider ones, exactly, and rows that are
 contiguous along M or N to rows that are contiguous along K.
 
 A thread makes 16 bytes of what is multiplied at a time, of as many elements of a row; threads that share a row are
@@ -106,8 +106,10 @@ def _column(b: Builder, words: Words, byte: int) -> ir.Value:
 
 
 def _load(b: Builder, address: ir.Value, count: int) -> Words:
-    """So many bytes: 4, 8 or 16."""
+    """So many bytes: 2, 4, 8 or 16."""
     words = count // 4
+    if not words:
+        return b.asm("ld.shared.u16 $0, [$1];", [b.i32], [address])
     if words == 1:
         return b.asm("ld.shared.b32 $0, [$1];", [b.i32], [address])
     to = ", ".join(f"${i}" for i in range(words))
@@ -115,7 +117,9 @@ def _load(b: Builder, address: ir.Value, count: int) -> Words:
 
 
 def _scaled(b: Builder, values: Words, factor: ir.Value, made: str) -> Words:
-    """Times an f32 that the 16-bit type has too."""
+    """Times an f32 that the type has too."""
+    if made == "tf32":
+        return [b.pure("mul.rn.f32 $0, $1, $2;", b.i32, x, factor) for x in values]
     pair = b.pure(f"cvt.rn.{made}x2.f32 $0, $1, $1;", b.i32, factor)
     return [b.pure(f"mul.rn.{made}x2 $0, $1, $2;", b.i32, x, pair) for x in values]
 
@@ -183,6 +187,26 @@ def _8_to_bf16(stored: str) -> Callable[[Builder, Words], Words]:
     return convert
 
 
+def _bf16_to_tf32(b: Builder, words: Words) -> Words:
+    """Their bits are the upper half of those of f32."""
+    return [made for word in words for made in (b.shl(word, 16), b.and_(word, 0xFFFF0000))]
+
+
+def _f16_to_tf32(b: Builder, words: Words) -> Words:
+    text = "{{ .reg .b16 L, H; mov.b32 {{L, H}}, $1; cvt.f32.f16 $0, {}; }}"
+    return [b.pure(text.format(half), b.i32, word) for word in words for half in "LH"]
+
+
+def _8_to_tf32(stored: str) -> Callable[[Builder, Words], Words]:
+    to_f16 = _8_to_f16(stored)
+    return lambda b, words: _f16_to_tf32(b, to_f16(b, words))
+
+
+def _e2m1_to_tf32(b: Builder, words: Words) -> Words:
+    """Four of them, of half a word."""
+    return _bf16_to_tf32(b, _e2m1_to_16("bf16")(b, words)[:2])
+
+
 _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
     ("e2m1", "e4m3"): _e2m1_to_e4m3,
     ("e2m1", "bf16"): _e2m1_to_16("bf16"),
@@ -191,5 +215,10 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
     ("e5m2", "f16"): _8_to_f16("e5m2"),
     ("e4m3", "bf16"): _8_to_bf16("e4m3"),
     ("e5m2", "bf16"): _8_to_bf16("e5m2"),
+    ("e2m1", "tf32"): _e2m1_to_tf32,
+    ("e4m3", "tf32"): _8_to_tf32("e4m3"),
+    ("e5m2", "tf32"): _8_to_tf32("e5m2"),
+    ("bf16", "tf32"): _bf16_to_tf32,
+    ("f16", "tf32"): _f16_to_tf32,
 }
 """By the types before and behind (scalec.formats.CONVERTED)."""

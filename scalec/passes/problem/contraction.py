@@ -92,7 +92,7 @@ class _Side:
     @property
     def ways(self) -> tuple[str, ...]:
         """The element types as which it may be multiplied."""
-        able = self.k_major or self.element in TURNED
+        able = self.k_major or TURNED.get(self.element) == 8
         return (self.element, *(CONVERTED.get(self.element, ()) if able else ()))
 
     def applied(self, family: MmaShape, multiplied: str) -> str:

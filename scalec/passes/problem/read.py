@@ -485,17 +485,18 @@ class Reader(EpilogueReader):
 
     def check_scales(self, lhs: Operand, rhs: Operand, k: Dim, family: MmaShape) -> None:
         """Refuses scales that the operands' instruction cannot go with."""
-        widest = PROMOTED_BITS
         for operand in (lhs, rhs):
-            if operand.promoted and operand.element.bits > widest:
+            applied = operand.scale_in_mma
+            unknown = () if applied is None or family.scale_block(applied.type) else (applied,)
+            if refused := unknown or (operand.promoted if operand.element.bits > PROMOTED_BITS else ()):
                 known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
-                *some, last = (str(bits) for bits in sorted(known) if bits <= widest)
+                *some, last = (str(bits) for bits in sorted(known) if bits <= PROMOTED_BITS)
                 raise UnsupportedError(
                     f"{operand.name} is {operand.element.name} with scales that vary along {k.name}",
                     expected=(f"{'-, '.join(some)}- or " if some else "") + f"{last}-bit operands, or scales constant "
                     f"along {k.name}",
-                    fix=f"fold {operand.promoted[0].name} into {operand.name} before the call",
-                    place=place_of(self.arguments[operand.promoted[0].argument_index]),
+                    fix=f"fold {refused[0].name} into {operand.name} before the call",
+                    place=place_of(self.arguments[refused[0].argument_index]),
                 )
         a, b = lhs.scale_in_mma, rhs.scale_in_mma
         if a is not None and b is not None and a.type != b.type:
