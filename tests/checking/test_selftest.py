@@ -57,8 +57,8 @@ def test_a_program_passes_at_every_size(target: str, name: str) -> None:
 
 
 def test_what_a_target_has_not_is_unsupported_and_a_schedule_that_is_refused_fails() -> None:
-    nvfp4 = next(i for i in items("sm_90a", emulated=True) if i.name == "nvfp4")
-    assert run_item(nvfp4).kind == "unsupported"
+    mxfp6 = next(i for i in items("sm_90a", emulated=True) if i.name == "mxfp6")
+    assert run_item(mxfp6).kind == "unsupported"
     assert run_item(replace(BF16, schedule="stages=99")).kind == "refused"
 
 

@@ -163,7 +163,7 @@ def test_misuse(invoke, arguments):
         ([], "no program"),
         (["--suite", "nope"], "no suite 'nope'"),
         ([FP8, "--dim", "m=64", "--m", "1"], "m is fixed"),
-        (["C[m,n] = A[m,k]:mxfp4@B[n,k]:mxfp4", "--target", "sm_90a"], "e2m1"),
+        (["C[m,n] = A[m,k]:mxfp6@B[n,k]:mxfp6", "--target", "sm_90a"], "e3m2"),
     ],
 )
 def test_refusals(invoke, arguments, message):

@@ -9,7 +9,14 @@ from typing import Any
 from scalec.formats import CONVERTED, ELEMENT_TYPES, FOLDED, WHOLE, element_spelled
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of
-from scalec.passes.problem.types import PROMOTED_BITS, PROMOTION_BLOCK, TURNED, promoted_types, promotion_step
+from scalec.passes.problem.types import (
+    FOLDED_STEP,
+    PROMOTED_BITS,
+    PROMOTION_BLOCK,
+    TURNED,
+    promoted_types,
+    promotion_step,
+)
 from scalec.targets import MmaShape, Target
 
 
@@ -103,7 +110,7 @@ class _Side:
     def _applied(self, level: _Level, family: MmaShape, multiplied: str) -> str:
         if multiplied == self.element and (block := family.scale_block(level.type)):
             return "" if level.k % block else "plainly"
-        if folds(self.element, level.type, multiplied):
+        if folds(self.element, level.type, multiplied) and level.k % FOLDED_STEP == 0:
             return "plainly"
         promotes = level.type in promoted_types(family) and level.k % promotion_step(family) == 0
         if not promotes or ELEMENT_TYPES[multiplied].bits > PROMOTED_BITS:
