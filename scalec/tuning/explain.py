@@ -285,7 +285,23 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
     return f"each warp multiplies {rows}x{columns} of the tile by itself"
 
 
+def _converted(problem: Problem) -> list[str]:
+    """What becomes of operands between copies and products."""
+    told = []
+    for x in (problem.lhs, problem.rhs):
+        if x.stored != x.element:
+            folded = f", times {x.folded.name}" if x.folded is not None else ""
+            told.append(f"warps make {x.element.name} of {x.name} ({x.stored.name}){folded}")
+        elif x.turned:
+            told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
+    return told
+
+
 def _promote(problem: Problem, chosen: Schedule) -> str:
+    return "; ".join([*_converted(problem), _sums(problem, chosen)])
+
+
+def _sums(problem: Problem, chosen: Schedule) -> str:
     if not chosen.promote:
         return "no scale is left for FP32, and the tensor core's own sums are wide enough"
     scales = [s.name for o in (problem.lhs, problem.rhs) for s in o.promoted]

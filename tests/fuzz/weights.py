@@ -23,8 +23,8 @@ PAIRS: dict[str, Weighted] = {
         ("bf16", "bf16"): 2,
         ("f16", "f16"): 1,
         ("tf32", "tf32"): 1,
-    ("bf16", "tf32"): 1,
-    ("f16", "bf16"): 1,
+        ("bf16", "tf32"): 1,
+        ("f16", "bf16"): 1,
     },
 }
 """Kinds of elements of the two operands."""
