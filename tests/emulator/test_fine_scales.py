@@ -182,9 +182,9 @@ def test_a_part_is_a_divisor_of_what_scales_allow() -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("C[m,n] = A[m,k] @ B[n,k] scale(1x16, 128x128)", "one scale for each 16 elements of k"),
-        ("C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4", "ue4m3, which scales have no kernel for on sm_90a"),
-        ("C[m,n] = A[m,k]:mxfp4 @ B[n,k]:mxfp4", "no tensor-core instruction for e2m1"),
+        ("C[m,n] = A[m,k] @ B[n,k] scale(1x8, 128x128)", "one scale for each 8 elements of k"),
+        ("C[m,n] = A[m,k] @ B[n,k] scale(1x16:ue4m3, none)", "ue4m3, which scales have no kernel for on sm_90a"),
+        ("C[m,n] = A[m,k]:mxfp6 @ B[n,k]:mxfp6", "no tensor-core instruction for e3m2"),
     ],
 )
 def test_what_is_refused(source: str, found: str) -> None:
