@@ -44,10 +44,10 @@ HOPPER = {
     "e5m2[k,m] x e4m3[k,n]": "C[m,n]:f32 += A[k,m]:e5m2 @ B[k,n]:e4m3 scale(128x1, none)",
     "tf32[k,m] x tf32[k,n]": "C[m,n]:f32 = A[k,m]:tf32 @ B[k,n]:tf32",
     "1x16, 128x128": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x16, 128x128)",
-    "bf16 1x128": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:bf16 scale(1x128, 1x128)",
+    "e4m3 1x128 x tf32": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:tf32 scale(1x128, none)",
     "e4m3[k,m] x nvfp4": "C[m,n]:f32 = A[k,m]:e4m3 @ B[n,k]:nvfp4",
 }
-"""What only sm_90a converts: elsewhere instructions take it as it is. Beside these 16 bits with scales along K."""
+"""What only sm_90a converts: elsewhere instructions take it as it is."""
 
 SIZES: list[tuple[dict[str, int], tuple[str, ...]]] = [
     ({"m": 80, "n": 144, "k": 416}, ("n", "k")),

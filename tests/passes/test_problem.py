@@ -154,7 +154,7 @@ REFUSED = {
     "odd rows": (text(a_block="32, 128"), "A_scale has one scale for each 32 elements of m"),
     "odd columns": (text(b_block="12, 128"), "B_scale has one scale for each 12 elements of n"),
     "layout": (text(layout="blocked"), "has layout blocked"),
-    "32-bit with scales": (text(element="tf32"), "A is tf32 with scales that vary along k"),
+    "16-bit with scales": (text(element="bf16"), "A is bf16 with scales that vary along k"),
     "scale type": (
         text().replace('array<i64: 1, 128>, "f32"', 'array<i64: 1, 128>, "ue4m3"'),
         "A_scale is ue4m3, which scales have no kernel for on sm_90a\n.*\n"

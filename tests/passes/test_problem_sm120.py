@@ -210,13 +210,13 @@ REFUSED = {
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:bf16 scale(1x32:ue8m0, none)": (
         {},
         "<program>:1:42: A is bf16 with scales that vary along k\n"
-        "  expected: 4-, 6-, 8- or 16-bit operands, or scales constant along k\n"
+        "  expected: 4-, 6- or 8-bit operands, or scales constant along k\n"
         "  fix: fold A_scale into A before the call",
     ),
     "C[m,n] = A[m,k]:tf32 @ B[n,k]:tf32 scale(none, 1x128)": (
         {},
         "<program>:1:48: B is tf32 with scales that vary along k\n"
-        "  expected: 4-, 6-, 8- or 16-bit operands, or scales constant along k\n"
+        "  expected: 4-, 6- or 8-bit operands, or scales constant along k\n"
         "  fix: fold B_scale into B before the call",
     ),
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x48:ue8m0, none)": (

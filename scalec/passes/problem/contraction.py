@@ -113,9 +113,11 @@ class _Side:
         if folds(self.element, level.type, multiplied) and level.k % FOLDED_STEP == 0:
             return "plainly"
         promotes = level.type in promoted_types(family) and level.k % promotion_step(family) == 0
-        if not promotes or ELEMENT_TYPES[multiplied].bits > PROMOTED_BITS:
+        if not promotes or ELEMENT_TYPES[self.element].bits > PROMOTED_BITS:
             return ""
-        return "finely" if level.k % PROMOTION_BLOCK else "plainly"
+        if level.k % PROMOTION_BLOCK == 0:
+            return "plainly"
+        return "" if multiplied == "tf32" else "finely"  # at an eighth of FP8's rate, with a promotion for each 8 of K
 
 
 def folds(stored: str, scale: str, multiplied: str) -> bool:

@@ -488,11 +488,11 @@ class Reader(EpilogueReader):
         for operand in (lhs, rhs):
             applied = operand.scale_in_mma
             unknown = () if applied is None or family.scale_block(applied.type) else (applied,)
-            if refused := unknown or (operand.promoted if operand.element.bits > PROMOTED_BITS else ()):
+            if refused := unknown or (operand.promoted if operand.stored.bits > PROMOTED_BITS else ()):
                 known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
                 *some, last = (str(bits) for bits in sorted(known) if bits <= PROMOTED_BITS)
                 raise UnsupportedError(
-                    f"{operand.name} is {operand.element.name} with scales that vary along {k.name}",
+                    f"{operand.name} is {operand.stored.name} with scales that vary along {k.name}",
                     expected=(f"{'-, '.join(some)}- or " if some else "") + f"{last}-bit operands, or scales constant "
                     f"along {k.name}",
                     fix=f"fold {refused[0].name} into {operand.name} before the call",

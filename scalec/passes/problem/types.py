@@ -34,8 +34,9 @@ def promotion_step(family: MmaShape) -> int:
     return family.k if family.kernel in PROMOTES else PROMOTION_BLOCK
 
 
-PROMOTED_BITS = 16
-"""Bits that an element may have at most whose sums are promoted."""
+PROMOTED_BITS = 8
+"""Bits that an element has at most in memory whose sums are promoted: products of larger ones, which are summed before
+they meet their scales, may be beyond f32's range."""
 
 TURNED = {"e4m3": 8, "e5m2": 8, "tf32": 32}
 """Element types that warps turn, where the tensor core does not read them with M or N contiguous, and their bits."""
