@@ -52,6 +52,7 @@ OPERANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "e4m3 by M and N": (ALL, "C[m,n] = A[k,m]:e4m3 @ B[k,n]:e4m3"),
     "bf16 by nvfp4": (ALL, "C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4"),
     "mxfp4 by bf16": (ALL, "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:bf16"),
+    "mxfp4 by nvfp4": (ALL, "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:nvfp4"),
     "e4m3 by nvfp4": (ALL, "C[m,n] = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)"),
     "bf16 by e4m3": (ALL, "C[m,n] = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 128x128)"),
     "bf16 by e4m3 by N": (ALL, "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3"),

@@ -39,11 +39,6 @@ def test_the_scales_choose_the_instruction(problem_in: In, operands: str, k: int
     [
         ("A[m,k] @ B[n,k] scale(1x16:ue4m3, 1x16:ue4m3)", "A_scale is ue4m3, which sm_100a has no instruction", "fold"),
         ("A[m,k]:nvfp4 @ B[n,k]:mxfp8", "A_scale is ue4m3, which sm_100a has no instruction", "fold A_scale"),
-        (
-            "A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x32:ue8m0, 1x16:ue4m3)",
-            "A_scale is ue8m0 and B_scale is ue4m3: the tensor core of sm_100a takes scales of one type",
-            "quantise A or B again",
-        ),
     ],
 )
 def test_what_does_not_go_together(problem_in: In, operands: str, message: str, fix: str) -> None:

@@ -243,7 +243,7 @@ REFUSED = {
         "  expected: 1, a multiple of 16, or the whole of m\n"
         "  fix: repeat each scale 24 times before the call and say 1x128",
     ),
-    "C[m,n] = A[m,k]:e2m1 @ B[n,k]:e2m1 scale(1x32:ue8m0, 1x16:ue4m3)": (
+    "C[m,n] = A[k,m]:e2m1 @ B[n,k]:e2m1 scale(32x1:ue8m0, 1x16:ue4m3)": (
         {},
         "<program>:1:54: A_scale is ue8m0 and B_scale is ue4m3: the tensor core of sm_120a takes scales of one type "
         "for both sides\n"

@@ -44,6 +44,8 @@ def multiplied_as(contract: Any, target: Target) -> tuple[MmaShape | None, tuple
         ways = [side.applied(family, x) for side, x in zip(sides, pair, strict=True)] if family is not None else []
         if family is None or not all(ways):
             continue
+        if len(sides[0].natively(family, pair[0]) | sides[1].natively(family, pair[1])) > 1:
+            continue
         if pair == own:
             return family, own
         found.append(("finely" in ways, sum(ELEMENT_TYPES[x].bits for x in pair), family, pair))
@@ -101,6 +103,11 @@ class _Side:
         """The element types as which it may be multiplied."""
         able = self.k_major or TURNED.get(self.element) == 8
         return (self.element, *(CONVERTED.get(self.element, ()) if able else ()))
+
+    def natively(self, family: MmaShape, multiplied: str) -> set[str]:
+        """The types of its scales that the instruction applies, which takes one type for both sides."""
+        types = {level.type for level in self.levels if level.k != WHOLE}
+        return {x for x in types if multiplied == self.element and family.scale_block(x)}
 
     def applied(self, family: MmaShape, multiplied: str) -> str:
         """How its scales that change along K are applied where it is multiplied as that; "" where some are not."""
