@@ -171,7 +171,6 @@ def pack(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("program", "dims", "message"),
     [
-        ),
         ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
         ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", {}, "multiplies bf16 by tf32"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", {}, "reads e2m1 contiguous along K only"),
