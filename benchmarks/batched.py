@@ -10,7 +10,7 @@ interleaved (scalec/bench/): scalec; torch.bmm, or torch.einsum, of 16-bit opera
 and so of twice their bytes; and a copy within the GPU's memory that reads and writes, both together, as many bytes as
 operands, scales and results have. A ratio is another's time over scalec's: that of the copy is the share of its
 bandwidth. Beside operands that are converted stand scalec's kernels of bf16 and FP8 of the same sizes (`dense-bf16`,
-`dense-fp8`). All shapes take some minutes on an H200 with 16 cores. Runs from a checkout, whether or not scalec is
+`dense-fp8`). Runs from a checkout, whether or not scalec is
 installed.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scalec.bench.inputs import Inputs
 
 ROUNDS = 11
-"""Of replays."""
+"""Of replays, of each contender."""
 
 ROWS = (4, 16, 64, 128, 512, 2048, 8192)
 

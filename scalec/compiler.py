@@ -27,7 +27,8 @@ from scalec.passes.pipeline import PIPELINE, find, run_pipeline
 from scalec.passes.plan.loop import in_a_loop
 from scalec.passes.plan.mma_n import LEAST, narrower
 from scalec.passes.plan.pointwise import Spread
-from scalec.passes.plan.resources import free_registers, most_registers, sums_of_thread
+from scalec.passes.plan.registers import free_registers, sums_of_thread
+from scalec.passes.plan.resources import most_registers
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.types import Problem

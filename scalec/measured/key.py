@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from scalec.formats import WHOLE
 from scalec.passes.problem.access import Coord, Dim
-from scalec.passes.problem.types import EpilogueInput, Operand, Problem
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import EpilogueInput, Problem
 
 
 def describe(problem: Problem) -> str:

@@ -19,7 +19,8 @@ from scalec.model import cost, scale_words
 from scalec.passes.plan.parts import cluster_ctas
 from scalec.passes.plan.resources import units
 from scalec.passes.problem.access import elements
-from scalec.passes.problem.types import Operand, Problem
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
 from scalec.targets import Target
 
 LABEL = "predicted from documented rates, not measured"

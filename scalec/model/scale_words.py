@@ -13,7 +13,8 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.plan.resources import scale_warps
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan, no_bulk_words
-from scalec.passes.problem.types import Operand, Problem
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
 
 
 @dataclass(frozen=True)

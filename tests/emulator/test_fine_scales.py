@@ -146,12 +146,6 @@ def test_a_range_of_k(source: str) -> None:
     check_range(source, "sm_90a")
 
 
-def test_tiles_of_a_tensor_that_a_range_of_k_does_not_reach_to_the_end_of() -> None:
-    """How many tiles of @blocked lie side by side is what all of K has, wherever a range ends."""
-    source = "C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128,8x64:ue8m0@blocked) {}"
-    check_range(source, "sm_90a", ends=(0, 130), dims={"m": 16, "n": 1048, "k": 272})
-
-
 MORE = {
     "batched": ("C[b,m,n] = gelu(A[b,m,k]:mxfp8 @ B[b,n,k]:mxfp8 + x[n])", {"b": 2}),
     "two dimensions of K": ("C[m,n]:f32 = A[m,b,k]@B[n,b,k] scale(1x1x32:ue8m0,1x1x64)", {"b": 2}),

@@ -8,7 +8,8 @@ import pytest
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES, WHOLE
-from scalec.passes.problem.types import Operand, Problem
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
 from scalec.targets import TARGETS, MmaShape
 
 In = Callable[..., Problem]

@@ -13,7 +13,8 @@ from scalec.measured.key import describe, describe_kin
 from scalec.model.predict import memory_bytes
 from scalec.passes.base import programs
 from scalec.passes.pipeline import find, run_pipeline
-from scalec.passes.plan.resources import Registers, SharedPlan
+from scalec.passes.plan.registers import Registers
+from scalec.passes.plan.resources import SharedPlan
 from scalec.passes.problem.read import read
 from scalec.passes.problem.types import Problem
 from scalec.targets import get_target

@@ -11,7 +11,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
 from scalec.passes.emit.results import Results
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.resources import crowded
+from scalec.passes.plan.registers import crowded
 from scalec.passes.problem.types import Problem, Result
 
 LARGEST_INVERSE = 2.0**118

@@ -15,7 +15,7 @@ from scalec.passes.emit.turns import Turns
 from scalec.passes.plan.column_factors import by_block, fetched, step_of
 from scalec.passes.plan.loop import without_loop
 from scalec.passes.plan.promotion import plane, slices
-from scalec.passes.problem.types import Scale
+from scalec.passes.problem.operand import Scale
 
 
 @dataclass(frozen=True)

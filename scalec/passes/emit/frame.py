@@ -40,7 +40,8 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Problem, Scale
+from scalec.passes.problem.operand import Scale
+from scalec.passes.problem.types import Problem
 from scalec.targets import ATOM
 
 

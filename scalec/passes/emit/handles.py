@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from scalec.abi import permuted_rows
 from scalec.ir.mlir import ir
-from scalec.passes.problem.types import Operand
+from scalec.passes.problem.operand import Operand
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scalec.passes.plan.parts import part_blocks
 from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
-from scalec.passes.problem.types import Scale
+from scalec.passes.problem.operand import Scale
 
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 

@@ -10,7 +10,8 @@ from scalec.ir.tile import DescriptorType
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles
 from scalec.passes.problem.access import Coord, Dim
-from scalec.passes.problem.types import Problem, Scale
+from scalec.passes.problem.operand import Scale
+from scalec.passes.problem.types import Problem
 
 
 @dataclass(frozen=True)

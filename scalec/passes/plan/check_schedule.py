@@ -18,8 +18,8 @@ from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
 from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll, not_known, sums, unknown
 from scalec.passes.plan.promotion import promotions
+from scalec.passes.plan.registers import Registers
 from scalec.passes.plan.resources import (
-    Registers,
     SharedPlan,
     copied_columns,
     no_bulk_scales,
@@ -35,7 +35,8 @@ from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
-from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
+from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
+from scalec.passes.problem.types import Problem
 from scalec.sizes import MOST
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
 

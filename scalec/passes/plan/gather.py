@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import COPY_ALIGN
-from scalec.passes.problem.types import Operand, Problem
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
 
 PLAIN_INDICES = 2
 """Of a tensor whose rows are copied several at a time: `.tile::gather4` takes one coordinate of the contiguous index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.resources import Registers
+from scalec.passes.plan.registers import Registers
 from scalec.passes.problem.types import Problem
 
 LEAST = 64

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem.types import PROMOTES, PROMOTION_BLOCK, Problem, Scale
+from scalec.passes.problem.operand import PROMOTES, PROMOTION_BLOCK, Scale
+from scalec.passes.problem.types import Problem
 
 
 def slices(schedule: Schedule) -> int:

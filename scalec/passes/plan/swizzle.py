@@ -10,7 +10,8 @@ from scalec.passes.plan.items import cut_along
 from scalec.passes.plan.resources import staged_row, staged_widths, stages_that_fit, turns, units
 from scalec.passes.plan.results import no_loaded_result
 from scalec.passes.problem.access import Dim
-from scalec.passes.problem.types import Operand, Problem
+from scalec.passes.problem.operand import Operand
+from scalec.passes.problem.types import Problem
 from scalec.sizes import MOST
 from scalec.targets import MOST_INDICES, PADDED_ROW, Target
 

@@ -8,15 +8,12 @@ from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_gather
 from scalec.passes.plan.items import cut_along, cuts_k
 from scalec.passes.plan.mma_n import no_goes
+from scalec.passes.plan.registers import Registers, free_registers, most_accumulators, staging_registers
 from scalec.passes.plan.resources import (
-    Registers,
     converted_columns,
-    free_registers,
-    most_accumulators,
     register_file,
     staged_widths,
     stages_that_fit,
-    staging_registers,
     threads,
     turns,
     units,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.problem.types import PROMOTES, Problem
+from scalec.passes.problem.operand import PROMOTES
+from scalec.passes.problem.types import Problem
 from scalec.targets import MmaShape
 
 MAX_WARPGROUPS = 3

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from scalec.formats import WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import SHIFT, WORD_ROWS
-from scalec.passes.problem.types import Operand, Problem, Scale
+from scalec.passes.problem.operand import Operand, Scale
+from scalec.passes.problem.types import Problem
 
 WORD = 4
 """Scale bytes in a register (PTX ISA 9.7.14.5.14: scale-a-data and scale-b-data are .b32)."""

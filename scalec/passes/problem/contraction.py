@@ -9,7 +9,7 @@ from typing import Any
 from scalec.formats import CONVERTED, ELEMENT_TYPES, FOLDED, WHOLE, element_spelled
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, element, maps_of
-from scalec.passes.problem.types import (
+from scalec.passes.problem.operand import (
     FOLDED_STEP,
     PROMOTED_BITS,
     PROMOTION_BLOCK,

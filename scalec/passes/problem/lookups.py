@@ -14,7 +14,8 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import map_of, maps_of, written
 from scalec.ir.tile_types import int_of
 from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
-from scalec.passes.problem.types import PROMOTION_BLOCK, Operand, Problem
+from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
+from scalec.passes.problem.types import Problem
 from scalec.targets import PADDED_ROW
 
 

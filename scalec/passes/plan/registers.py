@@ -1,0 +1,140 @@
+"""Registers that a consumer thread needs, estimated: ptxas is the judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalec.ir.schedule import Schedule
+from scalec.passes.plan.column_factors import factor_registers
+from scalec.passes.plan.resources import units
+from scalec.passes.plan.tensor_columns import parts_taken, taken_columns
+from scalec.passes.problem.types import EpilogueInput, Problem
+from scalec.targets import WAVES
+
+ACCUMULATORS = 128
+"""Accumulators of a thread in the largest tiles (256x128 of two warpgroups)."""
+
+OVERHEAD_REGISTERS = 32
+"""Registers of a consumer thread beside accumulators: addresses, scales, loop state. The largest that lets the
+192x128 tile (64 + 64 accumulators at 160 registers) through, which ran without spills: H200, 2026-11-21."""
+
+NARROW_OVERHEAD = 24
+"""Likewise where `mma_n` is decided, and threads hold few factors (column_factors.py): 192x176 (88 + 44)
+leaves 28 of 160, 256x160 (160 + 40) at 224 registers leaves 24, and neither spilled (ptxas 13.0, 2026-11-21)."""
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Registers of one consumer thread, estimated.
+
+    Attributes:
+        accumulators: FP32 sums of its part of the tile.
+        partials: FP32 sums of the wave that is being promoted, or that a result is computed in; 0 without either.
+        slices: operands, where the tensor core takes them from registers.
+        beside: what a thread needs beside these.
+    """
+
+    accumulators: int
+    partials: int
+    slices: int = 0
+    beside: int = OVERHEAD_REGISTERS
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.accumulators + self.partials + self.slices + self.beside
+
+    @staticmethod
+    def of(problem: Problem, schedule: Schedule) -> Registers:
+        """For the tile of a schedule, shared by its warps.
+
+        A warpgroup promotes wave by wave, `mma_n` columns at a time or all of them; a warp all its sums, and it holds
+        two slices of A and of B. Of several results all but the last take a copy of the sums, which are then promoted;
+        out of tensor memory each takes its own.
+        """
+        family, tile, warps, promote = problem.family, schedule.tile, schedule.warps, schedule.promote
+        sums, several = tile[0] * tile[1] // (32 * warps[0] * warps[1]), len(problem.results) > 1
+        if family.sums_in == "tensor":
+            own = tile[1] // warps[1]
+            taken = parts_taken(problem, own, promote) * taken_columns(problem, own, promote)
+            return Registers(own, max(taken, own * several)) if promote else Registers(taken, 0)
+        if family.operands_in == "shared":
+            beside = NARROW_OVERHEAD if schedule.mma_n else OVERHEAD_REGISTERS
+            promoted = (schedule.mma_n or tile[1]) * family.m // (32 * family.warps) if promote else 0
+            return Registers(sums, max(promoted, sums * several), beside=beside)
+        rows, columns = tile[0] // warps[0], tile[1] // warps[1]
+        return Registers(sums, sums if promote or several else 0, 2 * (rows // 4 + columns // 4))
+
+
+SPLIT_REGISTERS = 16
+"""Registers beyond OVERHEAD_REGISTERS where K is split: of kernels with 192 accumulators and partial sums in 232
+registers 28 of 120 that split K spilled, and none of 32 that did not (ptxas 13.0, 2026-11-21)."""
+
+
+def free_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a consumer thread keeps free, estimated."""
+    shared = problem.family.kernel == "shared"
+    parted = SPLIT_REGISTERS if schedule.split > 1 and shared else 0
+    own = READ_REGISTERS * reads_of_own(problem) if shared else 0
+    need = Registers.of(problem, schedule).total + parted + own + factor_registers(problem, schedule)
+    return schedule.registers[1] - need
+
+
+def sums_of_thread(problem: Problem, schedule: Schedule) -> int:
+    """FP32 sums that a consumer thread holds at once."""
+    return Registers.of(problem, schedule).accumulators
+
+
+def most_accumulators(problem: Problem) -> int:
+    """Accumulators of a thread beside which the epilogue of `problem` still finds registers.
+
+    Where N is not known, what is read at a row and a column of its own (`+ R[m,n]`, `+=`) is read one element at a
+    time, and ptxas keeps the offset of each of a thread's columns. Of the kernels tried that read so, all 44 spilled at
+    256x128, 18 of 20 at 128x256, and all 4 that read three such tensors at 128x128 (ptxas 13.5, 2026-11-21).
+
+    Blocks of scales along a tile's rows: each column has a scale and addresses of its own. On sm_90a all 3 kernels
+    tried with 128 accumulators spilled, and none of 4 with 64 (ptxas 13.0, 2026-11-21).
+    """
+    if problem.swapped and any(r.scale is not None for r in problem.results):
+        return 64
+    return {0: ACCUMULATORS, 1: 64, 2: 64}.get(reads_of_own(problem), 32)
+
+
+def crowded(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the epilogue reads elements one by one beside more sums than it finds registers with."""
+    if not reads_of_own(problem):
+        return False
+    by_parts = problem.family.sums_in == "tensor" and not schedule.promote
+    own = schedule.tile[1] // units(problem, schedule)[1]
+    sums = taken_columns(problem, own, 0) if by_parts else sums_of_thread(problem, schedule)
+    return sums > most_accumulators(problem)
+
+
+READ_REGISTERS = 40
+"""Registers beyond OVERHEAD_REGISTERS of each tensor that is read so: with one, 192x128 spilled, and 192x64 with three,
+which leave 0 and 64 of 160; 128x128 and 128x64, which leave 72 and 136 of 232, did not (ptxas 13.0, 2026-11-21)."""
+
+
+STAGED_NARROW = 32
+"""Registers beyond OVERHEAD_REGISTERS of results of 8 bits that warps stage beside promotion: 128x128, which leaves 24
+of 232, spilled in all 8 kernels tried (e4m3, mxfp8, fp8_block, blocked e5m2; scales of 1x128 by 128x128 and by 1x128),
+and 128x64, which leaves 96, did not (sm_120a, ptxas 13.0, 2026-11-21)."""
+
+
+def staging_registers(problem: Problem, epilogue: str | None, promote: int) -> int:
+    """Registers of a thread that staging takes, where it is not decided that results leave directly."""
+    staged = epilogue != "direct" and not problem.swapped
+    narrow = problem.family.warps == 1 and any(r.element.bits == 8 for r in problem.results)
+    return STAGED_NARROW if promote and staged and narrow else 0
+
+
+def reads_of_own(problem: Problem) -> int:
+    """Tensors that an epilogue reads at a row and a column of its own, where N is not known; 0 where it is."""
+    if problem.n.size is not None:
+        return 0
+    m = problem.m.name  # what is read at m/64, m/128, ... is one for all the rows of a wave
+
+    def own(x: EpilogueInput) -> bool:
+        return x.kind == "both" and all(i.divisor < WAVES["registers"] for i in x.coords if i.dim == m)
+
+    return max(sum(map(own, r.inputs)) for r in problem.results)

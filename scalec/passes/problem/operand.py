@@ -1,0 +1,181 @@
+"""A and B of a product: where they lie, as what they are multiplied, and what applies their scales."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from scalec.formats import WHOLE, ElementType
+from scalec.passes.problem.access import Coord
+from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
+
+PROMOTION_BLOCK = 128
+"""K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes. Where kernels
+promote parts of a tile (PROMOTES), the most."""
+
+PROMOTES = {"shared": ("f32", "ue8m0")}
+"""Element types of promoted scales, by the kinds of kernels (MmaShape.kernel) that also promote parts of a K tile, down
+to what one instruction sums; the others promote whole tiles, by f32."""
+
+
+def promoted_types(family: MmaShape) -> tuple[str, ...]:
+    """Element types of the scales that sums of a family are promoted by."""
+    return PROMOTES.get(family.kernel, ("f32",))
+
+
+def promotion_step(family: MmaShape) -> int:
+    """K elements of which blocks of promoted scales are multiples."""
+    return family.k if family.kernel in PROMOTES else PROMOTION_BLOCK
+
+
+PROMOTED_BITS = 8
+"""Bits that an element has at most in memory whose sums are promoted: products of larger ones, which are summed before
+they meet their scales, may be beyond f32's range."""
+
+TURNED = {"e4m3": 8, "e5m2": 8, "tf32": 32}
+"""Element types that warps turn, where the tensor core does not read them with M or N contiguous, and their bits."""
+
+FOLDED_STEP = 8
+"""K elements of which blocks of folded scales are multiples: those that a thread converts with one."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A scale that is applied before the sum over K: one for each `rows` x `k` block of its operand.
+
+    Attributes:
+        argument_index: position among the function's arguments.
+        name: what the user calls it.
+        rows: rows (of A) or columns of the product (of B) in a block; WHOLE where one block spans all.
+        k: K elements of a block: a multiple of `promotion_step`, or with `in_mma` of the instruction's block, or WHOLE.
+        layout: "row" (K contiguous) or "col" (rows contiguous); of bytes also "blocked" or "packed"
+            (scalec.formats.Granularity).
+        type: its element type: one of `promoted_types`, or with `in_mma` one of the family's.
+        in_mma: the instruction applies it; else sums of `k` products are promoted by it, in FP32.
+        folded: the conversion of the operand's elements applies it instead.
+        axes: the tensor's axes of rows and of K.
+        coords: where it is read, one entry an axis.
+        gathered: the lookup that says which row it is of; "" where its rows are those of the tile. Promoted, each row
+            of a tile then has its own (`rows` is 1), whatever the block in memory (`coords`).
+    """
+
+    argument_index: int
+    name: str
+    rows: int
+    k: int
+    layout: str
+    type: str = "f32"
+    in_mma: bool = False
+    axes: tuple[int, int] = (0, 1)
+    coords: tuple[Coord, ...] = ()
+    gathered: str = ""
+    folded: bool = False
+
+    @property
+    def k_apart(self) -> int:
+        """To how many elements of K each group's are padded, where groups of K are apart; else 0."""
+        return self.coords[self.axes[1]].apart if self.coords else 0
+
+    def within(self, depth: int) -> int:
+        """Scales of a row within `depth` elements of K, from a multiple of that on."""
+        return depth // math.gcd(self.k, depth)
+
+    def of_rows(self, gathered: str) -> Scale:
+        """The scale of an operand whose rows the lookup `gathered` names: each row of a tile has its own, or all have
+        the same. With "" it stays as it is."""
+        if not gathered or self.rows == WHOLE:
+            return self
+        return replace(self, gathered=gathered, rows=self.rows if self.in_mma or self.folded else 1)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A or B.
+
+    Attributes:
+        argument_index: position among the function's arguments.
+        name: what the user calls it.
+        stored: its element type in memory.
+        element: that of what is multiplied.
+        rows: name of the dimension along M or N that a tile has.
+        contiguous: name of the dimension that it is contiguous along: K's, or `rows`.
+        scales: its scales that are applied before the sum over K, innermost level first.
+        shared_bits: bits of an element of what is multiplied, in shared memory.
+        align: bytes that its address and its outer stride must be multiples of.
+        atom: bytes that the swizzle of its tile keeps together.
+        coords: where it is read, one entry an axis.
+        gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
+        turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
+    """
+
+    argument_index: int
+    name: str
+    stored: ElementType
+    element: ElementType
+    rows: str
+    contiguous: str
+    scales: tuple[Scale, ...]
+    shared_bits: int
+    align: int
+    atom: int = ATOM
+    coords: tuple[Coord, ...] = ()
+    gathered: str = ""
+    turned: bool = False
+
+    @property
+    def row_axis(self) -> int:
+        """Its axis along M or N of a tile."""
+        return [c.dim for c in self.coords].index(self.gathered or self.rows)
+
+    @property
+    def padded(self) -> bool:
+        """Whether copies pad its packed elements: a row of shared memory then comes in boxes of PADDED_ROW elements."""
+        return self.shared_bits > self.element.bits
+
+    @property
+    def mn_major(self) -> bool:
+        """Whether its rows are contiguous, and what is multiplied is [K, rows] in shared memory."""
+        return self.stored_mn_major and not self.turned
+
+    @property
+    def stored_mn_major(self) -> bool:
+        """Whether its rows are contiguous in memory."""
+        return self.contiguous == self.rows
+
+    @property
+    def promoted(self) -> tuple[Scale, ...]:
+        """The scales that sums are promoted by."""
+        return tuple(s for s in self.scales if not s.in_mma and not s.folded)
+
+    @property
+    def converted(self) -> bool:
+        """Whether warps make of each stage's elements those that are multiplied."""
+        return self.stored != self.element or self.turned
+
+    @property
+    def folded(self) -> Scale | None:
+        """The scale that they apply, None where they apply none."""
+        return next((s for s in self.scales if s.folded), None)
+
+    @property
+    def by_row(self) -> Scale | None:
+        """The scale that shared memory has one of for each row of a tile, as f32: for promotion, or for who converts;
+        None where there is none."""
+        return self.folded or next((s for s in self.promoted if s.rows == 1), None)
+
+    @property
+    def scale_in_mma(self) -> Scale | None:
+        """The scale that the instruction applies, None where it has none (the instruction then takes ones)."""
+        return next((s for s in self.scales if s.in_mma), None)
+
+    def swizzles(self, target: Target) -> tuple[int, ...]:
+        """Byte widths that the swizzle of its tile may have, widest first, 0 for none."""
+        return tuple(s for s in target.swizzles if self.atom == ATOM or s in (0, ATOMIC_SPAN))
+
+    def shared_bytes(self, count: int) -> int:
+        """Bytes that `count` adjacent elements of what is multiplied take in shared memory."""
+        return -(-count * self.shared_bits // 8)
+
+    def copied_bytes(self, count: int) -> int:
+        """Likewise of what copies bring."""
+        return self.stored.bytes(count) if self.converted else self.shared_bytes(count)

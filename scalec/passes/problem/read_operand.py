@@ -1,0 +1,306 @@
+"""From an operand of a contraction to an Operand, with its scales; what no kernel takes of it is refused here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, padded_to
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
+from scalec.passes.problem.access import Coord, Dim
+from scalec.passes.problem.contraction import folds
+from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.operand import (
+    FOLDED_STEP,
+    PROMOTED_BITS,
+    TURNED,
+    Operand,
+    Scale,
+    promoted_types,
+    promotion_step,
+)
+from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape
+
+
+class OperandReader(EpilogueReader):
+    """The walk over the operands of a contraction, whose `symbols` are indices read from memory."""
+
+    symbols: list[Any]
+
+    def operand(
+        self,
+        value: Any,
+        where: ir.AffineMap,
+        side: str,
+        rows: Dim,
+        k: Dim,
+        family: MmaShape | None,
+        promoted: int,
+        multiplied: str,
+    ) -> Operand:
+        levels = []
+        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+            levels.insert(0, value.owner.opview)
+            value = value.owner.opview.values
+        index, name, _ = self.argument(value, f"the {side} operand")
+        order = self.results_of(where, self.symbols)
+        stored = element_of(value, name)
+        element = ELEMENT_TYPES.get(multiplied, stored)
+        if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in where.results):
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has a computed index",
+                expected="indices that are dimensions",
+                fix=f"pass a copy or a view of {name} that is indexed so",
+                place=place_of(value),
+            )
+        transposed = order[-1] == rows.name
+        if not transposed and order[-1] != k.name:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is contiguous along {order[-1]}, and the other operand along {k.name}",
+                expected=f"one of {rows.name} and {k.name} last",
+                fix=f"store {name} with {k.name} last",
+                place=place_of(value),
+            )
+        row = self.row_of(where, self.symbols, rows.name, value)
+        own = family or self.target.mma_for(element.name, element.name)  # what does not go together is told later
+        reads = own is not None and own.reads_transposed(element.name) and stored == element
+        turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
+        if transposed and not reads and not turned:
+            reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
+            last = ", ".join([*(x for x in order if x != k.name), k.name])
+            copy = f"{name}.t()" if len(order) == 2 else f"{name}.transpose({order.index(k.name)}, {len(order) - 1})"
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] is contiguous along {rows.name}: {reason}",
+                expected=f"{name}[{last}]: contiguous along {k.name}",
+                fix=f"store {name} as [{last}]: {copy}.contiguous()",
+                place=place_of(value),
+            )
+        if len(levels) > 1:
+            for op in levels:
+                self.check_scale_type(op, name, self.blocks(op, order)[k.name], k, family)
+            raise UnsupportedError(
+                f"{name} has {len(levels)} levels of scales that vary along {k.name}",
+                expected="one level",
+                fix="multiply the levels into one tensor of scales before the call",
+                place=place_of(levels[1].scales),
+            )
+        seen, gathered = rows, "" if row == rows.name else row
+        if gathered:  # as many as the tensor has, whatever the tile's dimension has
+            seen, promoted = replace(self.extent_of(self.arguments[index], order.index(row)), name=row), 1
+        folding = [
+            folds(stored.name, ir.StringAttr(GranularityAttr(x.granularity).type).value, element.name) for x in levels
+        ]
+        scales = tuple(
+            self.scale(op, order, name, seen, k, promoted, family, folded).of_rows(gathered)
+            for op, folded in zip(levels, folding, strict=True)
+        )
+        bits = element.bits if family is None else family.shared_bits(element, transposed and not turned)
+        align = PADDED_ALIGN if bits > element.bits else self.target.tma_align
+        atom = family.transposed_atom if family is not None and transposed and not turned else ATOM
+        coords = tuple(
+            self.noted(self.symbols[e.position], self.arguments[index], axis)
+            if isinstance(e, ir.AffineSymbolExpr)
+            else Coord(x)
+            for axis, (e, x) in enumerate(zip(where.results, order, strict=True))
+        )
+        if len(coords) > MOST_INDICES:
+            raise UnsupportedError(
+                f"{name}[{', '.join(order)}] has {len(order)} indices, and copies take {MOST_INDICES}",
+                expected=f"at most {MOST_INDICES}",
+                fix=f"view adjacent indices of {name} as one, or call the program for each {order[0]}",
+                place=place_of(value),
+            )
+        made = Operand(index, name, stored, element, rows.name, order[-1], scales, bits, align, atom, coords, gathered)
+        return replace(made, turned=turned)
+
+    @staticmethod
+    def blocks(op: Any, order: list[str]) -> dict[str, int]:
+        """Elements of a block of a `scale.dequantize` along each index of its operand."""
+        block = block_of(GranularityAttr(op.granularity))
+        return dict(zip(order, [1] * (len(order) - len(block)) + block, strict=True))
+
+    def layout(self, op: Any, name: str, operand: str, order: list[str], rows: Dim, k: Dim) -> str:
+        """The layout of a scale as the kernel sees it: "row" where K is contiguous, "col" where rows are. `rows` is
+        called as the operand's index of rows is."""
+        layout = ir.StringAttr(GranularityAttr(op.granularity).layout).value
+        last = order[-2:] if layout != "row" else order[-1:]
+        if layout != "row" and set(last) != {rows.name, k.name}:
+            raise UnsupportedError(
+                f"{name} has layout {layout}, and the last two indices of {operand} are {' and '.join(last)}",
+                expected=f"{rows.name} and {k.name} last: a tile has blocks of these",
+                fix=f"reorder {name} before the call and leave out @{layout}",
+                place=place_of(op.scales),
+            )
+        if order[-1] == k.name:
+            return layout
+        layouts = {"row": "col", "col": "row"}
+        if layout not in layouts:
+            raise UnsupportedError(
+                f"{name} has layout {layout}, and {operand}[{', '.join(order)}] is contiguous along {rows.name}",
+                expected="row or col: there is no such tiling of scales with K outermost",
+                fix=f"reorder {name} before the call and leave out @{layout}",
+                place=place_of(op.scales),
+            )
+        return layouts[layout]
+
+    def scale(
+        self,
+        op: Any,
+        order: list[str],
+        operand: str,
+        rows: Dim,
+        k: Dim,
+        promoted: int,
+        family: MmaShape | None,
+        folded: bool,
+    ) -> Scale:
+        index, name, _ = self.argument(op.scales, f"the scale of {operand}")
+        blocks = self.blocks(op, order)
+        along_rows, along_k = blocks[rows.name], blocks[k.name]
+        in_mma = not folded and self.check_scale_type(op, operand, along_k, k, family)
+        granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
+        kind = ir.StringAttr(granularity.type).value
+        apart = set(apart_in(op))
+        if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
+            along_k = WHOLE
+        step = promotion_step(family or self.target.mma[0])
+        if folded:
+            step, promoted = FOLDED_STEP, 1
+        if in_mma:
+            step = (family.scale_block(kind) if family is not None else 0) or 1
+        if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
+            raise UnsupportedError(
+                f"{name} has one scale for "
+                + (
+                    f"all of {k.name}, and others elsewhere in the sum"
+                    if along_k == WHOLE
+                    else f"each {along_k} elements of {k.name}"
+                ),
+                expected=f"a multiple of {step}, or the whole of {k.name}",
+                fix=f"quantise {operand} in blocks of {step} along {k.name}, or fold {name} into {operand} "
+                "before the call and pass it as bf16",
+                place=place,
+            )
+        step = 1 if in_mma else promoted
+        if along_rows not in (1, WHOLE) and along_rows % step:
+            raise UnsupportedError(
+                f"{name} has one scale for each {along_rows} elements of {rows.name}",
+                expected=f"1, a multiple of {step}, or the whole of {rows.name}",
+                fix=f"repeat each scale {along_rows} times before the call and say 1x{along_k}",
+                place=place,
+            )
+        if along_rows > 1 and rows.size is not None and along_rows >= rows.size and rows.name not in apart:
+            along_rows = WHOLE
+        layout = self.layout(op, name, operand, order, rows, k)
+        said = ir.StringAttr(granularity.layout).value
+        pads = [padded_to(tuple(blocks.values()), said, axis) if x in apart else 0 for axis, x in enumerate(order)]
+        coords = tuple(
+            Coord() if size == WHOLE else Coord(x, size, apart=pad)
+            for (x, size), pad in zip(blocks.items(), pads, strict=True)
+        )
+        axes = (order.index(rows.name), order.index(k.name))
+        return Scale(index, name, along_rows, along_k, layout, kind, in_mma, axes, coords, folded=folded)
+
+    def check_scale_type(self, op: Any, operand: str, along_k: int, k: Dim, family: MmaShape | None) -> bool:
+        """Refuses scales that no kernel reads; whether the instruction applies this one, else it is promoted.
+
+        A type that another family applies passes where this one applies none, or where there is none: what is wrong
+        then is the operand, which is told later.
+        """
+        _, name, _ = self.argument(op.scales, f"the scale of {operand}")
+        granularity, place = GranularityAttr(op.granularity), place_of(op.scales)
+        kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        applied = frozenset(s.type for s in family.scales) if family is not None else frozenset()
+        if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
+            return True
+        usual = family or self.target.mma[0]  # what does not go together is told later
+        step, promoted = promotion_step(usual), promoted_types(usual)
+        if kind not in promoted or (kind == "f32") != (str(element(op.scales.type)) == "f32"):
+            said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
+            fix = f"convert {name} to f32 before the call and leave out {said}"
+            if along_k != WHOLE and along_k % step:
+                fix = f"fold {name} into {operand} before the call and pass {operand} as bf16"
+            blocks = [(t, step) for t in promoted] + [(s.type, s.block) for s in (family.scales if family else ())]
+            expected = "; or ".join(
+                f"{type} scales, one for each {size} elements of {k.name}, a multiple, or all" for type, size in blocks
+            )
+            message = f"{name} is {kind}, which scales have no kernel for on {self.target.name}"
+            if applied:
+                message = f"{name} is {kind}, which {self.target.name} has no instruction for with these operands"
+            raise UnsupportedError(
+                message,
+                expected=expected,
+                fix=fix,
+                place=place,
+            )
+        if kind == "f32" and layout not in LAYOUTS[:2]:
+            raise UnsupportedError(
+                f"{name} has layout {layout}",
+                expected="row or col",
+                fix=f"reorder {name} before the call and leave out @{layout}",
+                place=place,
+            )
+        return False
+
+    def no_instruction(self, lhs: Operand, rhs: Operand) -> UnsupportedError:
+        """That the target cannot multiply the two."""
+        target, (a, b) = self.target, (lhs.element.name, rhs.element.name)
+        families = sorted("/".join(sorted(operands)) for operands in target.operand_sets())
+        alone = next((o for o in (lhs, rhs) if not any(o.element.name in f.operands for f in target.mma)), None)
+        if a == b and a in target.no_kernel:
+            message = f"{target.name} multiplies {a}, but scalec has no kernel for it yet"
+        elif alone is not None and alone.element.name not in target.no_kernel:
+            message = f"{target.name} has no tensor-core instruction for {alone.element.name}"
+        else:
+            message = f"{target.name} has no tensor-core instruction that multiplies {a} by {b}"
+        return UnsupportedError(
+            message,
+            got=f"{lhs.name}: {a}, {rhs.name}: {b}",
+            expected=" or ".join(families) + " on both sides",
+            fix=f"convert {' and '.join([lhs.name, rhs.name])} to one of these before the call"
+            if a == b
+            else f"convert {(alone or rhs).name} before the call",
+            place=place_of(self.arguments[(alone or rhs).argument_index]),
+        )
+
+    def check_scales(self, lhs: Operand, rhs: Operand, k: Dim, family: MmaShape) -> None:
+        """Refuses scales that the operands' instruction cannot go with."""
+        for operand in (lhs, rhs):
+            applied = operand.scale_in_mma
+            unknown = () if applied is None or family.scale_block(applied.type) else (applied,)
+            if refused := unknown or (operand.promoted if operand.stored.bits > PROMOTED_BITS else ()):
+                known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
+                *some, last = (str(bits) for bits in sorted(known) if bits <= PROMOTED_BITS)
+                raise UnsupportedError(
+                    f"{operand.name} is {operand.stored.name} with scales that vary along {k.name}",
+                    expected=(f"{'-, '.join(some)}- or " if some else "") + f"{last}-bit operands, or scales constant "
+                    f"along {k.name}",
+                    fix=f"fold {refused[0].name} into {operand.name} before the call",
+                    place=place_of(self.arguments[refused[0].argument_index]),
+                )
+        a, b = lhs.scale_in_mma, rhs.scale_in_mma
+        if a is not None and b is not None and a.type != b.type:
+            raise UnsupportedError(
+                f"{a.name} is {a.type} and {b.name} is {b.type}: the tensor core of {self.target.name} takes scales of "
+                "one type for both sides",
+                expected=" or ".join(s.type for s in family.scales) + " on both sides",
+                fix=f"quantise {lhs.name} or {rhs.name} again, with the other's scales",
+                place=place_of(self.arguments[b.argument_index]),
+            )
+
+    def check_rows(self, operand: Operand, inner: Dim) -> None:
+        """Refuses an extent that the rows of an operand whose copies pad it, contiguous along `inner`, cannot have."""
+        name, row, step = operand.name, operand.stored, PADDED_ROW
+        if operand.padded and inner.size is not None and inner.size % step:
+            raise UnsupportedError(
+                f"{inner.name} = {inner.size} is not a multiple of {step}, which the copies that pad {row.name} to a "
+                "byte need",
+                got=f"{name}: {row.name}, rows of {inner.size} elements",
+                expected=f"{inner.name} a multiple of {step}",
+                fix=f"pad {inner.name} to {-(-inner.size // step) * step} with zeros"
+                + ("" if operand.mn_major else ", in both operands"),
+                place=place_of(self.arguments[operand.argument_index]),
+            )
