@@ -71,12 +71,12 @@ def test_cases_that_add_most_come_first_and_others_are_spread() -> None:
 
 def test_shares_are_disjoint_and_hold_all(tmp_path: Path) -> None:
     arguments = ("-q", "--collect-only", "-m", "thorough")
-    found = [run(tmp_path, CASES, *arguments, SCALEC_TEST_SHARE=f"{i}/3") for i in range(3)]
+    found = [run(tmp_path, CASES, *arguments, TEST_SHARE=f"{i}/3") for i in range(3)]
     shares = [{line for line in text.splitlines() if "::" in line} for text in found]
     whole = {line for line in run(tmp_path, CASES, *arguments).splitlines() if "::" in line}
     assert [len(share) for share in shares] == [2, 3, 2]
     assert set().union(*shares) == whole
-    usual = run(tmp_path, CASES, "-q", "--collect-only", "-m", "not thorough", SCALEC_TEST_SHARE="1/3")
+    usual = run(tmp_path, CASES, "-q", "--collect-only", "-m", "not thorough", TEST_SHARE="1/3")
     assert usual.count("::") == 6
 
 

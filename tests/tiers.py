@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-SEEDS = range(int(os.environ.get("SCALEC_TEST_SEEDS", "2")))
+SEEDS = range(int(os.environ.get("TEST_SEEDS", "2")))
 """Of tests that draw sizes, data and order from a seed: CI has two, for the sake of its time; set 8 or more after a
 change of what they test."""
 
-SHARE = tuple(int(x) for x in os.environ.get("SCALEC_TEST_SHARE", "0/1").split("/"))
+SHARE = tuple(int(x) for x in os.environ.get("TEST_SHARE", "0/1").split("/"))
 """Number and count, as in 2/4: of the thorough cases, one of so many shares. All of them take an hour and more of two
 slow cores; CI has a share that the commit chooses, so that commits that follow each other have others."""
 

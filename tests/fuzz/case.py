@@ -196,9 +196,10 @@ class Case:
         """The case of one statement without an elementwise expression; no sizes yet."""
         left, adds, right = re.fullmatch(r"(.*?) (\+?)= (.*)", text).groups()  # type: ignore[union-attr]
         sums, _, clause = right.partition(" scale(")
-        scales = [level.strip() for level in clause.rstrip(")").split(",")] if clause else ["", ""]
+        scales = iter([level.strip() for level in clause.rstrip(")").split(",")] if clause else ["", ""])
         own, _, block = left.partition(" scale(")
-        lhs, rhs = (_written(x, s) for x, s in zip(sums.split(" @ "), scales, strict=True))
+        # a format's own scales are not in the clause
+        lhs, rhs = (_written(x, "" if x.partition(":")[2] in FORMATS else next(scales)) for x in sums.split(" @ "))
         return Case(target, (lhs, rhs), _written(own, block.rstrip(")")), adds=bool(adds))
 
     def to_json(self) -> str:
