@@ -19,9 +19,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 only spin beside those: a tenth of the CPU time of tests/emulator/test_turns.py on two cores, 2026-11-22."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--beside-gpu",
+        action="store_true",
+        help="what tests emulate for the target of this machine's GPU they run there too, between guards, and compare",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     from tests.instructions import Instructions  # imports numpy
 
+    if config.getoption("beside_gpu"):
+        from tests.fuzz import gpu
+
+        gpu.BESIDE = True
     config.pluginmanager.register(Instructions())
 
 

@@ -16,8 +16,9 @@ from scalec.emulator.stats import Stats
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference import to_blocked
-from scalec.runtime import emulated
+from scalec.runtime import driver, emulated
 from scalec.runtime.kernel import Kernel
+from tests.fuzz import gpu
 
 MAX_ERROR = 0.01
 """Largest max|x-y| / max|y|: one wrong element or row shows here, not in diff. Rounding to bf16 gives 2^-9 at most."""
@@ -46,13 +47,16 @@ def run_on(
     target: str = "sm_90a",
     times: int = 1,
     sms: int = emulated.SMS,
-    change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
+    change: Callable[[Kernel], Kernel] | None = None,
 ) -> Ran:
     """Runs a program: clean, within `limit` of the reference in `diff` and MAX_ERROR of its largest value, all bytes of
     the result that the program reaches and no others written, no argument changed; `times` 2: bit-equal, whatever the
-    order that two seeds give. `sms` CTAs run at once; `change` puts a fault into the kernel.
+    order that two seeds give. `sms` CTAs run at once; `change` puts a fault into the kernel. With --beside-gpu as close
+    on the GPU to the emulator that sums as its tensor cores do.
     """
-    kernel = change(scalec.compile(source, target=target, dims={d: dims[d] for d in fixed}))
+    kernel = scalec.compile(source, target=target, dims={d: dims[d] for d in fixed})
+    if change is not None:
+        kernel = change(kernel)
     device = emulated.EmulatedDevice(target)
     device.sms, device.options = sms, replace(device.options, sms=sms)
     kernel.load(device)
@@ -73,7 +77,29 @@ def run_on(
     assert found < limit, f"{dims}, {kernel.spec.schedule}: diff {found:.2e}"
     assert error < MAX_ERROR, f"{dims}, {kernel.spec.schedule}: max error {error:.2e}"
     assert device.stats is not None
-    return Ran(kernel, device.stats)
+    stats = device.stats
+    if change is None and gpu.wanted(target):
+        device.options = replace(device.options, tensor_core="hopper")
+        _beside_gpu(kernel, values, dims, points, _run(kernel, device, values, dims, points), limit)
+    return Ran(kernel, stats)
+
+
+def _beside_gpu(
+    kernel: Kernel, values: Any, dims: dict[str, int], points: np.ndarray, wanted: np.ndarray, limit: float
+) -> None:
+    spec, here = kernel.spec, driver.device()
+    (result,) = spec.results
+    raw = {t.name: values[t.name] if t.scalar else reference.storage(values[t.name]) for t in spec.operands}
+    if result.inout:
+        raw[result.name] = reference.storage(values[result.name])
+    reached = {result.name: points if result.given else None}
+    on_gpu = Kernel(spec, kernel.cubin, ptx=kernel.ptx, device=here)
+    got = gpu.twice(on_gpu, here, raw, dims, reached)[result.name].numpy()
+    if result.given:
+        got, wanted = got[points], wanted[points]
+    found, error = (f(got.astype(np.float64), wanted.astype(np.float64)) for f in (reference.diff, reference.max_error))
+    assert found < limit, f"{dims}, {spec.schedule}: diff {found:.2e} on the GPU"
+    assert error < MAX_ERROR, f"{dims}, {spec.schedule}: max error {error:.2e} on the GPU"
 
 
 def _poisoned(spec: KernelSpec, values: Any, dims: dict[str, int]) -> dict[str, np.ndarray]:

@@ -1,11 +1,13 @@
-"""Runs a case on this machine's GPU beside the emulator: twice, over memory of different bytes, between guards.
+"""Runs a launch on this machine's GPU beside the emulator: twice, over memory of different bytes, between guards.
 
-With 16-bit operands the results are held against `bounds`; the tensor cores sum products of 8-bit ones in fewer bits
-than f32, and there the emulator with that arithmetic (scalec/emulator/tensor_hopper.py) says what the bits are.
+Results are held against `bounds`. The tensor cores sum products of 8-bit elements in fewer bits than f32, and what lies
+outside must be, to the bit, what the emulator makes of it with that arithmetic (scalec/emulator/tensor_hopper.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,16 +27,26 @@ STEPS = {32: 16, 16: 1, 8: 1, 4: 1}
 or has a function that the GPU approximates (docs/language.md), which the emulator rounds otherwise."""
 
 
+BESIDE = False
+"""Whether `pytest` was given --beside-gpu."""
+
+
 def check_seed(seed: int) -> Outcome:
     """The outcome of a seed; "elsewhere" if it draws another target than that of this machine's GPU."""
     case = draw(seed).each()[0]
     gpu = driver.detect()
     if gpu is None or case.target != gpu.target:
         return Outcome("elsewhere", case=case)
-    return check(case, beside=_beside, assembled=driver.device().image == "cubin")
+    return check(case, beside=beside, assembled=driver.device().image == "cubin")
 
 
-def _beside(launched: Launched) -> None:
+def wanted(target: str) -> bool:
+    """Whether launches of tests for a target run on this machine's GPU too: `pytest --beside-gpu`."""
+    gpu = driver.detect() if BESIDE else None
+    return gpu is not None and gpu.target == target
+
+
+def beside(launched: Launched) -> None:
     """Raises Failed where the GPU's results are not what they may be.
 
     The kernel is loaded once a case, by the first launch.
@@ -45,14 +57,18 @@ def _beside(launched: Launched) -> None:
     kernel = launched.kept.setdefault("gpu", Kernel(launched.spec, made.cubin or b"", ptx=made.ptx, device=gpu))
     try:
         with found.timed("gpu"):
-            first, second = (_run(kernel, gpu, launched, fill) for fill in FILLS)
-        for name, out in first.items():
-            at = (launched.sizes, points(launched.case, out.spec, launched.sizes, launched.values))
-            if out.contents(*at) != second[name].contents(*at):
-                raise Failed("unequal", f"{launched.sizes}: two launches differ in {name}, or do not write all of it")
-        if all(x.bits >= 16 for x in case.operands):
+            values, sizes, spec = launched.values, launched.sizes, launched.spec
+            tensors = (*(t for t in spec.operands if not t.scalar), *(r for r in spec.results if r.inout))
+            raw = {t.name: raw_of(t, values, sizes) for t in tensors}
+            raw |= {t.name: values[t.name] for t in spec.operands if t.scalar}
+            reached = {r.name: points(case, r, sizes, values) for r in spec.results}
+            first = twice(kernel, gpu, raw, sizes, reached, views(case, spec))
+        try:
             launched.compare({name: out.numpy() for name, out in first.items()})
             return
+        except Failed:
+            if all(x.bits >= 16 for x in case.operands):
+                raise
         with found.timed("emulate"):
             wanted = launched.emulate("hopper")
         for name, out in first.items():
@@ -61,25 +77,52 @@ def _beside(launched: Launched) -> None:
         raise Failed(f"gpu {error.kind}", error.message) from error
 
 
-def _run(kernel: Kernel, gpu: Any, launched: Launched, fill: int) -> dict[str, Guarded]:
-    """The results of a launch on the GPU, by name."""
-    values, sizes = launched.values, launched.sizes
-    lies = views(launched.case, launched.spec)
-    given: list[Any] = []
-    for t in launched.spec.operands:
-        made = None if t.scalar else Guarded(gpu, t, raw_of(t, values, sizes), **lies[t.name])
-        given.append(float(values[t.name]) if made is None else made)
-    outs = [
-        Guarded.result(gpu, r, sizes, fill, raw_of(r, values, sizes) if r.inout else None, **lies[r.name])
-        for r in launched.spec.results
+def twice(
+    kernel: Kernel,
+    gpu: Any,
+    raw: Mapping[str, Any],
+    sizes: dict[str, int],
+    reached: Mapping[str, np.ndarray | None],
+    lies: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> dict[str, Guarded]:
+    """The results of a launch, by name. Raises Failed where another launch's differ, or other bytes have changed.
+
+    Args:
+        kernel: loaded on `gpu`, or to be.
+        gpu: this machine's.
+        raw: by name, tensors as they are stored, results that are added to among them, and scalars.
+        sizes: of the launch.
+        reached: by result, which of its elements are written; None: all.
+        lies: by tensor, how it lies in memory: further arguments of `laid_out`.
+    """
+    first, second = (_run(kernel, gpu, raw, sizes, reached, lies, fill) for fill in FILLS)
+    for name, out in first.items():
+        if out.contents(sizes, reached[name]) != second[name].contents(sizes, reached[name]):
+            raise Failed("unequal", f"{sizes}: two launches differ in {name}, or do not write all of it")
+    return first
+
+
+def _run(
+    kernel: Kernel,
+    gpu: Any,
+    raw: Mapping[str, Any],
+    sizes: dict[str, int],
+    reached: Mapping[str, np.ndarray | None],
+    lies: Mapping[str, Mapping[str, Any]],
+    fill: int,
+) -> dict[str, Guarded]:
+    spec = kernel.spec
+    given = [
+        float(raw[t.name]) if t.scalar else Guarded(gpu, t, raw[t.name], **lies.get(t.name, {})) for t in spec.operands
     ]
+    outs = [Guarded.result(gpu, r, sizes, fill, raw.get(r.name), **lies.get(r.name, {})) for r in spec.results]
     kernel(*given, out=outs[0] if len(outs) == 1 else tuple(outs))
     gpu.synchronize(0)
     for x in given:
         if isinstance(x, Guarded) and x.changed():
             raise Failed("changed", f"{sizes}: {x.spec.name}, or bytes beside it, have changed")
     for out in outs:
-        if out.changed(sizes, points(launched.case, out.spec, sizes, launched.values)):
+        if out.changed(sizes, reached[out.spec.name]):
             raise Failed("gap", f"{sizes}: bytes around or between the rows of {out.spec.name} were written")
     return {out.spec.name: out for out in outs}
 

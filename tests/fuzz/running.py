@@ -146,6 +146,11 @@ def check(
     each launch elsewhere too, and raises Failed; `assembled`: its kernel has machine code; the first launch `runs`
     times, in another order each. `made`: the case's kernel, else it is compiled."""
     found = Outcome("ok", case=case)
+    if beside is None and change is str:
+        from tests.fuzz import gpu
+
+        assembled = gpu.wanted(case.target)
+        beside = gpu.beside if assembled else None
     try:
         with nullcontext() if assembled else without_ptxas():
             _check(case, found, change, most, beside, runs, made)

@@ -10,19 +10,20 @@ import pytest
 
 from scalec.checking.guarded import GUARD
 from scalec.runtime import driver, emulated
+from tests.emulator.running import run_on
 from tests.fuzz import gpu
 from tests.fuzz.draw import draw
-from tests.fuzz.running import Outcome, check
+from tests.fuzz.running import Failed, Outcome, check
 
 SEEDS = (78, 6, 17)
 """Of sm_90a; the first has scales in tiles, of which padding is not written."""
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[bytes], bytes]], Outcome]:
-    """judged(seed, change): the outcome, where `change` is done to what the device gives back."""
+def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bytes], bytes]], None]:
+    """here(change): this machine has a device of sm_90a, and `change` is done to what it gives back."""
 
-    def run(seed: int, change: Callable[[bytes], bytes] = bytes) -> Outcome:
+    def make(change: Callable[[bytes], bytes]) -> None:
         device = emulated.EmulatedDevice("sm_90a")
         device.checks = False
         device.options = replace(device.options, tensor_core="hopper")
@@ -30,6 +31,16 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[bytes], 
         monkeypatch.setattr(device, "download", lambda *given: change(download(*given)))
         monkeypatch.setattr(driver, "device", lambda: device)
         monkeypatch.setattr(driver, "detect", lambda: SimpleNamespace(target="sm_90a"))
+
+    return make
+
+
+@pytest.fixture
+def judged(here: Callable[..., None]) -> Callable[[int, Callable[[bytes], bytes]], Outcome]:
+    """judged(seed, change): the outcome."""
+
+    def run(seed: int, change: Callable[[bytes], bytes] = bytes) -> Outcome:
+        here(change)
         return gpu.check_seed(seed)
 
     return run
@@ -56,3 +67,22 @@ FAULTS = {
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_wrong_device_is_found(judged: Callable[..., Outcome], kind: str) -> None:
     assert judged(SEEDS[0], FAULTS[kind]).kind == kind
+
+
+PROGRAM = "C[m,n]:f32 += A[m,k] @ B[n,k] scale(1x128, 128x128)"
+
+
+def test_emulated_tests_beside_a_device(here: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "BESIDE", True)
+    sizes, case = {"m": 40, "n": 24, "k": 272}, draw(SEEDS[1])
+    here(bytes)
+    run_on(PROGRAM, sizes, ("n",), 1, 1e-5)
+    assert check(case).kind == "ok"
+    here(FAULTS["gpu wrong"])
+    run_on(PROGRAM, sizes, ("n",), 1, 1e-5, target="sm_120a")  # which is not there
+    with pytest.raises(AssertionError, match="on the GPU"):
+        run_on(PROGRAM, sizes, ("n",), 1, 1e-5)
+    assert check(case).kind == "gpu wrong"
+    here(FAULTS["gpu changed"])
+    with pytest.raises(Failed, match="bytes beside it, have changed"):
+        run_on(PROGRAM, sizes, ("n",), 1, 1e-5)
