@@ -29,6 +29,9 @@ MAX_SPLIT = 64
 MOST_PANELS = 16
 """Panels of a staged wave that may have room."""
 
+MAX_CONVERTERS = 3
+"""Warpgroups that convert operands."""
+
 LANES = 4
 """Of a warp, that share a row of an accumulator (PTX ISA 9.7.15.5.1)."""
 
@@ -149,7 +152,8 @@ class Schedule(_Fields):
         warps: consumer warps (along M, along N) that share a tile. Where one instruction is a warpgroup's, each
             warpgroup takes tile M / warpgroups rows: 4 * warpgroups along M, 1 along N; with "pingpong" 4 along M.
             Where sums are in tensor memory, warpgroups share the columns: 4 along M, warpgroups along N.
-        registers: (producer, consumer) registers of a thread after setmaxnreg.
+        converters: warpgroups that convert operands between copies and products: stages by turns. 0: none does.
+        registers: (producer, consumer) registers of a thread after setmaxnreg; those who convert have a producer's.
         scale_path: how scales with one value a row that vary along K reach shared memory: "bulk" (tensor copies: of a
             K block's column of a "col" layout, or of windows of eight K blocks of a "row" layout, which needs K known
             and 16-byte rows; where tensor memory takes words of scales, tiles of a "blocked" layout) or "thread"
@@ -201,6 +205,7 @@ class Schedule(_Fields):
     warpgroups: int
     consumers: str
     warps: tuple[int, int]
+    converters: int
     registers: tuple[int, int]
     scale_path: str
     scale_copier: int
@@ -237,6 +242,7 @@ class Request(_Fields):
     warpgroups: int | None = _decided("2", _int(1, 3))
     consumers: str | None = _decided("pingpong", _choice("cooperative", "pingpong"))
     warps: tuple[int, int] | None = _decided("2x4", _ints(2))
+    converters: int | None = _decided("2", _int(0, MAX_CONVERTERS))
     registers: tuple[int, int] | None = _decided("40x232", _ints(2))
     scale_path: str | None = _decided("bulk", _choice("bulk", "thread"))
     scale_copier: int | None = _decided("1", _int(0, 1))

@@ -6,8 +6,9 @@ from typing import Any
 
 from scalec.formats import CONVERTED, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import in_step, plainly_swizzled
+from scalec.ir.tile_checks import at_least, in_step, plainly_swizzled
 from scalec.ir.tile_types import (
+    I1,
     CursorType,
     SharedType,
     Tile,
@@ -57,3 +58,16 @@ class ConvertOp(Tile.Operation, name="convert"):
                 return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth}")
         buffers = [x for x in (op.source, op.target, op.factors) if x is not None]
         return plainly_swizzled(op, op.target) and in_step(op, None, *buffers)
+
+
+class OwnStageOp(Tile.Operation, name="own_stage"):
+    """Whether the cursor's stage is one of this warpgroup's: `of` warpgroups of the role take stages by turns, the
+    first stage 0."""
+
+    cursor: ext.Operand[CursorType]
+    result: ext.Result[I1]
+    of: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 2, "of")

@@ -12,6 +12,7 @@ from tests.fuzz.groups import grouped
 from tests.fuzz.weights import (
     BLOCK_K,
     CONVERTED,
+    CONVERTERS,
     F32_K,
     FIELD_VALUES,
     FUNCTIONS,
@@ -84,7 +85,10 @@ def draw(seed: int) -> Case:
     case = case.but(twists=tuple((random.choice(wanted), random.randrange(1, 1000)) for _ in range(count)))
     if exact and random.random() < 0.5:
         case = case.but(twists=(("integers", random.randrange(1, 7)), *case.twists))
-    return case.but(schedule=_schedule(random, case) if random.random() < 0.5 else {})
+    schedule = _schedule(random, case) if random.random() < 0.5 else {}
+    if schedule and (own := Random(f"converted {seed}")).random() < CONVERTED and own.random() < 0.5:
+        schedule["converters"] = pick(own, CONVERTERS)
+    return case.but(schedule=schedule)
 
 
 # ------------------------------------------------------------------------------------------------------------ operands

@@ -129,7 +129,10 @@ FIELD_VALUES: dict[str, Weighted] = {
 }
 """What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""
 
-assert {*FIELD_VALUES, "tile"} == set(FIELDS)
+CONVERTERS: Weighted = {"1": 2, "2": 2, "3": 1}
+"""The field of cases that are CONVERTED, where they have a schedule."""
+
+assert {*FIELD_VALUES, "tile", "converters"} == set(FIELDS)
 
 FUNCTIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "abs")
 PLAIN = ("relu", "abs")

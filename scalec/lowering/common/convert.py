@@ -7,7 +7,7 @@ adjacent, so that what they load and store lies side by side, in other banks eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scalec.formats import ELEMENT_TYPES, element_spelled
 from scalec.ir import tile
@@ -16,8 +16,20 @@ from scalec.lowering.builder import Builder
 from scalec.lowering.common.state import COMMON, State, swizzle
 from scalec.targets import WARPGROUP
 
+AT_ONCE = 8
+"""Chunks of 16 bytes whose elements a thread loads before it stores the first."""
+
 Words = list[ir.Value]
 """Registers of 32 bits, the first elements in the lowest bits of the first."""
+
+
+@COMMON.lowers("tile.own_stage")
+def own_stage(s: State, op: ir.OpView) -> None:
+    b, of = s.b, tile.int_of(op.of)
+    own = b.div(b.sub(s.warp, s.first_warp), WARPGROUP // tile.LANES)
+    stage = s.get(op.cursor).stage.get()
+    turn = b.sub(stage, b.mul(b.div(stage, of), of))
+    s.values[op.result] = b.compare("eq", turn, own)
 
 
 @COMMON.lowers("tile.convert")
@@ -31,7 +43,7 @@ def convert(s: State, op: ir.OpView) -> None:
     chunks, each = pitch // tile.CHUNK, 8 * tile.CHUNK // made.bits  # of a row, and elements of each
     at_once = WARPGROUP // chunks  # rows: a multiple of those after which the swizzle repeats
     loaded = each * stored.bits // 8  # bytes
-    thread = b.add(b.shl(b.sub(s.warp, s.first_warp), 5), s.lane)
+    thread = b.and_(b.add(b.shl(b.sub(s.warp, s.first_warp), 5), s.lane), WARPGROUP - 1)
     if "turned" in op.operation.attributes:
         _turn(s, op, thread, stored.name, made.name)
         return
@@ -47,26 +59,30 @@ def convert(s: State, op: ir.OpView) -> None:
         plane = b.div(b.mul(chunk, each), depth // planes)
         factors = b.add(s.get(op.factors).address(b, cursor), b.shl(b.add(b.mul(plane, rows), row), 2))
 
-    def one(first: int) -> None:
-        """The rows that begin at `first`."""
-        words = _load(b, b.add(source, first * apart), loaded)
-        values = _CONVERSIONS[stored.name, made.name](b, words)
+    def some(firsts: Sequence[int]) -> None:
+        """The rows that begin at these: all loads before the first store, which they would wait for."""
+        words = [_load(b, source, loaded, first * apart) for first in firsts]
+        by: list[ir.Value] = []
         if factors is not None:
-            factor = b.asm(f"ld.shared.f32 $0, [$1 + {4 * first}];", [b.f32], [factors])[0]
-            values = _scaled(b, values, factor, made.name)
-        b.asm("st.shared.v4.b32 [$0], {$1, $2, $3, $4};", [], [b.add(target, first * pitch), *values])
+            by = [b.asm(f"ld.shared.f32 $0, [$1 + {4 * first}];", [b.f32], [factors])[0] for first in firsts]
+        for i, first in enumerate(firsts):
+            values = _CONVERSIONS[stored.name, made.name](b, words[i])
+            if by:
+                values = _scaled(b, values, by[i], made.name)
+            b.asm(f"st.shared.v4.b32 [$0 + {first * pitch}], {{$1, $2, $3, $4}};", [], [target, *values])
 
-    for first in range(0, rows, at_once):
-        if rows - first < at_once:
-            with b.when(b.compare("lt", row, rows - first)):
-                one(first)
-        else:
-            one(first)
+    whole = list(range(0, rows - at_once + 1, at_once))
+    for i in range(0, len(whole), AT_ONCE):
+        some(whole[i : i + AT_ONCE])
+    if rows % at_once:
+        with b.when(b.compare("lt", row, rows % at_once)):
+            some([rows - rows % at_once])
 
 
 def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> None:
     """A thread makes 16 bytes of each of the rows whose elements lie in a word, out of one word of as many lines of K.
-    Adjacent threads have adjacent words of a line, so that their loads meet no bank conflict."""
+    Adjacent threads have adjacent words of a line, so that their loads meet no bank conflict. Each begins with another
+    row of its word, so that of 8 threads, whose stores are one access, all rows have another place in the swizzle."""
     b, cursor = s.b, s.get(op.cursor)
     (rows, depth), pitch = tile.shape_of(op.target.type), tile.swizzle_of(op.target.type)
     bits, to = ELEMENT_TYPES[stored].bits, ELEMENT_TYPES[made].bits
@@ -83,8 +99,9 @@ def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> 
         def one(at: ir.Value = at, chunk: ir.Value = chunk, word: ir.Value = word) -> None:
             found = [b.asm(f"ld.shared.b32 $0, [$1 + {k * line}];", [b.i32], [at])[0] for k in range(each)]
             for i in range(together):
-                row = b.add(b.mul(word, together), i)
-                values = [_column(b, found[k : k + together], i) for k in range(0, each, together)]
+                column = b.and_(b.add(b.shr(word, 1), i), together - 1)
+                row = b.add(b.mul(word, together), column)
+                values = [_column(b, found[k : k + together], column) for k in range(0, each, together)]
                 if stored != made:
                     values = _CONVERSIONS[stored, made](b, values)
                 place = b.add(b.mul(row, pitch), b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4))
@@ -97,23 +114,24 @@ def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> 
             one()
 
 
-def _column(b: Builder, words: Words, byte: int) -> ir.Value:
+def _column(b: Builder, words: Words, byte: ir.Value) -> ir.Value:
     """That byte of each of four words, or the one word."""
     if len(words) == 1:
         return words[0]
-    pairs = [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *words[i : i + 2], 0x40 + 0x11 * byte) for i in (0, 2)]
+    selector = b.add(b.mul(byte, 0x11), 0x40)
+    pairs = [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *words[i : i + 2], selector) for i in (0, 2)]
     return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *pairs, 0x5410)
 
 
-def _load(b: Builder, address: ir.Value, count: int) -> Words:
+def _load(b: Builder, address: ir.Value, count: int, offset: int) -> Words:
     """So many bytes: 2, 4, 8 or 16."""
     words = count // 4
     if not words:
-        return b.asm("ld.shared.u16 $0, [$1];", [b.i32], [address])
+        return b.asm(f"ld.shared.u16 $0, [$1 + {offset}];", [b.i32], [address])
     if words == 1:
-        return b.asm("ld.shared.b32 $0, [$1];", [b.i32], [address])
+        return b.asm(f"ld.shared.b32 $0, [$1 + {offset}];", [b.i32], [address])
     to = ", ".join(f"${i}" for i in range(words))
-    return b.asm(f"ld.shared.v{words}.b32 {{{to}}}, [${words}];", [b.i32] * words, [address])
+    return b.asm(f"ld.shared.v{words}.b32 {{{to}}}, [${words} + {offset}];", [b.i32] * words, [address])
 
 
 def _scaled(b: Builder, values: Words, factor: ir.Value, made: str) -> Words:

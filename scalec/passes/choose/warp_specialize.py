@@ -11,11 +11,12 @@ from scalec.targets import Target
 
 
 class WarpSpecialize:
-    """Decides `warpgroups` and `warps` (of consumers) and `registers` (of producer and consumer threads).
+    """Decides `warpgroups` and `warps` (of consumers), `converters`, and `registers` (of producer and consumer threads).
 
         #scale.schedule<{tile = array<i64: 192, 128, 128>}>
     -->
-        #scale.schedule<{tile = ..., warpgroups = 3 : i64, warps = array<i64: 12, 1>, registers = array<i64: 32, 160>}>
+        #scale.schedule<{tile = ..., warpgroups = 3 : i64, warps = array<i64: 12, 1>, converters = 0 : i64,
+                         registers = array<i64: 32, 160>}>
     """
 
     name = "warp-specialize"
@@ -26,4 +27,6 @@ class WarpSpecialize:
     @staticmethod
     def _choose(problem: Problem, given: Request) -> Request:
         plan = draft(problem, given)
-        return given.with_fields(warpgroups=plan.warpgroups, warps=plan.warps, registers=plan.registers)
+        return given.with_fields(
+            warpgroups=plan.warpgroups, warps=plan.warps, converters=plan.converters, registers=plan.registers
+        )

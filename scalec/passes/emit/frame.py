@@ -23,7 +23,6 @@ from scalec.passes.plan.resources import (
     RESPONSES,
     WINDOW,
     SharedPlan,
-    converters,
     copied_columns,
     numbered,
     part_rooms,
@@ -82,7 +81,7 @@ class Frame(Tensors):
         )
         self.family = problem.family
         self.producers, self.scale_warps = producer_warpgroups(problem, s), scale_warps(problem, s)
-        self.converters = converters(problem)
+        self.converters = s.converters
         self.wave = self.family.wave
         self.units, self.turns = units(problem, s), turns(s)
         self.waves = s.tile[0] // (self.wave * self.units[0])
@@ -199,7 +198,7 @@ class Frame(Tensors):
             [e.type("stages")],
             offset=self.plan["barriers"].offset,
             depth=s.stages,
-            full=4 * self.converters or self.arrivals,
+            full=4 if self.converters else self.arrivals,
             empty=self.handers(ctas),
             **by_turns,
         ).result

@@ -107,7 +107,9 @@ class Kernel(Producer, Consumer):
                     self.scales(h)
             if self.converters:
                 low += 4 * self.producers
-                with e.region("tile.role", label="converter", warps=(low, low + 4), registers=s.registers[0]):
+                with e.region(
+                    "tile.role", label="converter", warps=(low, low + 4 * self.converters), registers=s.registers[0]
+                ):
                     self.convert(h)
             if self.ends_together:
                 e.op("tile.sync", scope="cluster", releases=int(not self.stays))

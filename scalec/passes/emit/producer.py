@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 from scalec.abi import TILE_WORDS
@@ -20,6 +21,10 @@ from scalec.passes.plan.resources import WINDOW
 from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
+
+AHEAD, AHEAD_REGISTERS = 3, 12
+"""K blocks whose scales of single bytes, or several of a row, are on their way at once, and registers for them: with
+one, a stage took as long as memory takes to answer (H100, 2026-11-25)."""
 
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
@@ -216,7 +221,8 @@ class Producer(Results, Dealer, Converter):
     def row_copies(self, h: Handles) -> None:
         """Row scales by way of registers, a group of K blocks at a time: a sector of memory holds several of a row's.
 
-        The next group is loaded before the wait for an empty stage, which hides its latency.
+        The next groups are loaded before the wait for an empty stage, which hides their latency: as many as are
+        `ahead`, each into registers of its own.
         """
         e, step = self.e, self.schedule.tile[2]
         sides = [side for side in self.sides if self.threaded(side)]
@@ -224,28 +230,46 @@ class Producer(Results, Dealer, Converter):
         alone = bool(self.problem.summed) or several or any(self.byte_plan(side) for side in sides)
         group = 1 if alone else GROUP // len(sides)
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
-        rooms = {side.label: self.room(side, group) for side in sides}
+        ahead = self.groups_ahead(sides) if group == 1 else 1
+        rooms = [{side.label: self.room(side, group) for side in sides} for _ in range(ahead)]
         k = self.problem.depth
-        whole = group == 1 or (k is not None and k % (group * step) == 0)
+        blocks = group * ahead  # of an iteration
+        whole = blocks == 1 or (k is not None and k % (blocks * step) == 0)
         if self.schedule.split > 1:
-            whole = all(blocks % group == 0 for blocks in part_blocks(self.problem, self.schedule))
+            whole = all(count % blocks == 0 for count in part_blocks(self.problem, self.schedule))
         with self.over_all_tiles(h) as w:
-            for side in sides:
+            for side, (i, room) in product(sides, enumerate(rooms)):
                 if self.gathers_scales(side):
-                    self.look_up_rows(rooms[side.label], side, w, w.row0[side.label])
-                self.load_rows(h, side, rooms[side.label], w, self.at_k(w))
-            with self.over_k(w, step=group * step) as k0:
-                self.cut_rooms(h, rooms, w, self.at_k(w, k0))
-                for j in range(group):
+                    self.look_up_rows(room[side.label], side, w, w.row0[side.label])
+                self.load_rows(h, side, room[side.label], w, self.at_k(w, e.i32(i * step) if i else None))
+            with self.over_k(w, step=blocks * step) as k0:
+                self.cut_rooms(h, rooms[0], w, self.at_k(w, k0))
+                for j in range(blocks):
+                    room, index = rooms[j // group], j % group
                     if whole or j == 0:
-                        self.store_rows(h, sides, rooms, cursor, j)
+                        self.store_rows(h, sides, room, cursor, index)
                     else:
                         at = e.arith("arith.addi", k0, e.i32(j * step))
                         with e.region("tile.when", [e.compare("lt", at, w.k)]):
-                            self.store_rows(h, sides, rooms, cursor, j)
-                following = self.at_k(w, e.arith("arith.addi", k0, e.i32(group * step)))
-                for side in sides:
-                    self.load_rows(h, side, rooms[side.label], w, following)
+                            self.store_rows(h, sides, room, cursor, index)
+                    if index == group - 1:
+                        following = self.at_k(w, e.arith("arith.addi", k0, e.i32((j + 1 - group + blocks) * step)))
+                        for side in sides:
+                            self.load_rows(h, side, room[side.label], w, following)
+
+    def groups_ahead(self, sides: list[Side]) -> int:
+        """K blocks whose scales are on their way at once, where a group is one: as many as threads have registers for.
+        Ranges of K, and sums over several indices, cut or look up each block's for themselves."""
+        p = self.problem
+        if p.summed or p.range_of_k is not None or any(self.gathers_scales(side) for side in sides):
+            return 1
+        return max(1, min(AHEAD, AHEAD_REGISTERS // sum(map(self.room_registers, sides))))
+
+    def room_registers(self, side: Side) -> int:
+        """Registers of a thread for the scales of one K block."""
+        plan, threads = self.byte_plan(side), 32 * self.scale_warps[1]
+        each = self.row_scale(side).within(self.schedule.tile[2]) if plan is None else plan.words
+        return -(-side.rows // threads) * each
 
     def gathers_scales(self, side: Side) -> bool:
         """Whether the scales that threads bring are those of gathered rows, and not one for all of them."""

@@ -83,7 +83,7 @@ class TensorConsumer(Producer, Consumer):
     def handers(self, ctas: int) -> int:
         """The tensor core hands stages back, once for all CTAs that multiply together; so do consumers that read scales
         in them, and warps that convert what copies brought."""
-        warps = (self.consumers if self.schedule.promote else 0) + 4 * self.converters
+        warps = (self.consumers if self.schedule.promote else 0) + (4 if self.converters else 0)
         return ctas // self.schedule.cta_group + ctas * warps
 
     def walkers(self, scale_warps: int, ctas: int) -> int:

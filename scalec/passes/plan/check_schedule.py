@@ -9,7 +9,7 @@ from scalec.abi import MOST_CTAS
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import MAX_CONVERTERS, Schedule
 from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
@@ -119,6 +119,15 @@ def _consumers(problem: Problem, schedule: Schedule) -> None:
     reason = no_pingpong(problem, schedule)
     if schedule.consumers == "pingpong" and reason:
         raise ScheduleError("consumers=pingpong is not possible", got=reason, fix="consumers=cooperative")
+
+
+def _converters(problem: Problem, schedule: Schedule) -> None:
+    if bool(schedule.converters) != problem.converts:
+        which = "no operand is converted" if schedule.converters else "an operand is converted"
+        expected = "converters=0" if schedule.converters else f"converters=1 to {MAX_CONVERTERS}"
+        raise ScheduleError(
+            f"converters={schedule.converters}, and {which}", expected=expected, fix="leave converters out"
+        )
 
 
 def _tile_rows(problem: Problem, schedule: Schedule) -> None:
@@ -443,6 +452,7 @@ def _shared_memory(problem: Problem, schedule: Schedule) -> None:
 CHECKS: tuple[Callable[[Problem, Schedule], None], ...] = (
     _swap,
     _consumers,
+    _converters,
     _warps,
     _cta_group,
     _tile_rows,

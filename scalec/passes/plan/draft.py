@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.resources import path_of_scales
-from scalec.passes.plan.warps import MAX_WARPGROUPS, WARPS, registers_for, warpgroups_for, warps_for
+from scalec.passes.plan.warps import MAX_WARPGROUPS, WARPS, converters_for, registers_for, warpgroups_for, warps_for
 from scalec.passes.problem.types import Problem
 
 PINGPONG = 2
@@ -17,7 +17,7 @@ the tensor core busy."""
 
 PLAINEST: dict[str, Any] = {
     "swap": 0, "cluster": (1, 1), "cta_group": 1, "split": 1, "parts": "memory", "stages": 0, "swizzle_a": 0,
-    "swizzle_b": 0, "consumers": "cooperative", "registers": (0, 0), "scale_copier": 0, "permute_n": 0, "promote": 0,
+    "swizzle_b": 0, "consumers": "cooperative", "converters": 0, "registers": (0, 0), "scale_copier": 0, "permute_n": 0, "promote": 0,
     "mma_n": 0, "early_wait": 0, "unroll": 1, "epilogue": "direct", "staged": 0, "panels": 0, "adds": "memory",
     "scheduler": "static", "dependent": 0, "order": "n", "band": 1,
 }  # fmt: skip
@@ -44,6 +44,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
         "warpgroups": warpgroups,
         "warps": given.warps or warps_for(problem, tile, sharing),
         "scale_path": given.scale_path or path_of_scales(problem, tile),
+        "converters": converters_for(problem, warpgroups),
         **given.decided(),
         "invariant": given.invariant,
     }

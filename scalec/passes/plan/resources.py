@@ -364,19 +364,14 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 
 def threads(problem: Problem, schedule: Schedule) -> int:
-    """Threads of a CTA: those of its consumer and producer warpgroups."""
-    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule) + converters(problem))
-
-
-def converters(problem: Problem) -> int:
-    """Warpgroups that convert operands between copies and products."""
-    return int(problem.converts)
+    """Threads of a CTA: those of its consumer and producer warpgroups, and of those that convert."""
+    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule) + schedule.converters)
 
 
 def register_file(problem: Problem, schedule: Schedule) -> int:
     """Registers of a CTA after its threads have taken and given back some."""
     producer, consumer = schedule.registers
-    others = producer_warpgroups(problem, schedule) + converters(problem)
+    others = producer_warpgroups(problem, schedule) + schedule.converters
     return WARPGROUP * (others * producer + schedule.warpgroups * consumer)
 
 
@@ -393,7 +388,7 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     entering = threads(problem, schedule)
     all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
     rest = all_ - schedule.warpgroups * each
-    return min(240, shared_out(rest, producer_warpgroups(problem, schedule) + converters(problem))), each
+    return min(240, shared_out(rest, producer_warpgroups(problem, schedule) + schedule.converters)), each
 
 
 def launch_registers(problem: Problem, schedule: Schedule) -> int:

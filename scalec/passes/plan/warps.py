@@ -42,11 +42,12 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 
 
 CONVERTING = {
-    "registers": {1: (88, 232), 2: (72, 184), 3: (48, 112)},
-    "tensor": {1: (72, 240), 2: (48, 208)},
-}
-"""Likewise where a warpgroup converts operands, with a producer's registers, by where sums are: not measured, and as
-many as the file holds."""
+    "registers": {(1, 1): (88, 232), (1, 2): (88, 232), (1, 3): (64, 224), (2, 1): (72, 184), (2, 2): (48, 168),
+                  (3, 1): (48, 112)},
+    "tensor": {(1, 1): (72, 240), (1, 2): (72, 240), (2, 1): (48, 208)},
+}  # fmt: skip
+"""Likewise where operands are converted, by where sums are, and by the warpgroups of consumers and of those who
+convert, which have a producer's: not measured, and as many as the file holds."""
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -143,6 +144,13 @@ def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: 
     return ""
 
 
+def converters_for(problem: Problem, warpgroups: int) -> int:
+    """The `converters` of a schedule that leaves them undecided, beside so many consumers."""
+    if not problem.converts:
+        return 0
+    return max(n for w, n in CONVERTING[problem.family.sums_in] if w == min(warpgroups, 3))
+
+
 def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     """The `registers` of a schedule that leaves them undecided."""
     warpgroups = schedule.warpgroups
@@ -152,8 +160,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
-    if problem.converts:
-        return CONVERTING[problem.family.sums_in].get(warpgroups, registers)
+    if schedule.converters:
+        return CONVERTING[problem.family.sums_in].get((warpgroups, schedule.converters), registers)
     if problem.family.sums_in != "tensor":
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
