@@ -11,7 +11,8 @@ from scalec.targets import Target
 
 
 class WarpSpecialize:
-    """Decides `warpgroups` and `warps` (of consumers), `converters`, and `registers` (of producer and consumer threads).
+    """Decides `warpgroups` and `warps` (of consumers), `converters`, and `registers` (of a producer's and a consumer's
+    threads).
 
         #scale.schedule<{tile = array<i64: 192, 128, 128>}>
     -->
