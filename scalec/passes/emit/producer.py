@@ -22,9 +22,12 @@ from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
 
-AHEAD, AHEAD_REGISTERS = 3, 12
-"""K blocks whose scales of single bytes, or several of a row, are on their way at once, and registers for them: with
-one, a stage took as long as memory takes to answer (H100, 2026-11-25)."""
+AHEAD = 3
+"""K blocks whose scales of single bytes, or several of a row, are on their way at once: with one, a stage takes as long
+as memory takes to answer."""
+
+BESIDE = 36
+"""Registers of a producer's thread beside those. With half of the others none spilled (ptxas 13.0, 2026-11-25)."""
 
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two
 
@@ -263,7 +266,8 @@ class Producer(Results, Dealer, Converter):
         p = self.problem
         if p.summed or p.range_of_k is not None or any(self.gathers_scales(side) for side in sides):
             return 1
-        return max(1, min(AHEAD, AHEAD_REGISTERS // sum(map(self.room_registers, sides))))
+        spare = (self.schedule.registers[0] - BESIDE) // 2
+        return max(1, min(AHEAD, spare // sum(map(self.room_registers, sides))))
 
     def room_registers(self, side: Side) -> int:
         """Registers of a thread for the scales of one K block."""

@@ -32,7 +32,7 @@ from scalec.passes.plan.swizzle import no_panels, no_turned
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
-from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
+from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, too_wide, warps_for
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
@@ -380,6 +380,8 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
+    if reason := too_wide(problem, schedule.mma_n or schedule.tile[1], entering):
+        raise ScheduleError(f"tile N = {schedule.tile[1]}: {reason}", fix="a smaller tile N, or fewer converters")
     need = Registers.of(problem, schedule)
     if need.total > schedule.registers[1]:
         copied = ", or copies for all results but one" if len(problem.results) > 1 else ""

@@ -44,7 +44,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
         "warpgroups": warpgroups,
         "warps": given.warps or warps_for(problem, tile, sharing),
         "scale_path": given.scale_path or path_of_scales(problem, tile),
-        "converters": converters_for(problem, warpgroups),
+        "converters": converters_for(problem, warpgroups, given.mma_n or tile[1]),
         **given.decided(),
         "invariant": given.invariant,
     }

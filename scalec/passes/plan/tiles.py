@@ -20,17 +20,13 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.swizzle import no_bulk_epilogue, no_panels, no_turned, staging
 from scalec.passes.plan.tensor_columns import sums_slots
-from scalec.passes.plan.warps import shared_out
+from scalec.passes.plan.warps import shared_out, too_wide
 from scalec.passes.problem.types import Problem, ResultScale
-from scalec.targets import WARPGROUP, WAVES
+from scalec.targets import WAVES
 
 PAIR = (2, 1)
 """The cluster of two CTAs that multiply together: they share the columns of a product (PTX ISA 9.7.16.5.1)."""
 
-
-INSTRUCTION = 26
-"""Registers that an instruction's thread needs beside its sums, of those it has at entry: what ptxas 13.0 asks for at
-256 columns and 128 registers (C7602), whatever setmaxnreg gives later."""
 
 LANES_ROWS = WAVES["warp"]
 """Rows of a warp's fragment, whose blocks of scales it finds by itself."""
@@ -203,8 +199,8 @@ def _no_room(problem: Problem, given: Request, plan: Schedule) -> str:
         return f"more than the {most} registers of a consumer thread"
     if family.sums_in == "tensor" and plan.promote and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
-    if family.kernel == "shared" and (plan.mma_n or plan.tile[1]) * family.m // WARPGROUP + INSTRUCTION > entry:
-        return f"sums of an instruction for more than the {entry} registers of a thread at entry"
+    if reason := too_wide(problem, plan.mma_n or plan.tile[1], entering):
+        return reason
     stages = plan.stages or 2
     if stages_that_fit(problem, plan) < stages:
         return f"{stages} stages do not fit into {problem.target.shared_bytes} bytes of shared memory"

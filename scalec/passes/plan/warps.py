@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalec.ir.schedule import Schedule
 from scalec.passes.problem.operand import PROMOTES
 from scalec.passes.problem.types import Problem
-from scalec.targets import MmaShape
+from scalec.targets import WARPGROUP, MmaShape
 
 MAX_WARPGROUPS = 3
 
@@ -78,6 +78,11 @@ PROMOTED_COLUMNS = 144
 """Of a tile whose sums a thread then has registers for, beside those of two parts on their way."""
 
 
+INSTRUCTION = 26
+"""Registers that an instruction's thread needs beside its sums, of those it has at entry: what ptxas 13.0 asks for at
+256 columns and 128 registers (C7602), whatever setmaxnreg gives later."""
+
+
 LEAST_COLUMNS = 16
 """Of a warp that takes sums out of tensor memory: those of one stmatrix."""
 
@@ -144,11 +149,23 @@ def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: 
     return ""
 
 
-def converters_for(problem: Problem, warpgroups: int) -> int:
-    """The `converters` of a schedule that leaves them undecided, beside so many consumers."""
+def converters_for(problem: Problem, warpgroups: int, columns: int) -> int:
+    """The `converters` of a schedule that leaves them undecided, beside so many consumers: the most, as long as threads
+    enter with registers for the sums of an instruction of so many columns."""
     if not problem.converts:
         return 0
-    return max(n for w, n in CONVERTING[problem.family.sums_in] if w == min(warpgroups, 3))
+    counts = sorted((n for w, n in CONVERTING[problem.family.sums_in] if w == warpgroups), reverse=True)
+    entering = {n: WARPGROUP * (warpgroups + 1 + n) for n in counts}
+    return next((n for n in counts if not too_wide(problem, columns, entering[n])), 1)
+
+
+def too_wide(problem: Problem, columns: int, threads: int) -> str:
+    """Why a warpgroup of so many `threads` cannot issue an instruction of so many columns, "" where it can: ptxas gives
+    its sums, and what it needs beside them, the registers that threads enter with."""
+    entry = problem.target.entry_registers(threads)
+    if problem.family.kernel != "shared" or columns * problem.family.m // WARPGROUP + INSTRUCTION <= entry:
+        return ""
+    return f"sums of an instruction for more than the {entry} registers of a thread at entry"
 
 
 def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
