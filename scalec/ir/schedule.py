@@ -29,7 +29,7 @@ MAX_SPLIT = 64
 MOST_PANELS = 16
 """Panels of a staged wave that may have room."""
 
-MAX_CONVERTERS = 3
+MAX_CONVERTERS = 2
 """Warpgroups that convert operands."""
 
 LANES = 4

@@ -23,6 +23,12 @@ from scalec.passes.plan.resources import part_rooms, turns, units
 from scalec.passes.problem.access import elements
 from scalec.passes.problem.types import Problem
 
+CONVERTED = 0.032
+"""Nanoseconds of a byte that warpgroups convert operands to. H100, 2026-11-25, one of them, tiles of 64x16 at
+8192x8192: 0.030 (e4m3 to bf16), 0.037 (e2m1 to bf16 with its scales, e2m1 to e4m3); 128x128 turned: 0.039. With two
+tiles of 64x16 took 0.83 to 0.92 of the time, of 128x128 0.90 to 1.02: what shared memory gives is shared."""
+
+
 STEPS = 2
 """Factors of a row of a tile that cost nothing beside the products: those of 128 columns have two at the most."""
 
@@ -234,6 +240,8 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
     chain = waves_each * (family.m * flop * c.tensor + goes * c.chain + c.step * _steps(problem, schedule))
     row, column = problem.lhs.shared_bytes(bk), problem.rhs.shared_bytes(bk)
     filled = (bm * row + bn * column) * c.fill + (max(bm - m, 0) + max(bn - n, 0)) * c.empty
+    made = bm * row * problem.lhs.converted + bn * column * problem.rhs.converted
+    converted = made * CONVERTED
     asked = (min(bm, m) * row / along_n + min(bn, n) * column / along_m) * c.l2
     stored = c.tile + (c.turned if schedule.swap else c.column) * waves_each * bn
     moved = load.bytes / (tiles * parts)
@@ -247,9 +255,9 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
 
     def wave(ctas: float) -> float:
         if taking > 1:  # another tile is multiplied while one is stored, and between a warpgroup's products
-            block = _norm(c.bound, products, filled, asked * ctas / target.sms) + c.block
+            block = _norm(c.bound, products, filled, converted, asked * ctas / target.sms) + c.block
             return _norm(c.overlap, max(blocks * block, (blocks * block + stored) / taking), memory(ctas))
-        block = _norm(c.bound, products, chain, filled, asked * ctas / target.sms) + c.block
+        block = _norm(c.bound, products, chain, filled, converted, asked * ctas / target.sms) + c.block
         return _norm(c.overlap, blocks * block + stored, memory(ctas))
 
     total = (waves - 1) * wave(at_once * size) + wave(last * size) + c.launch + c.warpgroup * sharing * taking

@@ -129,7 +129,7 @@ FIELD_VALUES: dict[str, Weighted] = {
 }
 """What fields of the schedule are drawn from; `tile` is drawn by the elements' bytes."""
 
-CONVERTERS: Weighted = {"1": 2, "2": 2, "3": 1}
+CONVERTERS: Weighted = {"1": 1, "2": 1}
 """The field of cases that are CONVERTED, where they have a schedule."""
 
 assert {*FIELD_VALUES, "tile", "converters"} == set(FIELDS)

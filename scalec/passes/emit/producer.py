@@ -22,7 +22,7 @@ from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
 
-AHEAD = 3
+AHEAD = 6
 """K blocks whose scales of single bytes, or several of a row, are on their way at once: with one, a stage takes as long
 as memory takes to answer."""
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from scalec.ir.schedule import Request, Schedule
+from scalec.ir.schedule import MAX_CONVERTERS, Request, Schedule
 from scalec.passes.plan.copier import copier_for
-from scalec.passes.plan.resources import path_of_scales
-from scalec.passes.plan.warps import MAX_WARPGROUPS, WARPS, converters_for, registers_for, warpgroups_for, warps_for
+from scalec.passes.plan.registers import free_registers
+from scalec.passes.plan.resources import path_of_scales, threads
+from scalec.passes.plan.warps import (
+    CONVERTING,
+    MAX_WARPGROUPS,
+    WARPS,
+    registers_for,
+    too_wide,
+    warpgroups_for,
+    warps_for,
+)
 from scalec.passes.problem.types import Problem
 
 PINGPONG = 2
@@ -44,14 +53,32 @@ def draft(problem: Problem, given: Request) -> Schedule:
         "warpgroups": warpgroups,
         "warps": given.warps or warps_for(problem, tile, sharing),
         "scale_path": given.scale_path or path_of_scales(problem, tile),
-        "converters": converters_for(problem, warpgroups, given.mma_n or tile[1]),
         **given.decided(),
         "invariant": given.invariant,
     }
     made = Schedule(**values)
     if given.scale_copier is None and (copier := copier_for(problem, made)):
         made = made.with_fields(scale_copier=copier)
+    if given.converters is None and problem.converts:
+        return _converting(problem, given, made)
+    return _sharing(problem, given, made)
+
+
+def _sharing(problem: Problem, given: Request, made: Schedule) -> Schedule:
     return made if given.registers else made.with_fields(registers=registers_for(problem, made))
+
+
+def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
+    """With the most converters beside which consumers find the registers that they need: two where tiles are small, and
+    each takes long for its conversion. With many columns one keeps up: tiles of 256x128 took as long with two (bf16 by
+    nvfp4, H100, 2026-11-25)."""
+    for count in range(MAX_CONVERTERS, 1, -1):
+        more = _sharing(problem, given, made.with_fields(converters=count))
+        wide = too_wide(problem, more.mma_n or more.tile[1], threads(problem, more))
+        known = (more.warpgroups, count) in CONVERTING[problem.family.sums_in]
+        if known and not wide and free_registers(problem, more) >= 0:
+            return more
+    return _sharing(problem, given, made.with_fields(converters=1))
 
 
 def given_warpgroups(given: Request) -> int | None:

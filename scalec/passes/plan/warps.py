@@ -42,12 +42,18 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 
 
 CONVERTING = {
-    "registers": {(1, 1): (88, 232), (1, 2): (88, 232), (1, 3): (64, 224), (2, 1): (72, 184), (2, 2): (48, 168),
-                  (3, 1): (48, 112)},
+    "registers": {(1, 1): (88, 232), (1, 2): (88, 232), (2, 1): (72, 184), (2, 2): (48, 168), (3, 1): (48, 112)},
     "tensor": {(1, 1): (72, 240), (1, 2): (72, 240), (2, 1): (48, 208)},
-}  # fmt: skip
+}
 """Likewise where operands are converted, by where sums are, and by the warpgroups of consumers and of those who
-convert, which have a producer's: not measured, and as many as the file holds."""
+convert, which have a producer's: as many as the file holds."""
+
+
+CONVERTING_FEW = {(2, 2): (80, 120)}
+"""Of tiles with few columns instead."""
+
+
+FEW_COLUMNS = 64
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -149,16 +155,6 @@ def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: 
     return ""
 
 
-def converters_for(problem: Problem, warpgroups: int, columns: int) -> int:
-    """The `converters` of a schedule that leaves them undecided, beside so many consumers: the most, as long as threads
-    enter with registers for the sums of an instruction of so many columns."""
-    if not problem.converts:
-        return 0
-    counts = sorted((n for w, n in CONVERTING[problem.family.sums_in] if w == warpgroups), reverse=True)
-    entering = {n: WARPGROUP * (warpgroups + 1 + n) for n in counts}
-    return next((n for n in counts if not too_wide(problem, columns, entering[n])), 1)
-
-
 def too_wide(problem: Problem, columns: int, threads: int) -> str:
     """Why a warpgroup of so many `threads` cannot issue an instruction of so many columns, "" where it can: ptxas gives
     its sums, and what it needs beside them, the registers that threads enter with."""
@@ -178,7 +174,9 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
     if schedule.converters:
-        return CONVERTING[problem.family.sums_in].get((warpgroups, schedule.converters), registers)
+        those = warpgroups, schedule.converters
+        few = CONVERTING_FEW if problem.family.kernel == "shared" and schedule.tile[1] <= FEW_COLUMNS else {}
+        return few.get(those) or CONVERTING[problem.family.sums_in].get(those, registers)
     if problem.family.sums_in != "tensor":
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
