@@ -177,7 +177,8 @@ def _reasons(
         "stages": f"{SharedPlan.of(problem, chosen)} of {target.shared_bytes}",
         "consumers": _consumers(chosen),
         "warps": _warps(problem, chosen),
-        "promote": _promote(problem, chosen),
+        "converters": _converted(problem),
+        "promote": _sums(problem, chosen),
         "mma_n": _goes(chosen),
         "scale_path": _scale_path(problem, chosen),
         "scale_copier": _scale_copier(problem, chosen),
@@ -285,7 +286,7 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
     return f"each warp multiplies {rows}x{columns} of the tile by itself"
 
 
-def _converted(problem: Problem) -> list[str]:
+def _converted(problem: Problem) -> str:
     """What becomes of operands between copies and products."""
     told = []
     for x in (problem.lhs, problem.rhs):
@@ -294,11 +295,7 @@ def _converted(problem: Problem) -> list[str]:
             told.append(f"warps make {x.element.name} of {x.name} ({x.stored.name}){folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
-    return told
-
-
-def _promote(problem: Problem, chosen: Schedule) -> str:
-    return "; ".join([*_converted(problem), _sums(problem, chosen)])
+    return "; ".join(told)
 
 
 def _sums(problem: Problem, chosen: Schedule) -> str:

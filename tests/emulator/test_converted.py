@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scalec
-from scalec.errors import UnsupportedError
+from scalec.errors import ScheduleError, UnsupportedError
 from scalec.formats import CONVERTED
 from scalec.runtime.emulated import EmulatedDevice
 from tests.emulator.running import run_on
@@ -91,6 +91,9 @@ SCHEDULES = [
     ("sm_90a", "bf16 x nvfp4", "tile=128x64x64, cluster=1x2, stages=3"),
     ("sm_90a", "bf16 x nvfp4", "tile=128x32x64, cluster=2x1, split=2, parts=cluster"),
     ("sm_90a", "bf16 x nvfp4", "tile=64x64x64, split=3"),
+    ("sm_90a", "bf16 x nvfp4", "tile=64x64x64, converters=1, stages=2"),
+    ("sm_90a", "bf16 x e4m3 128x128", "tile=64x32x64, converters=2, stages=3"),
+    ("sm_90a", "e4m3[m,k] x e4m3[k,n]", "tile=128x64x128, converters=2, stages=3, swap=1"),
     ("sm_90a", "e4m3 1x128 x nvfp4", "tile=128x24x64, swap=1, promote=32"),
     ("sm_90a", "e4m3 1x128 x nvfp4", "tile=256x64x64, warpgroups=2"),
     ("sm_90a", "bf16 x e4m3 128x128", "tile=192x64x64"),
@@ -98,6 +101,7 @@ SCHEDULES = [
     ("sm_90a", "e4m3[m,k] x e4m3[k,n]", "tile=128x112x128, stages=2"),
     ("sm_90a", "tf32[k,m] x tf32[k,n]", "tile=64x24x16, swizzle_a=64, swizzle_b=64"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x96x64, swap=1"),
+    ("sm_100a", "bf16 x nvfp4", "tile=128x64x64, converters=2, stages=3"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x32x64, cluster=4x1, stages=4, scheduler=dynamic"),
     ("sm_100a", "e4m3 1x128 x nvfp4", "tile=128x64x64, cluster=1x1, split=2"),
     ("sm_120a", "bf16 x nvfp4", "tile=64x64x64, scheduler=dynamic"),
@@ -166,6 +170,18 @@ def pack(values: np.ndarray) -> np.ndarray:
     """Two e2m1 a byte, the first in the low bits."""
     nibbles = values.view(np.uint8)
     return nibbles[:, ::2] | nibbles[:, 1::2] << 4
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        ("converters=0", "converters=0, and an operand is converted"),
+        ("swap=1, tile=128x192x64, converters=2", "sums of an instruction for more than the 96 registers"),
+    ],
+)
+def test_schedules_refused(schedule: str, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        scalec.compile(f"C[m,n] = A[m,k]:bf16 @ B[n,k]:nvfp4 with {schedule}", target="sm_90a")
 
 
 @pytest.mark.parametrize(

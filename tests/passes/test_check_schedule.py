@@ -98,6 +98,7 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
         {"tile": (256, 128, 128), "registers": (40, 240)},
         "40 and 2 x 240 registers a thread are 66560 a CTA\n.*64512",
     ),
+    "converters": (text(), {"converters": 1}, "converters=1, and no operand is converted\n  expected: 0\n"),
     "registers": (
         text(),
         {"tile": (256, 128, 128), "registers": (40, 176)},  # nor are there 128 + 32 + 24 for goes of 64 columns

@@ -123,10 +123,11 @@ def _consumers(problem: Problem, schedule: Schedule) -> None:
 
 def _converters(problem: Problem, schedule: Schedule) -> None:
     if bool(schedule.converters) != problem.converts:
-        which = "no operand is converted" if schedule.converters else "an operand is converted"
-        expected = "converters=0" if schedule.converters else f"converters=1 to {MAX_CONVERTERS}"
+        which = "an operand is" if problem.converts else "no operand is"
         raise ScheduleError(
-            f"converters={schedule.converters}, and {which}", expected=expected, fix="leave converters out"
+            f"converters={schedule.converters}, and {which} converted",
+            expected=f"1 to {MAX_CONVERTERS}" if problem.converts else "0",
+            fix="leave converters out",
         )
 
 

@@ -18,6 +18,8 @@
     "tile.convert"(%packed, %wide, %at, %factors) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, stored = f4E2M1FN} : (!tile.buffer<array<i64: 64, 32>, i8, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 64>, bf16, 128 : i64, 2 : i64>, !tile.position, !tile.buffer<array<i64: 4, 64>, f32, 0 : i64, 2 : i64>) -> ()
     // CHECK: "tile.convert"({{.*}}) {{.*}}stored = f8E4M3FN, turned}
     "tile.convert"(%lines, %rows, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 64>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+    // CHECK: "tile.own_stage"({{.*}}) {of = 2 : i64} : (!tile.position) -> i1
+    %own = "tile.own_stage"(%at) {of = 2 : i64} : (!tile.position) -> i1
     "tile.pass_on"(%ring, %at) : (!tile.stages, !tile.position) -> ()
     "tile.advance"(%at) : (!tile.position) -> ()
   }) {label = "converter", registers = 88 : i64, warps = array<i64: 0, 4>} : () -> ()

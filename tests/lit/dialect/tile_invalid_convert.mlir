@@ -38,3 +38,9 @@
 %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>
 %b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>
 "tile.convert"(%a, %b, %at) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, stored = f8E4M3FN, turned} : (!tile.buffer<array<i64: 128, 8>, f8E4M3FN, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 8, 128>, f8E4M3FN, 128 : i64, 2 : i64>, !tile.position) -> ()
+
+// -----
+
+// EXPECT: of is 1, expected at least 2
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%own = "tile.own_stage"(%at) {of = 1 : i64} : (!tile.position) -> i1
