@@ -106,21 +106,18 @@ class Resolver:
 
     def _check_dims(self, node: ast.Statement, statement: Statement, keep: frozenset[str]) -> None:
         value = statement.value
-        over = value.dims - keep
+        over = value.dims - keep - self._linked_to(keep)
         if over:
             found = [(name, span) for name, span in self._indices(node.value) if name in over]
             contracted = [x for x in ast.walk(node.value) if isinstance(x, ast.Contract)]
             within = {span for _, span in self._indices(*contracted)}
             name, span = next((x for x in found if x[1] not in within), found[0])
-            ranged = next((dim for dim, names in self.linked.items() if name in names and dim in keep), "")
             raise self.source.error(
                 span,
                 f"index {name} is on the right alone and nothing sums over it",
                 got=f"{name} outside a contraction",
                 expected=f"{name} in {statement.tensor.name}, or a reduction over it",
-                fix=f"read it at a tensor with the {name} of each {ranged}, as [{name}_of[{ranged}]]"
-                if ranged
-                else f"write sum[{name}](...)",
+                fix=f"write sum[{name}](...)",
             )
         alone = keep - value.dims - self._linked_to(value.dims)
         if alone:

@@ -144,6 +144,28 @@ def test_elementwise(name: str, target: str, seed: int) -> None:
     need_right(made(case, turn(name, seed, FORMS), name, seed))
 
 
+BY_GROUP: dict[str, tuple[str, Tree, tuple[Operand, ...]]] = {
+    "of rows": (
+        FP8,
+        ("+", ("*", SUMS, ("in", "s")), ("in", "b")),
+        (Operand("s", ("g",), "f32"), Operand("b", ("g", "n"))),
+    ),
+    "of both": (FP4, ("max", ("in", "w"), SUMS), (Operand("w", ("m", "g", "n"), "f16"),)),
+    "quantised": (RESULTS["mxfp8"], ("relu", ("+", SUMS, ("in", "b"))), (Operand("b", ("g", "n"), "f32"),)),
+}
+"""Programs, and what of a group they read beside the contraction."""
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("name", BY_GROUP)
+def test_elementwise_by_group(name: str, target: str, seed: int) -> None:
+    text, value, inputs = BY_GROUP[name]
+    case = Case.of(target, text).but(value=value, inputs={x.name: x for x in inputs})
+    need_right(made(case, ("ragged", "masked")[seed % 2], name, seed))
+
+
 @pytest.mark.once("target", touches=lambda schedule, **_: {*fields(schedule)} & {"cta_group", "cluster", "epilogue"})
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("target", "text", "schedule"), SCHEDULES)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scalec.reference import dequantize, round_to
 from tests.fuzz.case import Case, Operand, Tree
-from tests.fuzz.groups import of_own
+from tests.fuzz.groups import group_of, of_own
 
 F64 = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ def _tree(
     if op == "@":
         return sums
     if op == "in":
-        return Bounded(_read(case.inputs[rest[0]], case.result, sizes, values))
+        return Bounded(_read(case, case.inputs[rest[0]], sizes, values))
     if op == "number":
         return Bounded(float(np.float32(rest[0])))
     if op == "scalar":
@@ -194,15 +194,20 @@ def _tree(
     return EXACT[op](*inner) if op in EXACT else FUNCTIONS[op](*inner, slack[op])
 
 
-def _read(x: Operand, result: Operand, sizes: dict[str, int], values: dict[str, Any]) -> F64:
-    """An elementwise input at every point of the result."""
-    array = values[x.name].astype(np.float64)
+def _read(case: Case, x: Operand, sizes: dict[str, int], values: dict[str, Any]) -> F64:
+    """An elementwise input at every point of the result; at those of no group that of any."""
+    array, result, groups = values[x.name].astype(np.float64), case.result, case.groups
     at = []
     for text in x.index:
         name, _, divisor = text.partition("/")
+        if groups is not None and name == groups.name and name not in result.index:
+            if not sizes[name]:
+                return np.zeros([1] * len(result.index))
+            name, points = groups.dim, np.maximum(group_of(case, sizes, values), 0)
+        else:
+            points = np.arange(sizes[name]) if name in result.index else np.zeros(1, np.int64)
         axis = result.index.index(name) if name in result.index else 0
-        points = np.arange(sizes[name]) // int(divisor or 1) if name in result.index else np.zeros(1, np.int64)
-        at.append(points.reshape([-1 if a == axis else 1 for a in range(len(result.index))]))
+        at.append((points // int(divisor or 1)).reshape([-1 if a == axis else 1 for a in range(len(result.index))]))
     return array[tuple(at)] if at else array
 
 
