@@ -69,6 +69,7 @@ PROGRAMS: dict[str, str] = {
     "columns first": "C[n,m] = A[m,k]@B[n,k] scale(1x128,1x128)",
     "groups of blocks": "C[m,n] = A[m,k]@B[e[m/64],n,k] scale(1x128,1x128x128)",
     "ragged groups": "C[m,n] = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1]",
+    "of each group": "C[m,n] = s[g] * (A[m,k] @ B[g,n,k]) + bias[g,n] for m in off[g]:off[g+1]",
     "ragged, +=": "C[m,n]:f32 += A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
     "masked groups": "C[g,m,n] = A[g,m,k]:mxfp8 @ B[g,n,k]:mxfp8 for m < rows[g]",
     "ragged mxfp8 result": "C[m,n]:mxfp8 = A[m,k]@B[g,n,k] scale(1x128,1x128x128) for m in off[g]:off[g+1]",
