@@ -22,11 +22,11 @@ from scalec.passes.plan.tensor_columns import word_rows
 from scalec.passes.plan.words import WordPlan
 from scalec.passes.problem.operand import Scale
 
-AHEAD = 6
+AHEAD = 4
 """K blocks whose scales of single bytes, or several of a row, are on their way at once: with one, a stage takes as long
 as memory takes to answer."""
 
-BESIDE = 36
+BESIDE = 44
 """Registers of a producer's thread beside those. With half of the others none spilled (ptxas 13.0, 2026-11-25)."""
 
 GROUP = 2  # K blocks whose scales travel together through registers, for one operand; half for each of two

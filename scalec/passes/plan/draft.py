@@ -59,26 +59,30 @@ def draft(problem: Problem, given: Request) -> Schedule:
     made = Schedule(**values)
     if given.scale_copier is None and (copier := copier_for(problem, made)):
         made = made.with_fields(scale_copier=copier)
-    if given.converters is None and problem.converts:
+    if problem.converts and given.converters != 0:
         return _converting(problem, given, made)
-    return _sharing(problem, given, made)
-
-
-def _sharing(problem: Problem, given: Request, made: Schedule) -> Schedule:
     return made if given.registers else made.with_fields(registers=registers_for(problem, made))
+
+
+ENOUGH = 16
+"""Registers that a consumer thread keeps free, estimated, beside those who convert."""
 
 
 def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
     """With the most converters beside which consumers find the registers that they need: two where tiles are small, and
     each takes long for its conversion. With many columns one keeps up: tiles of 256x128 took as long with two (bf16 by
     nvfp4, H100, 2026-11-25)."""
-    for count in range(MAX_CONVERTERS, 1, -1):
-        more = _sharing(problem, given, made.with_fields(converters=count))
-        wide = too_wide(problem, more.mma_n or more.tile[1], threads(problem, more))
-        known = (more.warpgroups, count) in CONVERTING[problem.family.sums_in]
-        if known and not wide and free_registers(problem, more) >= 0:
-            return more
-    return _sharing(problem, given, made.with_fields(converters=1))
+    able = CONVERTING[problem.family.kernel]
+    counts = [given.converters] if given.converters else range(MAX_CONVERTERS, 0, -1)
+    tried = made
+    for count in counts:
+        known = able.get((made.warpgroups, count)) or (able[1, 1] if count == counts[-1] else ())
+        for registers in known:
+            tried = made.with_fields(converters=count, registers=given.registers or registers)
+            wide = too_wide(problem, tried.mma_n or tried.tile[1], threads(problem, tried))
+            if not wide and free_registers(problem, tried) >= ENOUGH:
+                return tried
+    return tried
 
 
 def given_warpgroups(given: Request) -> int | None:

@@ -41,19 +41,20 @@ or several f32 of a row for a K tile: with 40, MXFP8 spilled 8 to 32 bytes at 12
 (ptxas 13.0, 2026-11-25)."""
 
 
-CONVERTING = {
-    "registers": {(1, 1): (88, 232), (1, 2): (88, 232), (2, 1): (72, 184), (2, 2): (48, 168), (3, 1): (48, 112)},
-    "tensor": {(1, 1): (72, 240), (1, 2): (72, 240), (2, 1): (48, 208)},
+CONVERTING: dict[str, dict[tuple[int, int], tuple[tuple[int, int], ...]]] = {
+    "shared": {
+        (1, 2): ((88, 232),),
+        (1, 1): ((88, 232),),
+        (2, 2): ((80, 120), (56, 152), (48, 168)),
+        (2, 1): ((72, 184),),
+        (3, 1): ((48, 112),),
+    },
+    "registers": {(1, 1): ((88, 232),), (2, 1): ((72, 184),)},
+    "tensor": {(1, 1): ((72, 240),), (2, 1): ((48, 208),)},
 }
-"""Likewise where operands are converted, by where sums are, and by the warpgroups of consumers and of those who
-convert, which have a producer's: as many as the file holds."""
-
-
-CONVERTING_FEW = {(2, 2): (80, 120)}
-"""Of tiles with few columns instead."""
-
-
-FEW_COLUMNS = 64
+"""Likewise where operands are converted, by MmaShape.kernel, and by the warpgroups of consumers and of those who
+convert, which have a producer's: as many as the file holds, of several pairs the first that leaves consumers enough.
+Two convert where that was measured."""
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -173,10 +174,6 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
         rows = (s for x in (problem.lhs, problem.rhs) if (s := x.by_row) is not None)
         if any(s.type != "f32" or s.within(schedule.tile[2]) > 1 for s in rows):
             registers = WIDENED[warpgroups]
-    if schedule.converters:
-        those = warpgroups, schedule.converters
-        few = CONVERTING_FEW if problem.family.kernel == "shared" and schedule.tile[1] <= FEW_COLUMNS else {}
-        return few.get(those) or CONVERTING[problem.family.sums_in].get(those, registers)
     if problem.family.sums_in != "tensor":
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
