@@ -380,9 +380,9 @@
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,cluster=1x2,stages=3 --emit tile | filecheck %s --check-prefix=BESIDE
 // BESIDE: "tile.ring"() {depth = 3 : i64, empty = 2 : i64, full = 65 : i64
 // BESIDE-COUNT-3: "tile.copy"
-// BESIDE-COUNT-5: "tile.byte_scales"() {rows = 128 : i64, warps = 2 : i64, words = 1 : i64}
+// BESIDE-COUNT-3: "tile.byte_scales"() {rows = 128 : i64, warps = 2 : i64, words = 1 : i64}
 // BESIDE-NOT: tile.byte_scales
-// BESIDE-COUNT-5: "tile.store_bytes"
+// BESIDE-COUNT-3: "tile.store_bytes"
 
 // A side without scales takes ones, which the warp that issues products brings to tensor memory once.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k]:e4m3 scale(1x32:ue8m0@blocked,none)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x192x128,cluster=1x1,stages=3 --emit tile | filecheck %s --check-prefix=BARE
