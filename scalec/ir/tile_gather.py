@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, maker
+from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled
+from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -15,6 +16,7 @@ from scalec.ir.tile_types import (
     DescriptorType,
     GatheredType,
     InputType,
+    LandingType,
     RingType,
     RowIndexType,
     RowScalesType,
@@ -30,6 +32,7 @@ from scalec.ir.tile_types import (
     swizzle_of,
 )
 from scalec.ir.verify import fail, verifier
+from scalec.targets import WARPGROUP
 
 COPY_ALIGN = 128
 """Of a tensor copy's place in shared memory, whatever the swizzle (PTX ISA 5.5.6, and measured on an H200)."""
@@ -144,6 +147,87 @@ class GatherOp(Tile.Operation, name="gather"):
         if together * width % COPY_ALIGN:
             return fail(op, f"copies {together} x {width} bytes, expected a multiple of {COPY_ALIGN}")
         return in_step(op, op.ring, op.target)
+
+
+class RowChunksOp(Tile.Operation, name="row_chunks"):
+    """Registers for the indices of `rows` rows, spread over a warpgroup's threads: `chunks` adjacent ones share a row,
+    of which each has 16 bytes, and each has those of every so-many-th row."""
+
+    result: ext.Result[GatheredType]
+    rows: ir.IntegerAttr
+    chunks: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not at_least(op, 1, "rows", "chunks"):
+            return False
+        chunks = int_of(op.chunks)
+        return not WARPGROUP % chunks or fail(op, f"{chunks} threads share a row, expected a divisor of {WARPGROUP}")
+
+
+class CopyRowsOp(Tile.Operation, name="copy_rows"):
+    """Copies of rows into the cursor's stage, those that `rows` names, a warpgroup's: each thread copies its 16 bytes
+    of each row whose index it has (cp.async). What a row has beyond element `k`, and a row without an index, is zeros.
+
+    Row i begins at element i * stride of memory and is read from element k0 on, a multiple of 16 bytes. Elements have
+    `bits`; those of less than 8 lie in bytes, which `stride` counts. `whole`: no tile reaches beyond `k`. The copies
+    are the stage's when they have landed (`tile.land`).
+    """
+
+    source: ext.Operand[Any]
+    stride: ext.Operand[ir.IntegerType[64]]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    bits: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        target, made = op.target.type, maker(op.rows, "tile.row_chunks")
+        rows, columns = shape_of(target)
+        width = columns * bits_of(element_of(target)) // 8
+        if not isinstance(op.source.type, ir.MemRefType):
+            return fail(op, f"copies from {op.source.type}, expected memory")
+        if swizzle_of(target) not in (0, width):
+            return fail(op, f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many, or none")
+        if made is not None and int_of(made.rows) != rows:
+            return fail(op, f"{int_of(made.rows)} indices, of a tile of {rows} rows")
+        if made is not None and int_of(made.chunks) * CHUNK != width:
+            return fail(op, f"{int_of(made.chunks)} threads copy {CHUNK} bytes each of a row of {width}")
+        return at_least(op, 1, "bits") and plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+
+
+class LandingOp(Tile.Operation, name="landing"):
+    """A role that hands each stage over `lag` stages late, when its copies have landed: none is issued yet."""
+
+    result: ext.Result[LandingType]
+    lag: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return at_least(op, 0, "lag")
+
+
+class LandOp(Tile.Operation, name="land"):
+    """All copies of this thread for the cursor's stage are issued. Waits for those of `lag` stages before: each warp
+    then arrives once at that stage's full barrier, and what it copied is seen by who waits there, the tensor core too.
+    """
+
+    landing: ext.Operand[LandingType]
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return in_step(op, op.ring)
+
+
+class LandAllOp(Tile.Operation, name="land_all"):
+    """Waits for all copies, and hands over all stages that are left."""
+
+    landing: ext.Operand[LandingType]
 
 
 class ElectOp(Tile.Operation, name="elect", traits=[ir.NoTerminatorTrait]):

@@ -119,7 +119,11 @@ class RowIndexType(Tile.Type, name="index"):
 
 
 class GatheredType(Tile.Type, name="gathered_rows"):
-    """Indices of a tile's rows, in registers of a warp."""
+    """Indices of a tile's rows, in registers of a warp or a warpgroup."""
+
+
+class LandingType(Tile.Type, name="under_way"):
+    """The stages that a thread has issued copies for, and not yet handed over."""
 
 
 class WindowType(Tile.Type, name="window"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import COPY_ALIGN
+from scalec.ir.tile import CHUNK, COPY_ALIGN
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
 
@@ -12,16 +12,37 @@ PLAIN_INDICES = 2
 and the rows (PTX ISA 5.5.3.4)."""
 
 
+LAG = 4
+"""Stages, at most, that threads which copy rows are ahead of the one that they hand over, and so the stages whose rows
+are on their way beside it: 5 of 128 rows of 128 bytes are 80 KB, three times what an SM's share of device memory moves
+in the 1 us that it takes to answer."""
+
+
+def copied_by_threads(problem: Problem, operand: Operand) -> bool:
+    """Whether threads copy an operand's gathered rows, 16 bytes each: where no tensor copy brings several at once."""
+    return bool(operand.gathered) and problem.target.gathers == 1
+
+
+def gatherers(problem: Problem) -> int:
+    """Warpgroups that copy rows so."""
+    return int(any(copied_by_threads(problem, x) for x in (problem.lhs, problem.rhs)))
+
+
+def lag(schedule: Schedule) -> int:
+    """Stages that these are ahead of the one that they hand over: none that its consumers wait for to hand one back."""
+    return max(0, min(LAG, schedule.stages - 2))
+
+
 def gathered_together(problem: Problem, operand: Operand) -> int:
     """Rows that one copy of an operand brings whose rows are gathered."""
     return problem.target.gathers if len(operand.coords) == PLAIN_INDICES else 1
 
 
 def stored_row(problem: Problem, operand: Operand, depth: int) -> int:
-    """Bytes from row to row of a tile that warps convert; where they are gathered one by one, each begins where a copy
-    may."""
+    """Bytes from row to row of a tile that warps convert; where tensor copies gather one by one, each begins where
+    these may."""
     row = operand.copied_bytes(depth)
-    if operand.gathered and gathered_together(problem, operand) == 1:
+    if operand.gathered and not copied_by_threads(problem, operand) and gathered_together(problem, operand) == 1:
         return -(-row // COPY_ALIGN) * COPY_ALIGN
     return row
 
@@ -32,6 +53,13 @@ def no_gather(problem: Problem, schedule: Schedule) -> str:
         if not operand.gathered:
             continue
         row, together = _row(problem, operand, schedule.tile[2]), gathered_together(problem, operand)
+        if copied_by_threads(problem, operand):
+            if row % CHUNK:
+                return (
+                    f"a tile has {row} bytes of a row of {operand.name}, which {operand.gathered} names: threads copy "
+                    f"{CHUNK} bytes each"
+                )
+            continue
         if row * together % COPY_ALIGN:
             return (
                 f"a tile has {row} bytes of a row of {operand.name}, which {operand.gathered} names: a copy of "

@@ -10,7 +10,7 @@ from math import prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.gather import stored_row
+from scalec.passes.plan.gather import gatherers, stored_row
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
@@ -364,8 +364,13 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 
 def threads(problem: Problem, schedule: Schedule) -> int:
-    """Threads of a CTA: those of its consumer and producer warpgroups."""
-    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule) + converters(problem))
+    """Threads of a CTA: those of its consumer and producer warpgroups, and of those that convert or copy rows."""
+    return WARPGROUP * (schedule.warpgroups + other_warpgroups(problem, schedule))
+
+
+def other_warpgroups(problem: Problem, schedule: Schedule) -> int:
+    """Those that do not consume, and have a producer's registers."""
+    return producer_warpgroups(problem, schedule) + converters(problem) + gatherers(problem)
 
 
 def converters(problem: Problem) -> int:
@@ -376,8 +381,7 @@ def converters(problem: Problem) -> int:
 def register_file(problem: Problem, schedule: Schedule) -> int:
     """Registers of a CTA after its threads have taken and given back some."""
     producer, consumer = schedule.registers
-    others = producer_warpgroups(problem, schedule) + converters(problem)
-    return WARPGROUP * (others * producer + schedule.warpgroups * consumer)
+    return WARPGROUP * (other_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
 
 
 LEAN = frozenset({"registers", "tensor"})
@@ -393,7 +397,7 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     entering = threads(problem, schedule)
     all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
     rest = all_ - schedule.warpgroups * each
-    return min(240, shared_out(rest, producer_warpgroups(problem, schedule) + converters(problem))), each
+    return min(240, shared_out(rest, other_warpgroups(problem, schedule))), each
 
 
 def launch_registers(problem: Problem, schedule: Schedule) -> int:

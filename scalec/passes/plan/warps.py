@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
+from scalec.passes.plan.gather import gatherers
 from scalec.passes.problem.operand import PROMOTES
 from scalec.passes.problem.types import Problem
 from scalec.targets import MmaShape
@@ -47,6 +48,10 @@ CONVERTING = {
 }
 """Likewise where a warpgroup converts operands, with a producer's registers, by where sums are: not measured, and as
 many as the file holds."""
+
+
+GATHERING = {1: (56, 232), 2: (40, 216), 3: (32, 136)}
+"""Likewise where a warpgroup copies gathered rows: as many as the file holds."""
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -154,6 +159,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
             registers = WIDENED[warpgroups]
     if problem.converts:
         return CONVERTING[problem.family.sums_in].get(warpgroups, registers)
+    if gatherers(problem):
+        return GATHERING.get(warpgroups, registers)
     if problem.family.sums_in != "tensor":
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
