@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled
+from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled, reads_f32
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I1,
@@ -16,7 +16,6 @@ from scalec.ir.tile_types import (
     DescriptorType,
     GatheredType,
     InputType,
-    LandingType,
     RingType,
     RowIndexType,
     RowScalesType,
@@ -199,35 +198,43 @@ class CopyRowsOp(Tile.Operation, name="copy_rows"):
         return at_least(op, 1, "bits") and plainly_swizzled(op, op.target) and in_step(op, None, op.target)
 
 
-class LandingOp(Tile.Operation, name="landing"):
-    """A role that hands each stage over `lag` stages late, when its copies have landed: none is issued yet."""
+class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
+    """Likewise copies of the scales of rows that `rows` names, of which each thread has rows alone, into the stage's
+    vectors: of row i into vector j source[index / row_block, (k0 + j * step) / block], strides in elements; 0 beyond
+    `k`, and for a row without an index."""
 
-    result: ext.Result[LandingType]
-    lag: ir.IntegerAttr
+    source: ext.Operand[Any]
+    row_stride: ext.Operand[ir.IntegerType[64]]
+    k_stride: ext.Operand[ir.IntegerType[64]]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    step: ir.IntegerAttr
+    block: ir.IntegerAttr
+    row_block: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 0, "lag")
+        rows, made = shape_of(op.target.type)[1], maker(op.rows, "tile.row_chunks")
+        if str(element_of(op.target.type)) != "f32":
+            return fail(op, f"copies scales into {op.target.type}, expected vectors of f32")
+        if made is not None and (int_of(made.rows), int_of(made.chunks)) != (rows, 1):
+            return fail(op, f"{int_of(made.rows)} indices of {int_of(made.chunks)} threads each, of {rows} rows")
+        return at_least(op, 1, "step", "block", "row_block") and reads_f32(op) and in_step(op, None, op.target)
 
 
 class LandOp(Tile.Operation, name="land"):
-    """All copies of this thread for the cursor's stage are issued. Waits for those of `lag` stages before: each warp
-    then arrives once at that stage's full barrier, and what it copied is seen by who waits there, the tensor core too.
-    """
+    """Each thread arrives once at the full barrier of the cursor's stage, as soon as all that it copied up to here
+    (`tile.copy_rows`) has landed."""
 
-    landing: ext.Operand[LandingType]
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         return in_step(op, op.ring)
-
-
-class LandAllOp(Tile.Operation, name="land_all"):
-    """Waits for all copies, and hands over all stages that are left."""
-
-    landing: ext.Operand[LandingType]
 
 
 class ElectOp(Tile.Operation, name="elect", traits=[ir.NoTerminatorTrait]):

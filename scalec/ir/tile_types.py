@@ -122,10 +122,6 @@ class GatheredType(Tile.Type, name="gathered_rows"):
     """Indices of a tile's rows, in registers of a warp or a warpgroup."""
 
 
-class LandingType(Tile.Type, name="under_way"):
-    """The stages that a thread has issued copies for, and not yet handed over."""
-
-
 class WindowType(Tile.Type, name="window"):
     """Which of a window's K blocks a role is at, and which slot of a ring of windows holds it."""
 

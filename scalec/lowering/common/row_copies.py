@@ -108,46 +108,28 @@ def _bytes(s: State, count: ir.Value | int, bits: int) -> ir.Value:
     return b.mul(wide, bits // 8) if bits >= 8 else b.shr(b.add(b.mul(wide, bits), 7), 3)
 
 
-@dataclass(frozen=True)
-class Landing:
-    """The full barriers of the stages that are not handed over yet, the oldest first; NOTHING where there is none."""
-
-    barriers: list[Variable]
-
-
-@COMMON.lowers("tile.landing")
-def landing(s: State, op: ir.OpView) -> None:
-    s.values[op.result] = Landing([s.b.variable(s.b.i32, NOTHING) for _ in range(tile.int_of(op.lag))])
-
-
-def _landed(s: State, left: int) -> None:
-    """All groups of copies but the last `left` have landed, and what this warp copied is seen by whoever waits at
-    barriers where one of its lanes then arrives. wgmma and tcgen05.mma read by the async proxy (9.7.13.4, fence.proxy),
-    and each lane fences what it copied."""
-    s.b.asm(f"cp.async.wait_group {left};\nfence.proxy.async.shared::cta;")
-    s.b.op("nvvm.bar.warp.sync", [], [s.b.constant(-1)])
-
-
-def _arrive(s: State, barrier: ir.Value) -> None:
-    b = s.b
-    chosen = b.and_(b.compare("eq", s.lane, 0), b.compare("ne", barrier, NOTHING))
-    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, chosen])
+@COMMON.lowers("tile.copy_row_scales")
+def copy_row_scales(s: State, op: ir.OpView) -> None:
+    b, rows, k0, k = s.b, s.get(op.rows), s.get(op.k0), s.get(op.k)
+    step, block, row_block = (tile.int_of(x) for x in (op.step, op.block, op.row_block))
+    vectors, length = tile.shape_of(op.target.type)
+    place = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.shl(rows.place(s)[0], 2))
+    source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    for j in range(vectors):
+        at = b.add(k0, j * step)
+        beyond = b.compare("ge", at, k)
+        column = b.add(source, b.mul(b.mul(b.widen(b.div(at, block)), s.get(op.k_stride)), 4))
+        for behind, index, is_row in rows.each(s):
+            address = b.add(column, b.mul(b.mul(b.widen(b.div(index, row_block)), s.get(op.row_stride)), 4))
+            nothing = b.or_(b.compare("eq", index, NOTHING), beyond)
+            operands = [place, address, nothing]
+            guard = "" if is_row is None else "@$3 "
+            offset = 4 * (j * length + behind)
+            text = f"{guard}cp.async.ca.shared.global [$0 + {offset}], [$1], 4, $2;"
+            b.asm(text, [], operands if is_row is None else [*operands, is_row])
 
 
 @COMMON.lowers("tile.land")
 def land(s: State, op: ir.OpView) -> None:
-    b, under_way = s.b, s.get(op.landing).barriers
-    barrier = b.add(s.get(op.ring).full, b.shl(s.get(op.cursor).at(), 3))
-    b.asm("cp.async.commit_group;")
-    oldest, *others = [*(x.get() for x in under_way), barrier]
-    for variable, value in zip(under_way, others, strict=True):
-        variable.set(value)
-    _landed(s, len(under_way))
-    _arrive(s, oldest)
-
-
-@COMMON.lowers("tile.land_all")
-def land_all(s: State, op: ir.OpView) -> None:
-    _landed(s, 0)
-    for barrier in s.get(op.landing).barriers:
-        _arrive(s, barrier.get())
+    barrier = s.b.add(s.get(op.ring).full, s.b.shl(s.get(op.cursor).at(), 3))
+    s.b.asm("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", [], [barrier])

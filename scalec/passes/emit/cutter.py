@@ -29,7 +29,7 @@ class Cutter(Gatherer):
     @property
     def copiers(self) -> int:
         """Arrivals of those who copy operands into a stage, in whose place the warp arrives."""
-        return 1 + self.gather_arrivals
+        return 1 + self.landing_warps
 
     def takers(self, scale_warps: int) -> int:
         """This warp, too."""

@@ -9,14 +9,17 @@ from scalec.ir.tile import CHUNK
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.gather import copied_by_threads, gatherers, lag
+from scalec.passes.plan.gather import copied_by_threads, gatherers, scales_copied_by_threads
+from scalec.passes.plan.items import free_warps
 from scalec.passes.plan.warps import WARPS
+from scalec.targets import WARPGROUP
 
 
 class Gatherer(Frame):
     """Its threads look up the indices of a tile's rows when it begins, each those of the rows that it copies, and fill
-    each stage as soon as it is empty. A stage is handed over a few later, when its copies have landed. Who copies the
-    other operand, and who brings scales, fill the same stage."""
+    a stage as soon as that is empty: of the operand, and of its scales where these have one for each row. Its copies
+    complete at barriers of their own. A warp waits there, makes them seen by the tensor core, and hands them over: no
+    fence then waits for copies that are on their way. Who copies the other operand fills the same stage."""
 
     @property
     def by_threads(self) -> list[Side]:
@@ -24,21 +27,30 @@ class Gatherer(Frame):
         return [side for side in self.sides if copied_by_threads(self.problem, side.operand)]
 
     @property
-    def gather_arrivals(self) -> int:
-        """Its arrivals at a stage: each warp's."""
-        return WARPS * gatherers(self.problem)
+    def landing_warps(self) -> int:
+        """Warps that hand its stages over."""
+        return gatherers(self.problem)
+
+    def handles(self) -> Handles:
+        """The barriers where its copies of a stage complete, too."""
+        h = super().handles()
+        if self.by_threads:
+            e, offset, depth = self.e, self.plan["row_barriers"].offset, self.schedule.stages
+            made = e.op("tile.cut_ring", [e.type("stages")], offset=offset, depth=depth, full=WARPGROUP)
+            h.landed = made.result
+        return h
 
     @property
     def arrivals(self) -> int:
-        return super().arrivals + self.gather_arrivals
+        return super().arrivals + self.landing_warps
 
     def takers(self, scale_warps: int) -> int:
-        """Its warps, too."""
-        return super().takers(scale_warps) + self.gather_arrivals
+        """All these warps, too."""
+        return super().takers(scale_warps) + (WARPS + 1) * self.landing_warps
 
     def walkers(self, scale_warps: int, ctas: int) -> int:
-        """Its warps, too."""
-        return super().walkers(scale_warps, ctas) + ctas * self.gather_arrivals
+        """All these warps, too."""
+        return super().walkers(scale_warps, ctas) + ctas * (WARPS + 1) * self.landing_warps
 
     def detour(self, h: Handles, w: Work, k0: ir.Value) -> ir.Value:
         """The ring as who copies the K block at element `k0` of the tensors sees it."""
@@ -46,27 +58,47 @@ class Gatherer(Frame):
 
     def gather(self, h: Handles) -> None:
         """The role of the warpgroup."""
-        e, s = self.e, self.schedule
-        cursor = e.op("tile.cursor", [e.type("position")], depth=s.stages).result
-        landing = e.op("tile.landing", [e.type("under_way")], lag=lag(s)).result
+        e, depth = self.e, self.schedule.tile[2]
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         rooms = {side.label: self.row_chunks(side) for side in self.by_threads}
+        scaled = [x for x in self.by_threads if scales_copied_by_threads(self.problem, x.operand, depth)]
+        of_scales = {side.label: self.indices(side, 1) for side in scaled}
         with self.over_all_tiles(h) as w:
             for side in self.by_threads:
-                self.look_up_rows(rooms[side.label], side, w, w.row0[side.label])
+                for room in (rooms[side.label], of_scales.get(side.label)):
+                    if room is not None:
+                        self.look_up_rows(room, side, w, w.row0[side.label])
             with self.over_k(w) as k:
                 at, k0 = self.at_point(h, w, self.at_k(w, k))
                 e.op("tile.acquire", operands=[h.ring, cursor])
                 for side in self.by_threads:
                     self.copy_rows(h, side, rooms[side.label], cursor, at, k0)
-                e.op("tile.land", operands=[landing, self.detour(h, at, k0), cursor])
+                for side in scaled:
+                    self.copy_row_scales(h, side, of_scales[side.label], cursor, at, k0)
+                e.op("tile.land", operands=[h.landed, cursor])
                 e.op("tile.advance", operands=[cursor])
-        e.op("tile.land_all", operands=[landing])
+
+    def pass_rows_on(self, h: Handles) -> None:
+        """The role of the warp."""
+        if h.landed is None:
+            return
+        e = self.e
+        with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            with self.over_all_tiles(h) as w, self.over_k(w) as k:
+                e.op("tile.wait", operands=[h.landed, cursor])
+                e.op("tile.pass_on", operands=[self.detour(h, *self.at_point(h, w, self.at_k(w, k))), cursor])
+                e.op("tile.advance", operands=[cursor])
+
+    def indices(self, side: Side, chunks: int) -> ir.Value:
+        """Registers for the indices of the rows, where so many threads share a row."""
+        return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], rows=side.copied, chunks=chunks).result
 
     def row_chunks(self, side: Side) -> ir.Value:
-        """Registers for the indices of the rows."""
-        e, operand, depth = self.e, side.operand, self.schedule.tile[2]
-        row = side.stored_row if operand.converted else operand.shared_bytes(depth)
-        return e.op("tile.row_chunks", [e.type("gathered_rows")], rows=side.copied, chunks=row // CHUNK).result
+        """Likewise of the rows of the operand."""
+        operand = side.operand
+        row = side.stored_row if operand.converted else operand.shared_bytes(self.schedule.tile[2])
+        return self.indices(side, row // CHUNK)
 
     def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
         """Loads the indices of the rows that are gathered, from `row0` on."""
@@ -83,6 +115,16 @@ class Gatherer(Frame):
         whole = size is not None and size % self.schedule.tile[2] == 0 and p.range_of_k is None
         how: dict[str, Any] = {"whole": ir.UnitAttr.get()} if whole else {}
         self.e.op("tile.copy_rows", operands=[*operands, h.k], bits=operand.stored.bits, **how)
+
+    def copy_row_scales(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
+        """The scales of these rows in a stage."""
+        scale, depth = side.operand.by_row, self.schedule.tile[2]
+        assert scale is not None
+        memory = self.pointer(scale.name, scale.argument_index, align=4)
+        operands = [self.at(memory, scale.name, scale.coords, w), *self.strides(scale), h.scale_tiles[side.label]]
+        operands += [cursor, rows, *self.scale_k(h, scale, w, k0)]
+        step, row_block = depth // scale.within(depth), scale.coords[scale.axes[0]].divisor
+        self.e.op("tile.copy_row_scales", operands=operands, step=step, block=scale.k, row_block=row_block)
 
     @staticmethod
     def copies_into(h: Handles, side: Side) -> ir.Value:

@@ -50,6 +50,7 @@ class Producer(Results, Dealer, Converter):
         self.results(h)
         self.deal(h)
         self.cut_blocks(h)
+        self.pass_rows_on(h)
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block

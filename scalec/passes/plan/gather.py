@@ -12,12 +12,6 @@ PLAIN_INDICES = 2
 and the rows (PTX ISA 5.5.3.4)."""
 
 
-LAG = 4
-"""Stages, at most, that threads which copy rows are ahead of the one that they hand over, and so the stages whose rows
-are on their way beside it: 5 of 128 rows of 128 bytes are 80 KB, three times what an SM's share of device memory moves
-in the 1 us that it takes to answer."""
-
-
 def copied_by_threads(problem: Problem, operand: Operand) -> bool:
     """Whether threads copy an operand's gathered rows, 16 bytes each: where no tensor copy brings several at once."""
     return bool(operand.gathered) and problem.target.gathers == 1
@@ -28,9 +22,13 @@ def gatherers(problem: Problem) -> int:
     return int(any(copied_by_threads(problem, x) for x in (problem.lhs, problem.rhs)))
 
 
-def lag(schedule: Schedule) -> int:
-    """Stages that these are ahead of the one that they hand over: none that its consumers wait for to hand one back."""
-    return max(0, min(LAG, schedule.stages - 2))
+def scales_copied_by_threads(problem: Problem, operand: Operand, depth: int) -> bool:
+    """Whether these bring the operand's scales too, one for each row: f32 in memory, as they lie in a stage. Where
+    there is a range of K, who brings several of a K tile zeroes those outside, in registers."""
+    scale = operand.by_row
+    if scale is None or not scale.gathered or scale.type != "f32" or not copied_by_threads(problem, operand):
+        return False
+    return scale.within(depth) == 1 or problem.range_of_k is None
 
 
 def gathered_together(problem: Problem, operand: Operand) -> int:

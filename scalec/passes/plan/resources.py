@@ -10,7 +10,7 @@ from math import prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.gather import gatherers, stored_row
+from scalec.passes.plan.gather import gatherers, scales_copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
@@ -211,6 +211,8 @@ class SharedPlan:
             wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
         if problem.converts:
             wanted.append(Buffer("stored_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
+        if gatherers(problem):
+            wanted.append(Buffer("row_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if cuts_k(problem, bk):
             wanted.append(Buffer("cut_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
@@ -340,7 +342,9 @@ def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 
 def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
-    """Whether lanes bring an operand's scales of single rows to shared memory."""
+    """Whether producer threads bring an operand's scales of single rows to shared memory, by way of registers."""
+    if scales_copied_by_threads(problem, operand, schedule.tile[2]):
+        return False
     plan, scale = WordPlan.of(problem, operand, schedule), operand.by_row
     return (plan is not None and not plan.bulk) or (
         scale is not None and scale_copy(problem, scale, schedule) == "thread"

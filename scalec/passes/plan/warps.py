@@ -6,7 +6,8 @@ from scalec.ir.schedule import Schedule
 from scalec.passes.plan.gather import gatherers
 from scalec.passes.problem.operand import PROMOTES
 from scalec.passes.problem.types import Problem
-from scalec.targets import MmaShape
+from scalec.targets import WARPGROUP, MmaShape
+from scalec.targets import shared_out as registers_of_each
 
 MAX_WARPGROUPS = 3
 
@@ -50,8 +51,8 @@ CONVERTING = {
 many as the file holds."""
 
 
-GATHERING = {1: (56, 232), 2: (40, 216), 3: (32, 136)}
-"""Likewise where a warpgroup copies gathered rows: as many as the file holds."""
+GATHERING = 40
+"""Registers of a producer's threads, at least, where a warpgroup has them that copies gathered rows."""
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -149,7 +150,19 @@ def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: 
 
 
 def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """The `registers` of a schedule that leaves them undecided."""
+    """The `registers` of a schedule that leaves them undecided: where a warpgroup copies gathered rows, consumers have
+    what it leaves them."""
+    producer, consumer = _of_roles(problem, schedule)
+    if not gatherers(problem):
+        return producer, consumer
+    others, target = 1 + int(problem.converts) + gatherers(problem), problem.target
+    every, producer = schedule.warpgroups + others, max(producer, GATHERING)
+    left = every * target.entry_registers(every * WARPGROUP) - others * producer
+    return producer, min(consumer, registers_of_each(left, schedule.warpgroups))
+
+
+def _of_roles(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Likewise by what producers, consumers and those who convert do."""
     warpgroups = schedule.warpgroups
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
     registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
@@ -159,8 +172,6 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
             registers = WIDENED[warpgroups]
     if problem.converts:
         return CONVERTING[problem.family.sums_in].get(warpgroups, registers)
-    if gatherers(problem):
-        return GATHERING.get(warpgroups, registers)
     if problem.family.sums_in != "tensor":
         return registers
     two = schedule.scale_copier or problem.range_of_k is not None  # producer warpgroups, there may be
