@@ -149,16 +149,23 @@ class GatherOp(Tile.Operation, name="gather"):
 
 
 class RowChunksOp(Tile.Operation, name="row_chunks"):
-    """Registers for the indices of `rows` rows, spread over a warpgroup's threads: `chunks` adjacent ones share a row,
-    of which each has 16 bytes, and each has those of every so-many-th row."""
+    """Registers for where `rows` rows are that are looked up, spread over a warpgroup's threads: `chunks` adjacent ones
+    share a row, of which each copies a part, and each has every so-many-th row.
 
+    The row of index i begins at element i / row_block * stride of memory. Elements have `bits`; those of less than 8
+    lie in bytes, which `stride` counts.
+    """
+
+    stride: ext.Operand[ir.IntegerType[64]]
     result: ext.Result[GatheredType]
     rows: ir.IntegerAttr
     chunks: ir.IntegerAttr
+    bits: ir.IntegerAttr
+    row_block: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if not at_least(op, 1, "rows", "chunks"):
+        if not at_least(op, 1, "rows", "chunks", "bits", "row_block"):
             return False
         chunks = int_of(op.chunks)
         return not WARPGROUP % chunks or fail(op, f"{chunks} threads share a row, expected a divisor of {WARPGROUP}")
@@ -166,21 +173,19 @@ class RowChunksOp(Tile.Operation, name="row_chunks"):
 
 class CopyRowsOp(Tile.Operation, name="copy_rows"):
     """Copies of rows into the cursor's stage, those that `rows` names, a warpgroup's: each thread copies its 16 bytes
-    of each row whose index it has (cp.async). What a row has beyond element `k`, and a row without an index, is zeros.
+    of each of its rows (cp.async), which is read from element k0 on, a multiple of 16 bytes. What a row has beyond
+    element `k`, and a row without an index, is zeros.
 
-    Row i begins at element i * stride of memory and is read from element k0 on, a multiple of 16 bytes. Elements have
-    `bits`; those of less than 8 lie in bytes, which `stride` counts. `whole`: no tile reaches beyond `k`. The copies
-    are the stage's when they have landed (`tile.land`).
+    `whole`, an optional unit attribute: no tile reaches beyond `k`. The copies are the stage's when they have landed
+    (`tile.land`).
     """
 
     source: ext.Operand[Any]
-    stride: ext.Operand[ir.IntegerType[64]]
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
     rows: ext.Operand[GatheredType]
     k0: ext.Operand[I32]
     k: ext.Operand[I32]
-    bits: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -192,19 +197,18 @@ class CopyRowsOp(Tile.Operation, name="copy_rows"):
         if swizzle_of(target) not in (0, width):
             return fail(op, f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many, or none")
         if made is not None and int_of(made.rows) != rows:
-            return fail(op, f"{int_of(made.rows)} indices, of a tile of {rows} rows")
+            return fail(op, f"{int_of(made.rows)} rows are looked up, of a tile of {rows}")
         if made is not None and int_of(made.chunks) * CHUNK != width:
             return fail(op, f"{int_of(made.chunks)} threads copy {CHUNK} bytes each of a row of {width}")
-        return at_least(op, 1, "bits") and plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+        return plainly_swizzled(op, op.target) and in_step(op, None, op.target)
 
 
 class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
-    """Likewise copies of the scales of rows that `rows` names, of which each thread has rows alone, into the stage's
-    vectors: of row i into vector j source[index / row_block, (k0 + j * step) / block], strides in elements; 0 beyond
-    `k`, and for a row without an index."""
+    """Likewise copies of the scales of rows, f32, of which each thread has rows alone, into the stage's vectors: into
+    vector j that of K element k0 + j * step, at element (k0 + j * step) / block * k_stride of its row; 0 beyond `k`,
+    and of a row without an index."""
 
     source: ext.Operand[Any]
-    row_stride: ext.Operand[ir.IntegerType[64]]
     k_stride: ext.Operand[ir.IntegerType[64]]
     target: ext.Operand[SharedType]
     cursor: ext.Operand[CursorType]
@@ -213,7 +217,6 @@ class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
     k: ext.Operand[I32]
     step: ir.IntegerAttr
     block: ir.IntegerAttr
-    row_block: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
@@ -221,8 +224,10 @@ class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
         if str(element_of(op.target.type)) != "f32":
             return fail(op, f"copies scales into {op.target.type}, expected vectors of f32")
         if made is not None and (int_of(made.rows), int_of(made.chunks)) != (rows, 1):
-            return fail(op, f"{int_of(made.rows)} indices of {int_of(made.chunks)} threads each, of {rows} rows")
-        return at_least(op, 1, "step", "block", "row_block") and reads_f32(op) and in_step(op, None, op.target)
+            return fail(
+                op, f"{int_of(made.chunks)} threads have each of {int_of(made.rows)} rows, expected 1 of {rows}"
+            )
+        return at_least(op, 1, "step", "block") and reads_f32(op) and in_step(op, None, op.target)
 
 
 class LandOp(Tile.Operation, name="land"):

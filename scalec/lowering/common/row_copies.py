@@ -1,7 +1,8 @@
 """Rows that threads copy into shared memory, each 16 bytes at a time (cp.async, PTX ISA 9.7.9.27.3).
 
 A thread has the same chunk of every row that it copies, and rows lie as many apart as the swizzle repeats after. So it
-knows its place in shared memory once; of memory it has the indices of its rows, and an address takes two instructions.
+knows its place in shared memory once. Where its rows are in memory it knows when a tile begins, two registers for each:
+a copy then takes four instructions.
 """
 
 from __future__ import annotations
@@ -11,19 +12,26 @@ from dataclasses import dataclass
 
 from scalec.ir import tile
 from scalec.ir.mlir import ir
-from scalec.lowering.builder import Variable
-from scalec.lowering.common.copies import NOTHING
+from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.state import COMMON, State, swizzle
 from scalec.targets import WARPGROUP
+
+NOWHERE = 1 << 63
+"""Where a row without an index is: no address of memory has the highest bit set, so that no other register says it."""
+
+_MISSING = ".reg .pred P1;\n.reg .b32 L, H;\nmov.b64 {L, H}, $1;\nsetp.lt.s32 P1, H, 0;\n"
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Indices of a tile's rows: of `chunks` threads each that share a row, and of as many rows as that are at once."""
+    """Where a tile's rows are, in bytes: of `chunks` threads each that share a row, and of as many rows as that are at
+    once. An index leads to a row `stride` bytes further for each `row_block`."""
 
     rows: int
     chunks: int
-    indices: list[list[Variable]]
+    offsets: list[Variable]
+    stride: ir.Value
+    row_block: int
 
     @property
     def at_once(self) -> int:
@@ -36,27 +44,31 @@ class Chunks:
         row = s.once(("row of", self.chunks), lambda: b.div(thread, self.chunks))
         return row, s.once(("chunk of", self.chunks), lambda: b.and_(thread, self.chunks - 1))
 
-    def first(self, s: State, i: int) -> tuple[ir.Value, ir.Value | None]:
-        """The i-th row within the tile of a thread, and whether it is one."""
-        b, (row, _), step = s.b, self.place(s), i * self.at_once
-        return b.add(row, step), b.compare("lt", row, self.rows - step) if step + self.at_once > self.rows else None
+    def each(self, s: State) -> Iterator[tuple[Variable, int, ir.Value | None]]:
+        """(where it is, how many rows behind the thread's first, whether it is a row of the tile) of each row."""
+        b, (row, _) = s.b, self.place(s)
+        for i, offset in enumerate(self.offsets):
+            behind = i * self.at_once
+            partly = behind + self.at_once > self.rows
+            yield offset, behind, b.compare("lt", row, self.rows - behind) if partly else None
 
-    def each(self, s: State) -> Iterator[tuple[int, ir.Value, ir.Value | None]]:
-        """(rows behind its first, index, whether it is a row of the tile) of each of a thread's rows."""
-        for i, (index,) in enumerate(self.indices):
-            yield i * self.at_once, index.get(), self.first(s, i)[1]
+    def offset(self, b: Builder, index: ir.Value) -> ir.Value:
+        """Where the row of an index is that leads somewhere."""
+        return b.mul(b.widen(b.div(index, self.row_block)), self.stride)
 
 
 @COMMON.lowers("tile.row_chunks")
 def row_chunks(s: State, op: ir.OpView) -> None:
-    rows, chunks = tile.int_of(op.rows), tile.int_of(op.chunks)
-    count = -(-rows * chunks // WARPGROUP)
-    s.values[op.result] = Chunks(rows, chunks, [[s.b.variable(s.b.i32, NOTHING)] for _ in range(count)])
+    b, rows, chunks = s.b, tile.int_of(op.rows), tile.int_of(op.chunks)
+    offsets = [b.variable(b.i64, b.constant(NOWHERE, b.i64)) for _ in range(-(-rows * chunks // WARPGROUP))]
+    stride = b.mul(b.value(s.get(op.stride), b.i64), max(1, tile.int_of(op.bits) // 8))
+    s.values[op.result] = Chunks(rows, chunks, offsets, stride, tile.int_of(op.row_block))
 
 
 @COMMON.lowers("tile.copy_rows")
 def copy_rows(s: State, op: ir.OpView) -> None:
-    b, rows, k0, k, bits = s.b, s.get(op.rows), s.get(op.k0), s.get(op.k), tile.int_of(op.bits)
+    b, rows, k0, k = s.b, s.get(op.rows), s.get(op.k0), s.get(op.k)
+    bits = tile.int_of(op.rows.owner.opview.bits)
     (_, columns), swizzled = tile.shape_of(op.target.type), tile.swizzle_of(op.target.type)
     pitch = columns * tile.bits_of(tile.element_of(op.target.type)) // 8
     row, chunk = rows.place(s)
@@ -66,37 +78,38 @@ def copy_rows(s: State, op: ir.OpView) -> None:
         return b.add(b.mul(row, pitch), b.shl(at, 4))
 
     place = b.add(s.get(op.target).address(b, s.get(op.cursor)), s.once(("in stage", op.rows), in_stage))
-    own = b.widen(b.shl(chunk, 4))
-    begins = b.add(_bytes(s, k0, bits), own)  # behind where a row does
+    begins = b.add(_bytes(s, k0, bits), b.widen(b.shl(chunk, 4)))  # behind where a row does
     source = b.add(b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), begins)
-    stride = b.mul(s.get(op.stride), max(1, bits // 8))
 
     def issue(left: ir.Value | None) -> None:
-        for behind, index, is_row in rows.each(s):
-            address = b.add(source, b.mul(b.widen(index), stride))
-            operands: list[ir.Value] = [place, address]
-            guard = "" if is_row is None else "@$3 "
-            copy = f"{guard}cp.async.cg.shared.global [$0 + {behind * pitch}], [$1], {tile.CHUNK}, "
+        for offset, behind, is_row in rows.each(s):
+            copy = f"cp.async.cg.shared.global [$0 + {behind * pitch}], [$1], {tile.CHUNK}, "
+            operands: list[ir.Value] = [place, b.add(source, offset.get())]
             if left is None:  # a predicate says whose source is not looked at: one instruction, and no sizes
-                text = f"{{\n.reg .pred P1;\nsetp.lt.s32 P1, $2, 0;\n{copy}P1;\n}}"
-                operands.append(index)
+                text = f"{{\n{_MISSING}{copy}P1;\n}}"
             else:
-                text = f"{copy}$2;"
-                operands.append(b.select(b.compare("slt", index, 0), b.constant(0), left))
-            b.asm(text, [], operands if is_row is None else [*operands, is_row])
+                text = f"{{\n.reg .b32 S;\n{_MISSING}selp.b32 S, 0, $2, P1;\n{copy}S;\n}}"
+                operands.append(left)
+            _guarded(b, text, operands, is_row)
 
     if "whole" in op.operation.attributes:
         issue(None)
         return
-    depth = pitch * 8 // bits  # of K
-    whole = b.compare("le", b.add(k0, depth), k)
 
     def partly() -> None:
         left = b.sub(_bytes(s, k, bits), begins)
         text = "{\n.reg .b64 D;\nmax.s64 D, $1, 0;\nmin.s64 D, D, 16;\ncvt.u32.u64 $0, D;\n}"
         issue(b.pure(text, b.i32, left))
 
-    b.either(whole, lambda: issue(None), partly)
+    b.either(b.compare("le", b.add(k0, pitch * 8 // bits), k), lambda: issue(None), partly)
+
+
+def _guarded(b: Builder, text: str, operands: list[ir.Value], condition: ir.Value | None) -> None:
+    """A copy, under a condition: no branch, so that all threads of a warp arrive together behind it."""
+    if condition is not None:
+        text = text.replace("cp.async", f"@${len(operands)} cp.async")
+        operands = [*operands, condition]
+    b.asm(text, [], operands)
 
 
 def _bytes(s: State, count: ir.Value | int, bits: int) -> ir.Value:
@@ -111,22 +124,16 @@ def _bytes(s: State, count: ir.Value | int, bits: int) -> ir.Value:
 @COMMON.lowers("tile.copy_row_scales")
 def copy_row_scales(s: State, op: ir.OpView) -> None:
     b, rows, k0, k = s.b, s.get(op.rows), s.get(op.k0), s.get(op.k)
-    step, block, row_block = (tile.int_of(x) for x in (op.step, op.block, op.row_block))
-    vectors, length = tile.shape_of(op.target.type)
+    (vectors, length), step, block = tile.shape_of(op.target.type), tile.int_of(op.step), tile.int_of(op.block)
     place = b.add(s.get(op.target).address(b, s.get(op.cursor)), b.shl(rows.place(s)[0], 2))
-    source = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
+    memory = b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)])
     for j in range(vectors):
         at = b.add(k0, j * step)
+        source = b.add(memory, b.mul(b.mul(b.widen(b.div(at, block)), s.get(op.k_stride)), 4))
         beyond = b.compare("ge", at, k)
-        column = b.add(source, b.mul(b.mul(b.widen(b.div(at, block)), s.get(op.k_stride)), 4))
-        for behind, index, is_row in rows.each(s):
-            address = b.add(column, b.mul(b.mul(b.widen(b.div(index, row_block)), s.get(op.row_stride)), 4))
-            nothing = b.or_(b.compare("eq", index, NOTHING), beyond)
-            operands = [place, address, nothing]
-            guard = "" if is_row is None else "@$3 "
-            offset = 4 * (j * length + behind)
-            text = f"{guard}cp.async.ca.shared.global [$0 + {offset}], [$1], 4, $2;"
-            b.asm(text, [], operands if is_row is None else [*operands, is_row])
+        for offset, behind, is_row in rows.each(s):
+            copy = f"or.pred P1, P1, $2;\ncp.async.ca.shared.global [$0 + {4 * (j * length + behind)}], [$1], 4, P1;"
+            _guarded(b, f"{{\n{_MISSING}{copy}\n}}", [place, b.add(source, offset.get()), beyond], is_row)
 
 
 @COMMON.lowers("tile.land")

@@ -62,7 +62,7 @@ class Gatherer(Frame):
         cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
         rooms = {side.label: self.row_chunks(side) for side in self.by_threads}
         scaled = [x for x in self.by_threads if scales_copied_by_threads(self.problem, x.operand, depth)]
-        of_scales = {side.label: self.indices(side, 1) for side in scaled}
+        of_scales = {side.label: self.scale_rows_of(side) for side in scaled}
         with self.over_all_tiles(h) as w:
             for side in self.by_threads:
                 for room in (rooms[side.label], of_scales.get(side.label)):
@@ -90,15 +90,20 @@ class Gatherer(Frame):
                 e.op("tile.pass_on", operands=[self.detour(h, *self.at_point(h, w, self.at_k(w, k))), cursor])
                 e.op("tile.advance", operands=[cursor])
 
-    def indices(self, side: Side, chunks: int) -> ir.Value:
-        """Registers for the indices of the rows, where so many threads share a row."""
-        return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], rows=side.copied, chunks=chunks).result
-
     def row_chunks(self, side: Side) -> ir.Value:
-        """Likewise of the rows of the operand."""
+        """Registers for where the rows are."""
         operand = side.operand
         row = side.stored_row if operand.converted else operand.shared_bytes(self.schedule.tile[2])
-        return self.indices(side, row // CHUNK)
+        stride = self.stride(operand.name, operand.row_axis)
+        extents = {"rows": side.copied, "chunks": row // CHUNK, "bits": operand.stored.bits, "row_block": 1}
+        return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], [stride], **extents).result
+
+    def scale_rows_of(self, side: Side) -> ir.Value:
+        """Likewise for where their scales are."""
+        scale = side.operand.by_row
+        assert scale is not None
+        extents = {"rows": side.rows, "chunks": 1, "bits": 32, "row_block": scale.coords[scale.axes[0]].divisor}
+        return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], [self.strides(scale)[0]], **extents).result
 
     def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
         """Loads the indices of the rows that are gathered, from `row0` on."""
@@ -110,21 +115,20 @@ class Gatherer(Frame):
         p, operand = self.problem, side.operand
         memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
         source = self.at(memory, operand.name, operand.coords, w)
-        operands = [source, self.stride(operand.name, operand.row_axis), self.copies_into(h, side), cursor, rows, k0]
+        operands = [source, self.copies_into(h, side), cursor, rows, k0]
         size = p.k.size
         whole = size is not None and size % self.schedule.tile[2] == 0 and p.range_of_k is None
         how: dict[str, Any] = {"whole": ir.UnitAttr.get()} if whole else {}
-        self.e.op("tile.copy_rows", operands=[*operands, h.k], bits=operand.stored.bits, **how)
+        self.e.op("tile.copy_rows", operands=[*operands, h.k], **how)
 
     def copy_row_scales(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
         """The scales of these rows in a stage."""
         scale, depth = side.operand.by_row, self.schedule.tile[2]
         assert scale is not None
         memory = self.pointer(scale.name, scale.argument_index, align=4)
-        operands = [self.at(memory, scale.name, scale.coords, w), *self.strides(scale), h.scale_tiles[side.label]]
-        operands += [cursor, rows, *self.scale_k(h, scale, w, k0)]
-        step, row_block = depth // scale.within(depth), scale.coords[scale.axes[0]].divisor
-        self.e.op("tile.copy_row_scales", operands=operands, step=step, block=scale.k, row_block=row_block)
+        source, stride = self.at(memory, scale.name, scale.coords, w), self.strides(scale)[1]
+        operands = [source, stride, h.scale_tiles[side.label], cursor, rows, *self.scale_k(h, scale, w, k0)]
+        self.e.op("tile.copy_row_scales", operands=operands, step=depth // scale.within(depth), block=scale.k)
 
     @staticmethod
     def copies_into(h: Handles, side: Side) -> ir.Value:

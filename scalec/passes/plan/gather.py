@@ -6,6 +6,7 @@ from scalec.ir.schedule import Schedule
 from scalec.ir.tile import CHUNK, COPY_ALIGN
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
+from scalec.targets import WARPGROUP
 
 PLAIN_INDICES = 2
 """Of a tensor whose rows are copied several at a time: `.tile::gather4` takes one coordinate of the contiguous index
@@ -20,6 +21,13 @@ def copied_by_threads(problem: Problem, operand: Operand) -> bool:
 def gatherers(problem: Problem) -> int:
     """Warpgroups that copy rows so."""
     return int(any(copied_by_threads(problem, x) for x in (problem.lhs, problem.rhs)))
+
+
+def copies_of_thread(problem: Problem, tile: tuple[int, int, int]) -> int:
+    """Copies of 16 bytes that each of their threads makes for a stage."""
+    rows = dict(zip((problem.lhs, problem.rhs), tile[:2], strict=True))
+    gathered = [x for x in rows if copied_by_threads(problem, x)]
+    return sum(-(-rows[x] * _row(problem, x, tile[2]) // (CHUNK * WARPGROUP)) for x in gathered)
 
 
 def scales_copied_by_threads(problem: Problem, operand: Operand, depth: int) -> bool:

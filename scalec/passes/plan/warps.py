@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.gather import gatherers
+from scalec.passes.plan.gather import copies_of_thread, gatherers
 from scalec.passes.problem.operand import PROMOTES
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP, MmaShape
@@ -51,8 +51,10 @@ CONVERTING = {
 many as the file holds."""
 
 
-GATHERING = 40
-"""Registers of a producer's threads, at least, where a warpgroup has them that copies gathered rows."""
+GATHERING = (40, 24)
+"""Registers of a producer's threads where a warpgroup has them that copies gathered rows: at least the first number,
+and two for each copy of a thread beside the second. 16 copies spilled with 48, 8 did not with 40 (ptxas 13.0,
+2026-11-25)."""
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -156,7 +158,8 @@ def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
     if not gatherers(problem):
         return producer, consumer
     others, target = 1 + int(problem.converts) + gatherers(problem), problem.target
-    every, producer = schedule.warpgroups + others, max(producer, GATHERING)
+    (least, beside), copies = GATHERING, copies_of_thread(problem, schedule.tile)
+    every, producer = schedule.warpgroups + others, max(producer, least, -(-(beside + 2 * copies) // 8) * 8)
     left = every * target.entry_registers(every * WARPGROUP) - others * producer
     return producer, min(consumer, registers_of_each(left, schedule.warpgroups))
 
