@@ -30,7 +30,7 @@ from scalec.passes.plan.resources import (
 )
 from scalec.passes.plan.swizzle import no_panels, no_turned
 from scalec.passes.plan.tensor_columns import scale_copies
-from scalec.passes.plan.tiles import PAIR, no_group, no_swap
+from scalec.passes.plan.tiles import PAIR, no_group, no_instruction, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, warps_for
 from scalec.passes.problem import pointwise
@@ -370,6 +370,10 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
             f"{f'{producers} x ' if producers > 1 else ''}{schedule.registers[0]} and {warpgroups} x "
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
+        )
+    if reason := no_instruction(problem, schedule):
+        raise ScheduleError(
+            f"tile N = {schedule.tile[1]} of {entering} threads: {reason}", fix="fewer columns, or fewer warpgroups"
         )
     need = Registers.of(problem, schedule)
     if need.total > schedule.registers[1]:

@@ -193,6 +193,15 @@ def planned(problem: Problem, given: Request) -> tuple[Schedule, str]:
     return plan, no_goes(problem, plan) or _no_room(problem, given, plan)
 
 
+def no_instruction(problem: Problem, plan: Schedule) -> str:
+    """Why an instruction has no room for its sums in the registers of a thread at entry, which ptxas asks for whatever
+    setmaxnreg says (C7602), "" where it has."""
+    family, entry = problem.family, problem.target.entry_registers(threads(problem, plan))
+    if family.kernel != "shared" or (plan.mma_n or plan.tile[1]) * family.m // WARPGROUP + INSTRUCTION <= entry:
+        return ""
+    return f"sums of an instruction for more than the {entry} registers of a thread at entry"
+
+
 def _no_room(problem: Problem, given: Request, plan: Schedule) -> str:
     """Why a plan for `given` has no room in registers, tensor memory or shared memory, "" where it has."""
     family, entering = problem.family, threads(problem, plan)
@@ -203,8 +212,8 @@ def _no_room(problem: Problem, given: Request, plan: Schedule) -> str:
         return f"more than the {most} registers of a consumer thread"
     if family.sums_in == "tensor" and plan.promote and sums_slots(problem, plan) < 2:
         return "one accumulator in tensor memory: products would wait until its sums are added up"
-    if family.kernel == "shared" and (plan.mma_n or plan.tile[1]) * family.m // WARPGROUP + INSTRUCTION > entry:
-        return f"sums of an instruction for more than the {entry} registers of a thread at entry"
+    if reason := no_instruction(problem, plan):
+        return reason
     stages = plan.stages or 2
     if stages_that_fit(problem, plan) < stages:
         return f"{stages} stages do not fit into {problem.target.shared_bytes} bytes of shared memory"
