@@ -7,8 +7,8 @@ from typing import Any
 
 from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.copier import copier_for
-from scalec.passes.plan.resources import path_of_scales
-from scalec.passes.plan.warps import MAX_WARPGROUPS, WARPS, registers_for, warpgroups_for, warps_for
+from scalec.passes.plan.resources import chosen_registers, path_of_scales
+from scalec.passes.plan.warps import MAX_WARPGROUPS, WARPS, warpgroups_for, warps_for
 from scalec.passes.problem.types import Problem
 
 PINGPONG = 2
@@ -50,7 +50,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
     made = Schedule(**values)
     if given.scale_copier is None and (copier := copier_for(problem, made)):
         made = made.with_fields(scale_copier=copier)
-    return made if given.registers else made.with_fields(registers=registers_for(problem, made))
+    return made if given.registers else made.with_fields(registers=chosen_registers(problem, made))
 
 
 def given_warpgroups(given: Request) -> int | None:

@@ -10,11 +10,11 @@ from math import prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.gather import gatherers, scales_copied_by_threads, stored_row
+from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
-from scalec.passes.plan.warps import SCALE_WARPS, WARPS
+from scalec.passes.plan.warps import SCALE_WARPS, WARPS, registers_for
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand, Scale
@@ -386,6 +386,25 @@ def register_file(problem: Problem, schedule: Schedule) -> int:
     """Registers of a CTA after its threads have taken and given back some."""
     producer, consumer = schedule.registers
     return WARPGROUP * (other_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
+
+
+GATHERING = (40, 24)
+"""Registers of a producer's threads where a warpgroup has them that copies gathered rows: at least the first number,
+and two for each copy of a thread beside the second. 16 copies spilled with 48, 8 did not with 40 (ptxas 13.0,
+2026-11-25)."""
+
+
+def chosen_registers(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """The `registers` of a schedule that leaves them undecided: where a warpgroup copies gathered rows, consumers have
+    what all others leave them."""
+    producer, consumer = registers_for(problem, schedule)
+    if not gatherers(problem):
+        return producer, consumer
+    (least, beside), copies, entering = GATHERING, copies_of_thread(problem, schedule.tile), threads(problem, schedule)
+    producer = max(producer, least, round_up(beside + 2 * copies, 8))
+    left = problem.target.entry_registers(entering) * entering // WARPGROUP
+    left -= other_warpgroups(problem, schedule) * producer
+    return producer, min(consumer, shared_out(left, schedule.warpgroups))
 
 
 LEAN = frozenset({"registers", "tensor"})

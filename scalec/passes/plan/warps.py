@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.passes.plan.gather import copies_of_thread, gatherers
 from scalec.passes.problem.operand import PROMOTES
 from scalec.passes.problem.types import Problem
-from scalec.targets import WARPGROUP, MmaShape
-from scalec.targets import shared_out as registers_of_each
+from scalec.targets import MmaShape
 
 MAX_WARPGROUPS = 3
 
@@ -49,12 +47,6 @@ CONVERTING = {
 }
 """Likewise where a warpgroup converts operands, with a producer's registers, by where sums are: not measured, and as
 many as the file holds."""
-
-
-GATHERING = (40, 24)
-"""Registers of a producer's threads where a warpgroup has them that copies gathered rows: at least the first number,
-and two for each copy of a thread beside the second. 16 copies spilled with 48, 8 did not with 40 (ptxas 13.0,
-2026-11-25)."""
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}
@@ -152,20 +144,7 @@ def shared_out(family: MmaShape, tile: tuple[int, ...], warpgroups: int, warps: 
 
 
 def registers_for(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """The `registers` of a schedule that leaves them undecided: where a warpgroup copies gathered rows, consumers have
-    what it leaves them."""
-    producer, consumer = _of_roles(problem, schedule)
-    if not gatherers(problem):
-        return producer, consumer
-    others, target = 1 + int(problem.converts) + gatherers(problem), problem.target
-    (least, beside), copies = GATHERING, copies_of_thread(problem, schedule.tile)
-    every, producer = schedule.warpgroups + others, max(producer, least, -(-(beside + 2 * copies) // 8) * 8)
-    left = every * target.entry_registers(every * WARPGROUP) - others * producer
-    return producer, min(consumer, registers_of_each(left, schedule.warpgroups))
-
-
-def _of_roles(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """Likewise by what producers, consumers and those who convert do."""
+    """The `registers` of a schedule that leaves them undecided."""
     warpgroups = schedule.warpgroups
     bytewise = problem.lhs.scale_in_mma or problem.rhs.scale_in_mma
     registers = BYTEWISE if bytewise and warpgroups == 2 else REGISTERS[warpgroups]
