@@ -265,9 +265,7 @@ class Frame(Tensors):
     @property
     def gathering(self) -> list[Side]:
         """The sides of which all threads of the warp that copies bring some rows each."""
-        return [
-            side for side in self.sides if side.operand.gathered and not copied_by_threads(self.problem, side.operand)
-        ]
+        return [x for x in self.sides if x.operand.gathered and not copied_by_threads(self.problem, x.operand)]
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:

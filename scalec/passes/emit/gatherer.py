@@ -95,14 +95,24 @@ class Gatherer(Frame):
         operand = side.operand
         row = side.stored_row if operand.converted else operand.shared_bytes(self.schedule.tile[2])
         stride = self.stride(operand.name, operand.row_axis)
-        extents = {"rows": side.copied, "chunks": row // CHUNK, "bits": operand.stored.bits, "row_block": 1}
+        extents: dict[str, Any] = {
+            "rows": side.copied,
+            "chunks": row // CHUNK,
+            "bits": operand.stored.bits,
+            "row_block": 1,
+        }
         return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], [stride], **extents).result
 
     def scale_rows_of(self, side: Side) -> ir.Value:
         """Likewise for where their scales are."""
         scale = side.operand.by_row
         assert scale is not None
-        extents = {"rows": side.rows, "chunks": 1, "bits": 32, "row_block": scale.coords[scale.axes[0]].divisor}
+        extents: dict[str, Any] = {
+            "rows": side.rows,
+            "chunks": 1,
+            "bits": 32,
+            "row_block": scale.coords[scale.axes[0]].divisor,
+        }
         return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], [self.strides(scale)[0]], **extents).result
 
     def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
