@@ -1,8 +1,8 @@
 """Rows that threads copy into shared memory, each 16 bytes at a time (cp.async, PTX ISA 9.7.9.27.3).
 
 A thread has the same chunk of every row that it copies, and rows lie as many apart as the swizzle repeats after. So it
-knows its place in shared memory once. Where its rows are in memory it knows when a tile begins, two registers for each:
-a copy then takes four instructions.
+knows its place in shared memory once, and where its rows are in memory, two registers for each, when a tile begins: a
+copy then takes four instructions.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.state import COMMON, State, swizzle
 from scalec.targets import WARPGROUP
 
-NOWHERE = 1 << 63
-"""Where a row without an index is: no address of memory has the highest bit set, so that no other register says it."""
-
-_MISSING = ".reg .pred P1;\n.reg .b32 L, H;\nmov.b64 {L, H}, $1;\nsetp.lt.s32 P1, H, 0;\n"
+_MISSING = ".reg .pred P1;\n.reg .b32 M;\nand.b32 M, $2, {bit};\nsetp.ne.b32 P1, M, 0;\n"
+"""P1: nobody looks at the source of a copy, a row without an index."""
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Where a tile's rows are, in bytes: of `chunks` threads each that share a row, and of as many rows as that are at
-    once. An index leads to a row `stride` bytes further for each `row_block`."""
+    """Where a tile's rows are, in bytes, of `chunks` threads each that share a row, and of as many rows as that are at
+    once; bit i of `missing` is set where the thread's i-th row has no index, and is then said to be the tensor's first.
+    An index leads to a row `stride` bytes further for each `row_block`."""
 
     rows: int
     chunks: int
     offsets: list[Variable]
+    missing: Variable
     stride: ir.Value
     row_block: int
 
@@ -44,13 +44,13 @@ class Chunks:
         row = s.once(("row of", self.chunks), lambda: b.div(thread, self.chunks))
         return row, s.once(("chunk of", self.chunks), lambda: b.and_(thread, self.chunks - 1))
 
-    def each(self, s: State) -> Iterator[tuple[Variable, int, ir.Value | None]]:
-        """(where it is, how many rows behind the thread's first, whether it is a row of the tile) of each row."""
+    def each(self, s: State) -> Iterator[tuple[int, int, ir.Value | None]]:
+        """(its number, how many rows behind the thread's first, whether it is a row of the tile) of each row."""
         b, (row, _) = s.b, self.place(s)
-        for i, offset in enumerate(self.offsets):
+        for i in range(len(self.offsets)):
             behind = i * self.at_once
             partly = behind + self.at_once > self.rows
-            yield offset, behind, b.compare("lt", row, self.rows - behind) if partly else None
+            yield i, behind, b.compare("lt", row, self.rows - behind) if partly else None
 
     def offset(self, b: Builder, index: ir.Value) -> ir.Value:
         """Where the row of an index is that leads somewhere."""
@@ -60,9 +60,10 @@ class Chunks:
 @COMMON.lowers("tile.row_chunks")
 def row_chunks(s: State, op: ir.OpView) -> None:
     b, rows, chunks = s.b, tile.int_of(op.rows), tile.int_of(op.chunks)
-    offsets = [b.variable(b.i64, b.constant(NOWHERE, b.i64)) for _ in range(-(-rows * chunks // WARPGROUP))]
+    offsets = [b.variable(b.i64, b.constant(0, b.i64)) for _ in range(-(-rows * chunks // WARPGROUP))]
+    missing = b.variable(b.i32, 0xFFFFFFFF)
     stride = b.mul(b.value(s.get(op.stride), b.i64), max(1, tile.int_of(op.bits) // 8))
-    s.values[op.result] = Chunks(rows, chunks, offsets, stride, tile.int_of(op.row_block))
+    s.values[op.result] = Chunks(rows, chunks, offsets, missing, stride, tile.int_of(op.row_block))
 
 
 @COMMON.lowers("tile.copy_rows")
@@ -82,13 +83,13 @@ def copy_rows(s: State, op: ir.OpView) -> None:
     source = b.add(b.op("llvm.ptrtoint", [b.i64], [s.get(op.source)]), begins)
 
     def issue(left: ir.Value | None) -> None:
-        for offset, behind, is_row in rows.each(s):
-            copy = f"cp.async.cg.shared.global [$0 + {behind * pitch}], [$1], {tile.CHUNK}, "
-            operands: list[ir.Value] = [place, b.add(source, offset.get())]
-            if left is None:  # a predicate says whose source is not looked at: one instruction, and no sizes
-                text = f"{{\n{_MISSING}{copy}P1;\n}}"
+        for i, behind, is_row in rows.each(s):
+            copy, missing = f"cp.async.cg.shared.global [$0 + {behind * pitch}], [$1], {tile.CHUNK}, ", _missing(i)
+            operands: list[ir.Value] = [place, b.add(source, rows.offsets[i].get()), rows.missing.get()]
+            if left is None:
+                text = f"{{\n{missing}{copy}P1;\n}}"
             else:
-                text = f"{{\n.reg .b32 S;\n{_MISSING}selp.b32 S, 0, $2, P1;\n{copy}S;\n}}"
+                text = f"{{\n.reg .b32 S;\n{missing}selp.b32 S, 0, $3, P1;\n{copy}S;\n}}"
                 operands.append(left)
             _guarded(b, text, operands, is_row)
 
@@ -102,6 +103,10 @@ def copy_rows(s: State, op: ir.OpView) -> None:
         issue(b.pure(text, b.i32, left))
 
     b.either(b.compare("le", b.add(k0, pitch * 8 // bits), k), lambda: issue(None), partly)
+
+
+def _missing(i: int) -> str:
+    return _MISSING.format(bit=1 << i)
 
 
 def _guarded(b: Builder, text: str, operands: list[ir.Value], condition: ir.Value | None) -> None:
@@ -131,9 +136,10 @@ def copy_row_scales(s: State, op: ir.OpView) -> None:
         at = b.add(k0, j * step)
         source = b.add(memory, b.mul(b.mul(b.widen(b.div(at, block)), s.get(op.k_stride)), 4))
         beyond = b.compare("ge", at, k)
-        for offset, behind, is_row in rows.each(s):
-            copy = f"or.pred P1, P1, $2;\ncp.async.ca.shared.global [$0 + {4 * (j * length + behind)}], [$1], 4, P1;"
-            _guarded(b, f"{{\n{_MISSING}{copy}\n}}", [place, b.add(source, offset.get()), beyond], is_row)
+        for i, behind, is_row in rows.each(s):
+            copy = f"or.pred P1, P1, $3;\ncp.async.ca.shared.global [$0 + {4 * (j * length + behind)}], [$1], 4, P1;"
+            operands = [place, b.add(source, rows.offsets[i].get()), rows.missing.get(), beyond]
+            _guarded(b, f"{{\n{_missing(i)}{copy}\n}}", operands, is_row)
 
 
 @COMMON.lowers("tile.land")
