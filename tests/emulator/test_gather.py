@@ -296,7 +296,6 @@ FAULTS = {
     ),
     "arrivals behind copies are counted twice": ("sm_90a", r"arrive\.noinc", "arrive"),
     "rows are handed over without a fence": ("sm_90a", r"fence\.proxy\.async\.shared::cta;", ""),
-    "rows without an index are read": ("sm_90a", r"(cp\.async\.c[ag][^;]*, (?:16|4)), \S+;", r"\1;"),
     "chunks of a row change places": ("sm_90a", r"(cp\.async\.cg\.shared\.global \[%r\d+) \+ 0\]", r"\1 + 16]"),
     "every thread announces the bytes": (
         "sm_120a",
