@@ -146,7 +146,7 @@ class Target:
         launch_control: whether a running cluster can take over one that has not begun (clusterlaunchcontrol, PTX ISA
             9.7.13.18: sm_100 and later; .multicast::cluster::all, which clusters need: sm_100a and sm_120a).
         gathers: rows that one tensor copy brings whose coordinates are any: four where .tile::gather4 is (PTX ISA
-            9.7.9.27.5.2: sm_100 and later), else one, by boxes of one row.
+            9.7.9.27.5.2: sm_100 and later), else one, and threads copy rows themselves.
         setmaxnreg: register counts that a warpgroup may give its threads (PTX ISA 9.7.20, setmaxnreg).
         converts: element types of 8 bits and less that an instruction rounds f32 to (PTX ISA 9.7.9.21, cvt).
     """

@@ -152,12 +152,13 @@ class CutScalesOp(Tile.Operation, name="cut_scales"):
 
 
 class PassOnOp(Tile.Operation, name="pass_on"):
-    """A warp arrives once at the stage's full barrier: what its lanes stored before is seen by who waits there, the
-    tensor core and later copies too."""
+    """A warp arrives at the stage's full barrier, once or in the place of so many `arrivals`: what its lanes stored
+    before is seen by who waits there, the tensor core and later copies too."""
 
     ring: ext.Operand[RingType]
     cursor: ext.Operand[CursorType]
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return in_step(op, op.ring)
+        given = "arrivals" in op.operation.attributes
+        return in_step(op, op.ring) and (not given or at_least(op, 1, "arrivals"))

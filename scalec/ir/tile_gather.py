@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, maker
+from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled, reads_f32
+from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I1,
     I32,
@@ -30,6 +31,7 @@ from scalec.ir.tile_types import (
     swizzle_of,
 )
 from scalec.ir.verify import fail, verifier
+from scalec.targets import WARPGROUP
 
 COPY_ALIGN = 128
 """Of a tensor copy's place in shared memory, whatever the swizzle (PTX ISA 5.5.6, and measured on an H200)."""
@@ -144,6 +146,100 @@ class GatherOp(Tile.Operation, name="gather"):
         if together * width % COPY_ALIGN:
             return fail(op, f"copies {together} x {width} bytes, expected a multiple of {COPY_ALIGN}")
         return in_step(op, op.ring, op.target)
+
+
+class RowChunksOp(Tile.Operation, name="row_chunks"):
+    """Registers for where `rows` rows are that are looked up, spread over a warpgroup's threads: `chunks` adjacent ones
+    share a row, of which each copies a part, and each has every so-many-th row.
+
+    The row of index i begins at element i / row_block * stride of memory. Elements have `bits`; those of less than 8
+    lie in bytes, which `stride` counts.
+    """
+
+    stride: ext.Operand[ir.IntegerType[64]]
+    result: ext.Result[GatheredType]
+    rows: ir.IntegerAttr
+    chunks: ir.IntegerAttr
+    bits: ir.IntegerAttr
+    row_block: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        if not at_least(op, 1, "rows", "chunks", "bits", "row_block"):
+            return False
+        chunks = int_of(op.chunks)
+        return not WARPGROUP % chunks or fail(op, f"{chunks} threads share a row, expected a divisor of {WARPGROUP}")
+
+
+class CopyRowsOp(Tile.Operation, name="copy_rows"):
+    """Copies of rows into the cursor's stage, those that `rows` names, a warpgroup's: each thread copies its 16 bytes
+    of each of its rows (cp.async), which is read from element k0 on, a multiple of 16 bytes. What a row has beyond
+    element `k`, and a row without an index, is zeros.
+
+    `whole`, an optional unit attribute: no tile reaches beyond `k`. The copies are the stage's when they have landed
+    (`tile.land`).
+    """
+
+    source: ext.Operand[Any]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        target, made = op.target.type, maker(op.rows, "tile.row_chunks")
+        rows, columns = shape_of(target)
+        width = columns * bits_of(element_of(target)) // 8
+        if not isinstance(op.source.type, ir.MemRefType):
+            return fail(op, f"copies from {op.source.type}, expected memory")
+        if swizzle_of(target) not in (0, width):
+            return fail(op, f"a row is {width} bytes and the swizzle {swizzle_of(target)}, expected as many, or none")
+        if made is not None and int_of(made.rows) != rows:
+            return fail(op, f"{int_of(made.rows)} rows are looked up, of a tile of {rows}")
+        if made is not None and int_of(made.chunks) * CHUNK != width:
+            return fail(op, f"{int_of(made.chunks)} threads copy {CHUNK} bytes each of a row of {width}")
+        return plainly_swizzled(op, op.target) and in_step(op, None, op.target)
+
+
+class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
+    """Likewise copies of the scales of rows, f32, of which each thread has rows alone, into the stage's vectors: into
+    vector j that of K element k0 + j * step, at element (k0 + j * step) / block * k_stride of its row; 0 beyond `k`,
+    and of a row without an index."""
+
+    source: ext.Operand[Any]
+    k_stride: ext.Operand[ir.IntegerType[64]]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    rows: ext.Operand[GatheredType]
+    k0: ext.Operand[I32]
+    k: ext.Operand[I32]
+    step: ir.IntegerAttr
+    block: ir.IntegerAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        rows, made = shape_of(op.target.type)[1], maker(op.rows, "tile.row_chunks")
+        if str(element_of(op.target.type)) != "f32":
+            return fail(op, f"copies scales into {op.target.type}, expected vectors of f32")
+        if made is not None and (int_of(made.rows), int_of(made.chunks)) != (rows, 1):
+            return fail(
+                op, f"{int_of(made.chunks)} threads have each of {int_of(made.rows)} rows, expected 1 of {rows}"
+            )
+        return at_least(op, 1, "step", "block") and reads_f32(op) and in_step(op, None, op.target)
+
+
+class LandOp(Tile.Operation, name="land"):
+    """Each thread arrives once at the full barrier of the cursor's stage, as soon as all that it copied up to here
+    (`tile.copy_rows`) has landed."""
+
+    ring: ext.Operand[RingType]
+    cursor: ext.Operand[CursorType]
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return in_step(op, op.ring)
 
 
 class ElectOp(Tile.Operation, name="elect", traits=[ir.NoTerminatorTrait]):

@@ -119,7 +119,7 @@ class RowIndexType(Tile.Type, name="index"):
 
 
 class GatheredType(Tile.Type, name="gathered_rows"):
-    """Indices of a tile's rows, in registers of a warp."""
+    """Indices of a tile's rows, in registers of a warp or a warpgroup."""
 
 
 class WindowType(Tile.Type, name="window"):

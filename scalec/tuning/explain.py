@@ -22,6 +22,7 @@ from scalec.measured.database import Entry
 from scalec.model import cost, scale_words, space
 from scalec.model.predict import Prediction, cycles_of_tile
 from scalec.passes.choose.scheduler import choice
+from scalec.passes.plan.gather import copied_by_threads
 from scalec.passes.plan.parts import cluster_ctas, no_meeting
 from scalec.passes.plan.resources import (
     SharedPlan,
@@ -282,7 +283,9 @@ def _warps(problem: Problem, chosen: Schedule) -> str:
     if problem.family.warps > 1:
         sharing = units(problem, chosen)[0]
         who = f"{sharing} warpgroups multiply together" if sharing > 1 else "a warpgroup multiplies"
-        return f"{who}, {rows} rows a warp"
+        named = [x for x in (problem.lhs, problem.rhs) if copied_by_threads(problem, x)]
+        rows_of = " and ".join(f"of {x.name} that {x.gathered} names" for x in named)
+        return f"{who}, {rows} rows a warp" + (f"; another copies the rows {rows_of}" if named else "")
     return f"each warp multiplies {rows}x{columns} of the tile by itself"
 
 

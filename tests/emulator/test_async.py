@@ -170,6 +170,30 @@ def test_cp_async(seed):
     np.testing.assert_array_equal(out.view(np.uint32).reshape(128, 4), data.reshape(128, 4)[::-1])
 
 
+COPY = "cp.async.cg.shared.global [%r5], [%rd4], 16;"
+
+
+def test_cp_async_reads_no_more_than_it_is_told() -> None:
+    """Zeros stand for what it does not: thread i reads i % 24 bytes, 16 at most, of memory that ends there."""
+    size = "rem.u32 %r9, %r1, 24;\n    min.u32 %r9, %r9, 16;\n    "
+    out, data = Out(2048), np.arange(1, 2049).astype(np.uint8)[: 127 * 16 + 127 % 24]
+    run_ptx(module(CP_ASYNC.replace(COPY, size + COPY.replace("16;", "16, %r9;"))), [data, out], block=(128, 1, 1))
+    rows = np.zeros((128, 16), np.uint8)
+    rows.reshape(-1)[: len(data)] = data
+    rows[np.arange(16) >= np.minimum(np.arange(128) % 24, 16)[:, None]] = 0
+    np.testing.assert_array_equal(out.view(np.uint8).reshape(128, 16), rows[::-1])
+
+
+def test_cp_async_of_an_ignored_source_reads_nothing() -> None:
+    """Nor is its address one: every third thread has none."""
+    where = "rem.u32 %r9, %r1, 3;\n    setp.eq.u32 %p1, %r9, 0;\n    @%p1 add.u64 %rd4, %rd4, 0x7000000000000000;\n    "
+    out, data = Out(2048), np.arange(512, dtype=np.uint32)
+    body = CP_ASYNC.replace(COPY, where + COPY.replace("16;", "16, %p1;"))
+    run_ptx(module(body), [data, out], block=(128, 1, 1))
+    rows = np.where((np.arange(128) % 3 == 0)[:, None], 0, data.reshape(128, 4))
+    np.testing.assert_array_equal(out.view(np.uint32).reshape(128, 4), rows[::-1])
+
+
 @pytest.mark.parametrize(
     ("line", "kinds"),
     [

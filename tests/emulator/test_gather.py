@@ -65,6 +65,16 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...], dict[str, int]]] = {
     "columns of inputs": ("C[m,n]:f32 = A[m,k] @ B[idx[n],k] + x[idx[n]] + R[m,idx[n]]", EVERY, {}),
     "+=": ("C[m,n]:f32 += A[idx[m],k] @ B[n,k] scale(1x128,128x128)", EVERY, {}),
     "around gaps": ("C[m,n/64*96 + n%64] = A[idx[m],k] @ B[n,k]", EVERY, {"n": 128}),
+    "a part of 16 bytes at the end": ("C[m,n]:f32 = A[idx[m],k]:e4m3 @ B[n,k]:e4m3", EVERY, {"k": 213}),
+    "converted, half a byte at the end": ("C[m,n]:f32 = A[idx[m],k]:e2m1 @ B[n,k]:bf16", ("sm_90a",), {"k": 213}),
+    "converted, batches": ("C[b,m,n] = A[b,idx[b,m],k]:e4m3 @ B[b,n,k]", ("sm_90a",), {"b": 2, "A_1": 50, "k": 100}),
+    "sums of several, a tail": ("C[m,n]:f32 = A[b,idx[m],k] @ B[b,n,k]", EVERY, {"b": 3, "A_1": 50, "k": 100}),
+    "ranges of K": ("C[g,m,n]:f32 = A[idx[m],k] @ B[n,k] for k in off[g]:off[g+1]", EVERY, {"g": 3, "k": 500}),
+    "ranges of K, 1x128": (
+        "C[g,m,n]:f32 = A[idx[m],k] @ B[n,k] scale(1x128,1x128) for k in off[g]:off[g+1]",
+        EVERY,
+        {"g": 3, "k": 500},
+    ),
     "e2m1 result": ("C[m,n]:e2m1 = A[idx[m],k] @ B[n,k]", EVERY, {}),
     "mxfp8 result": ("C[m,n]:mxfp8 = A[idx[m],k] @ B[n,k] scale(1x128,128x128)", EVERY, {"n": 128}),
     "nvfp4 result @blocked": (
@@ -208,6 +218,8 @@ def test_schedule(schedule: str, target: str) -> None:
 
 
 NARROW = [
+    ("tile=64x64x32, swizzle_a=64, swizzle_b=64", "sm_90a"),
+    ("tile=64x64x16, swizzle_a=32, swizzle_b=32", "sm_90a"),
     ("tile=128x64x64, swizzle_a=64, swizzle_b=64", "sm_100a"),
     ("tile=64x64x32, swizzle_a=64, swizzle_b=64", "sm_120a"),
 ]
@@ -215,15 +227,15 @@ NARROW = [
 
 @pytest.mark.once("target")
 @pytest.mark.parametrize(("schedule", "target"), NARROW)
-def test_rows_narrower_than_a_copys_place_come_four_at_a_time(schedule: str, target: str) -> None:
+def test_rows_narrower_than_a_bulk_copys_place_come_by_threads_or_four_at_a_time(schedule: str, target: str) -> None:
     source = "C[m,n] = A[idx[m],k]:mxfp8 @ B[n,k]:mxfp8" if target == "sm_100a" else "C[m,n] = A[idx[m],k] @ B[n,k]"
     run(f"{source} with {schedule}", target, sized(source, {"m": 150}), "nk")
 
 
 def test_one_row_of_less_is_refused() -> None:
-    source = "C[m,n] = A[idx[m],k] @ B[n,k] with tile=64x64x32, swizzle_a=64, swizzle_b=64"
+    source = "C[b,m,n] = A[b,idx[m],k] @ B[b,n,k] with tile=64x64x32, swizzle_a=64, swizzle_b=64"
     with pytest.raises(ScheduleError, match="64 bytes of a row of A, which idx"):
-        scalec.compile(source, target="sm_90a", dims={"n": 128, "k": 128})
+        scalec.compile(source, target="sm_120a", dims={"n": 128, "k": 128})
 
 
 def beyond(name: str, made: np.ndarray) -> np.ndarray:
@@ -277,8 +289,16 @@ def test_indices(which: str, target: str) -> None:
 FAULTS = {
     "two of four rows change places": ("sm_120a", r"(gather4[^{]*{%r\d+), (%r\d+), (%r\d+)", r"\1, \3, \2"),
     "an index beyond the last row is read": ("sm_90a", r"@%p\d+ (ld\.global\.nc\.b32)", r"\1"),
-    "every thread announces the bytes": (
+    "rows are handed over before they have landed": (
         "sm_90a",
+        r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 (\[%r\d+\])",
+        r"mbarrier.arrive.shared::cta.b64 _, \1",
+    ),
+    "arrivals behind copies are counted twice": ("sm_90a", r"arrive\.noinc", "arrive"),
+    "rows are handed over without a fence": ("sm_90a", r"fence\.proxy\.async\.shared::cta;", ""),
+    "chunks of a row change places": ("sm_90a", r"(cp\.async\.cg\.shared\.global \[%r\d+) \+ 0\]", r"\1 + 16]"),
+    "every thread announces the bytes": (
+        "sm_120a",
         r"@%p\d+ (bra\s+\S+;\s+bra\.uni[^\n]*\n\S+:\s+mov\.b32[^\n]*\s+mbarrier\.arrive\.expect_tx)",
         r"\1",
     ),

@@ -80,7 +80,24 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
     "B shared by pairs": (OTHER, "sm_100a", "cta_group=2, cluster=4x1", CLUSTERED.format("4x1", "B", "n")),
     "A shared by pairs": (FP8, "sm_100a", "cta_group=2, cluster=2x2", CLUSTERED.format("2x2", "A", "m")),
     "bulk scales": (FP8, "sm_90a", "scale_path=bulk", r"A_scale is of rows that idx\[m\] names"),
-    "narrow rows": (BOTH, "sm_90a", "tile=64x64x32, swizzle_a=64, swizzle_b=64", "64 bytes of a row of A"),
+    "narrow rows": (
+        "C[b,m,n] = A[b,idx[m],k] @ B[b,n,k]",
+        "sm_120a",
+        "tile=64x64x32, swizzle_a=64, swizzle_b=64",
+        "64 bytes of a row of A",
+    ),
+    "narrow rows that are converted": (
+        "C[m,n] = A[idx[m],k]:e2m1 @ B[n,k]:bf16",
+        "sm_90a",
+        "tile=64x64x16, swizzle_a=32, swizzle_b=32",
+        "8 bytes of a row of A, which .* names: threads copy 16 bytes each",
+    ),
+    "an instruction's sums": (
+        "C[m,n] = A[idx[m],k] @ B[n,k]",
+        "sm_90a",
+        "tile=128x256x64",
+        "512 threads: sums of an instruction for more than the 128 registers",
+    ),
     "added in memory": (
         "C[m,n]:f32 += A[idx[m],k] @ B[n,k]",
         "sm_90a",

@@ -38,7 +38,9 @@ def pass_on(s: State, op: ir.OpView) -> None:
     barrier = b.add(s.get(op.ring).full, b.shl(s.get(op.cursor).stage.get(), 3))
     b.asm("fence.proxy.async.shared::cta;")
     b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
-    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
+    attributes = op.operation.attributes
+    count = f", {tile.int_of(attributes['arrivals'])}" if "arrivals" in attributes else ""
+    b.asm(f"@$1 mbarrier.arrive.shared::cta.b64 _, [$0]{count};", [], [barrier, b.compare("eq", s.lane, 0)])
 
 
 def _between(b: Builder, value: ir.Value | int, most: int) -> ir.Value:

@@ -9,6 +9,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import CLUSTER, SHARED, Builder, Variable
 from scalec.lowering.common.copies import NOTHING, MapView, RowScales
+from scalec.lowering.common.row_copies import Chunks
 from scalec.lowering.common.state import COMMON, State
 
 
@@ -117,6 +118,16 @@ def look_up(s: State, op: ir.OpView) -> None:
         found, names = index.at(b, at, inside if is_row is None else b.and_(inside, is_row))
         variable.set(b.select(names, found, b.constant(NOTHING)))
 
+    if isinstance(into, Chunks):
+        row, missing = into.place(s)[0], b.constant(0)
+        for i, behind, is_row in into.each(s):
+            at = b.add(s.get(op.row0), b.add(row, behind))
+            inside = b.compare("lt", at, s.get(op.rows))
+            found, names = index.at(b, at, inside if is_row is None else b.and_(inside, is_row))
+            into.offsets[i].set(b.select(names, into.offset(b, found), b.constant(0, b.i64)))
+            missing = b.or_(missing, b.select(names, b.constant(0), 1 << i))
+        into.missing.set(missing)
+        return
     if isinstance(into, RowScales):
         for variable, (row, is_row, _) in zip(into.indices or [], into.mine(s), strict=True):
             load(variable, row, is_row)

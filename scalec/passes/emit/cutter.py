@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from scalec.ir.mlir import ir
 from scalec.ir.tile import CHUNK
-from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.gatherer import Gatherer
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.tensors import Work
 from scalec.passes.plan.items import CUT_WARP, cuts_k
 
 
-class Cutter(Frame):
+class Cutter(Gatherer):
     """K blocks begin where those of all of K do, as their scales do, or where groups are apart, where the range does.
     So the last of a range, and of the former the first, may reach beyond it. What is there, of whoever else's, becomes
     zero in both operands, as zero times NaN is NaN: where the copies of a stage have arrived, by a warp that then
@@ -22,9 +22,14 @@ class Cutter(Frame):
         if cuts_k(self.problem, self.schedule.tile[2]):
             offset, e = self.plan["cut_barriers"].offset, self.e
             h.cut_ring = e.op(
-                "tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages, full=1
+                "tile.cut_ring", [e.type("stages")], offset=offset, depth=self.schedule.stages, full=self.copiers
             ).result
         return h
+
+    @property
+    def copiers(self) -> int:
+        """Arrivals of those who copy operands into a stage, in whose place the warp arrives."""
+        return 1 + self.landing_warps
 
     def takers(self, scale_warps: int) -> int:
         """This warp, too."""
@@ -45,6 +50,8 @@ class Cutter(Frame):
     def detour(self, h: Handles, w: Work, k0: ir.Value) -> ir.Value:
         """The ring as who copies the K block at element `k0` of the tensors sees it."""
         e = self.e
+        if h.cut_ring is None:
+            return h.filled
         _, _, count = self.inside(w, k0)
         cut = e.compare("lt", count, e.i32(self.schedule.tile[2]))
         return e.op("tile.detour", [e.type("stages")], [h.filled, h.cut_ring, cut]).result
@@ -61,7 +68,7 @@ class Cutter(Frame):
                 with e.region("tile.when", [e.compare("lt", count, depth)]):
                     e.op("tile.wait", operands=[h.cut_ring, cursor])
                     self.cut_stage(h, cursor, low, high)
-                    e.op("tile.pass_on", operands=[h.filled, cursor])
+                    e.op("tile.pass_on", operands=[h.filled, cursor], arrivals=self.copiers)
                     e.op("tile.advance", operands=[cursor])
                 whole = e.arith("arith.subi", depth, e.i32(1))
                 with e.region("tile.when", [e.compare("lt", whole, count)]):

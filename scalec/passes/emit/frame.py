@@ -15,7 +15,7 @@ from scalec.ir.tile import RESPONSE_BYTES, WORD_ROWS
 from scalec.passes.emit.emitter import Emitter, Source
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Tensors, Work
-from scalec.passes.plan.gather import stored_row
+from scalec.passes.plan.gather import copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, RANGE_OF_K, cut_along, item_bytes, item_words
 from scalec.passes.plan.parts import k_blocks, part_blocks
 from scalec.passes.plan.promotion import promoted_one_by_one
@@ -131,7 +131,8 @@ class Frame(Tensors):
                 align=operand.align,
                 axes=self.axes(operand.coords, *side.axes),
             )
-            h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, swizzle, operand.atom), source)
+            if not copied_by_threads(self.problem, operand):
+                h.maps[side.label] = e.parameter(self.body, e.descriptor(box, element, swizzle, operand.atom), source)
             if operand.converted:
                 h.stored[side.label] = self.shared(f"{side.label}_stored", side.stored(depth), element, 0, s.stages)
                 element = ir.Type.parse(operand.element.mlir)
@@ -262,8 +263,8 @@ class Frame(Tensors):
 
     @property
     def gathering(self) -> list[Side]:
-        """The sides whose rows are copied one by one, by all threads of the warp that copies."""
-        return [side for side in self.sides if side.operand.gathered]
+        """The sides of which all threads of the warp that copies bring some rows each."""
+        return [x for x in self.sides if x.operand.gathered and not copied_by_threads(self.problem, x.operand)]
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:

@@ -81,6 +81,7 @@ class Handles:
             position there; None where no sums meet in a cluster.
         items, item_ring: what there is to do, as a warp finds it; None where all know it.
         cut_ring: where copies of a stage complete that a warp cuts before others see it; None where none does.
+        landed: where copies of gathered rows complete that a warp hands over; None where none does.
         gathered: of sides whose rows are gathered the registers of the warp that copies, with their indices.
     """
 
@@ -109,3 +110,4 @@ class Handles:
     items: ir.Value | None = None
     item_ring: ir.Value | None = None
     cut_ring: ir.Value | None = None
+    landed: ir.Value | None = None

@@ -105,12 +105,15 @@ class Kernel(Producer, Consumer):
             if self.producers > 1:
                 with e.region("tile.role", label="scales", warps=(low + 4, low + 8), registers=s.registers[0]):
                     self.scales(h)
+            low += 4 * self.producers
             if self.converters:
-                low += 4 * self.producers
-                with e.region(
-                    "tile.role", label="converter", warps=(low, low + 4 * self.converters), registers=s.registers[0]
-                ):
+                warps = low, low + 4 * self.converters
+                with e.region("tile.role", label="converter", warps=warps, registers=s.registers[0]):
                     self.convert(h)
+                low += 4 * self.converters
+            if self.by_threads:
+                with e.region("tile.role", label="gatherer", warps=(low, low + 4), registers=s.registers[0]):
+                    self.gather(h)
             if self.ends_together:
                 e.op("tile.sync", scope="cluster", releases=int(not self.stays))
             self.give_back(h)

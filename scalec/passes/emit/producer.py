@@ -58,6 +58,7 @@ class Producer(Results, Dealer, Converter):
         self.results(h)
         self.deal(h)
         self.cut_blocks(h)
+        self.pass_rows_on(h)
 
     def prefetch(self, h: Handles) -> None:
         """A warp that has nothing else to do asks L2 for the scales of blocks of rows, which consumers load a K block
@@ -109,7 +110,7 @@ class Producer(Results, Dealer, Converter):
         e, depth, row0, k0 = self.e, self.schedule.tile[2], w.row0, self.at_k(w, k)
         w, k0 = self.at_point(h, w, k0)
         # barriers count what is copied, not what pads it
-        total = sum(side.copied * side.operand.stored.bytes(depth) for side in self.sides)
+        total = sum(side.copied * side.operand.stored.bytes(depth) for side in self.sides if side.label in h.maps)
         vectors = [side for side in self.sides if self.copy_of(side) == "vector"]
         windows = [side for side in self.sides if self.copy_of(side) == "window"]
         total += sum(4 * side.rows * self.row_scale(side).within(depth) for side in vectors)
@@ -131,9 +132,12 @@ class Producer(Results, Dealer, Converter):
                 e.op("tile.announce", operands=[ring, cursor], bytes=ctas * size)
         with self.one_thread():
             with self.leading(h):
-                e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
+                if total:
+                    e.op("tile.expect", operands=[ring, cursor], bytes=ctas * total)
+                else:  # threads copy all that there is
+                    e.op("tile.commit", operands=[ring, cursor])
             for side in self.sides:
-                if not side.operand.gathered:
+                if side.label in h.maps and not side.operand.gathered:
                     x, row = self.element_of_map(side, k0), self.copied_row(h, side, row0[side.label])
                     place = (row, k0) if side.operand.stored_mn_major else (x, row)
                     source = self.at(h.maps[side.label], side.operand.name, side.operand.coords, w)
@@ -189,11 +193,6 @@ class Producer(Results, Dealer, Converter):
             operands = [maps, tiles, *stage, row0[side.label], block]
             e.op("tile.copy", operands=operands, multicast=side.multicast_scales)
 
-    @staticmethod
-    def copies_into(h: Handles, side: Side) -> ir.Value:
-        """The tile that copies of an operand fill."""
-        return h.stored.get(side.label, h.tiles[side.label])
-
     def element_of_map(self, side: Side, k0: ir.Value) -> ir.Value:
         """Element `k0` of K as the tensor map of an operand counts them: packed ones by bytes."""
         operand = side.operand
@@ -205,11 +204,6 @@ class Producer(Results, Dealer, Converter):
         """Registers for the indices of rows that are gathered."""
         together = gathered_together(self.problem, side.operand)
         return self.e.op("tile.gathered", [self.e.type("gathered_rows")], rows=side.copied, together=together).result
-
-    def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
-        """Loads the indices of the rows that are gathered, from `row0` on."""
-        end = w.row_end[side.label]
-        self.e.op("tile.look_up", operands=[into, self.row_index(side.operand.gathered, w), row0, end])
 
     def scale_map(self, h: Handles, side: Side, scale: Scale, w: Work) -> ir.Value:
         """The tensor map of a side's scale, where the tile is."""

@@ -382,7 +382,9 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )
     if reason := too_wide(problem, schedule.mma_n or schedule.tile[1], entering):
-        raise ScheduleError(f"tile N = {schedule.tile[1]}: {reason}", fix="a smaller tile N, or fewer converters")
+        raise ScheduleError(
+            f"tile N = {schedule.tile[1]} of {entering} threads: {reason}", fix="fewer columns, or fewer warpgroups"
+        )
     need = Registers.of(problem, schedule)
     if need.total > schedule.registers[1]:
         copied = ", or copies for all results but one" if len(problem.results) > 1 else ""

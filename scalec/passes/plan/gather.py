@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
-from scalec.ir.tile import COPY_ALIGN
+from scalec.ir.tile import CHUNK, COPY_ALIGN
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
+from scalec.targets import WARPGROUP
 
 PLAIN_INDICES = 2
 """Of a tensor whose rows are copied several at a time: `.tile::gather4` takes one coordinate of the contiguous index
 and the rows (PTX ISA 5.5.3.4)."""
+
+
+def copied_by_threads(problem: Problem, operand: Operand) -> bool:
+    """Whether threads copy an operand's gathered rows, 16 bytes each: where no tensor copy brings several at once."""
+    return bool(operand.gathered) and problem.target.gathers == 1
+
+
+def gatherers(problem: Problem) -> int:
+    """Warpgroups that copy rows so."""
+    return int(any(copied_by_threads(problem, x) for x in (problem.lhs, problem.rhs)))
+
+
+def copies_of_thread(problem: Problem, tile: tuple[int, int, int]) -> int:
+    """Copies of 16 bytes that each of their threads makes for a stage."""
+    rows = dict(zip((problem.lhs, problem.rhs), tile[:2], strict=True))
+    gathered = [x for x in rows if copied_by_threads(problem, x)]
+    return sum(-(-rows[x] * _row(problem, x, tile[2]) // (CHUNK * WARPGROUP)) for x in gathered)
+
+
+def scales_copied_by_threads(problem: Problem, operand: Operand, depth: int) -> bool:
+    """Whether these bring the operand's scales too, one for each row: f32 in memory, as they lie in a stage. Where
+    there is a range of K, who brings several of a K tile zeroes those outside, in registers."""
+    scale = operand.by_row
+    if scale is None or not scale.gathered or scale.type != "f32" or not copied_by_threads(problem, operand):
+        return False
+    return scale.within(depth) == 1 or problem.range_of_k is None
 
 
 def gathered_together(problem: Problem, operand: Operand) -> int:
@@ -18,10 +45,10 @@ def gathered_together(problem: Problem, operand: Operand) -> int:
 
 
 def stored_row(problem: Problem, operand: Operand, depth: int) -> int:
-    """Bytes from row to row of a tile that warps convert; where they are gathered one by one, each begins where a copy
-    may."""
+    """Bytes from row to row of a tile that warps convert; where tensor copies gather one by one, each begins where
+    these may."""
     row = operand.copied_bytes(depth)
-    if operand.gathered and gathered_together(problem, operand) == 1:
+    if operand.gathered and not copied_by_threads(problem, operand) and gathered_together(problem, operand) == 1:
         return -(-row // COPY_ALIGN) * COPY_ALIGN
     return row
 
@@ -32,6 +59,13 @@ def no_gather(problem: Problem, schedule: Schedule) -> str:
         if not operand.gathered:
             continue
         row, together = _row(problem, operand, schedule.tile[2]), gathered_together(problem, operand)
+        if copied_by_threads(problem, operand):
+            if row % CHUNK:
+                return (
+                    f"a tile has {row} bytes of a row of {operand.name}, which {operand.gathered} names: threads copy "
+                    f"{CHUNK} bytes each"
+                )
+            continue
         if row * together % COPY_ALIGN:
             return (
                 f"a tile has {row} bytes of a row of {operand.name}, which {operand.gathered} names: a copy of "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN
+from scalec.passes.plan.gather import gatherers
 from scalec.passes.plan.warps import WARPS
 from scalec.passes.problem.types import Problem
 
@@ -47,8 +48,10 @@ def cuts_k(problem: Problem, depth: int) -> bool:
 
 
 def free_warps(problem: Problem, schedule: Schedule) -> int:
-    """How many warps of that warpgroup, the first ones, have no such role."""
-    return CUT_WARP if cuts_k(problem, schedule.tile[2]) else ITEM_WARP if problem.queued else WARPS
+    """How many warps of that warpgroup, the first ones, have no such role. Where threads copy rows, the next one hands
+    their stages over."""
+    free = CUT_WARP if cuts_k(problem, schedule.tile[2]) else ITEM_WARP if problem.queued else WARPS
+    return free - gatherers(problem)
 
 
 def item_bytes(problem: Problem, schedule: Schedule) -> int:

@@ -10,11 +10,11 @@ from math import prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.gather import stored_row
+from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
-from scalec.passes.plan.warps import SCALE_WARPS, WARPS
+from scalec.passes.plan.warps import SCALE_WARPS, WARPS, registers_for
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
 from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand, Scale
@@ -211,6 +211,8 @@ class SharedPlan:
             wanted.append(Buffer("item_barriers", BARRIER_BYTES, ITEMS, BARRIER_BYTES))
         if problem.converts:
             wanted.append(Buffer("stored_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
+        if gatherers(problem):
+            wanted.append(Buffer("row_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if cuts_k(problem, bk):
             wanted.append(Buffer("cut_barriers", BARRIER_BYTES // 2, stages, BARRIER_BYTES))
         if schedule.scheduler == "dynamic":
@@ -340,7 +342,9 @@ def units(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 
 def threaded(problem: Problem, operand: Operand, schedule: Schedule) -> bool:
-    """Whether lanes bring an operand's scales of single rows to shared memory."""
+    """Whether producer threads bring an operand's scales of single rows to shared memory, by way of registers."""
+    if scales_copied_by_threads(problem, operand, schedule.tile[2]):
+        return False
     plan, scale = WordPlan.of(problem, operand, schedule), operand.by_row
     return (plan is not None and not plan.bulk) or (
         scale is not None and scale_copy(problem, scale, schedule) == "thread"
@@ -364,15 +368,38 @@ def scale_warps(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 
 def threads(problem: Problem, schedule: Schedule) -> int:
-    """Threads of a CTA: those of its consumer and producer warpgroups, and of those that convert."""
-    return WARPGROUP * (schedule.warpgroups + producer_warpgroups(problem, schedule) + schedule.converters)
+    """Threads of a CTA: those of its consumer and producer warpgroups, and of those that convert or copy rows."""
+    return WARPGROUP * (schedule.warpgroups + other_warpgroups(problem, schedule))
+
+
+def other_warpgroups(problem: Problem, schedule: Schedule) -> int:
+    """Those that do not consume, and have a producer's registers."""
+    return producer_warpgroups(problem, schedule) + schedule.converters + gatherers(problem)
 
 
 def register_file(problem: Problem, schedule: Schedule) -> int:
     """Registers of a CTA after its threads have taken and given back some."""
     producer, consumer = schedule.registers
-    others = producer_warpgroups(problem, schedule) + schedule.converters
-    return WARPGROUP * (others * producer + schedule.warpgroups * consumer)
+    return WARPGROUP * (other_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
+
+
+GATHERING = (40, 24)
+"""Registers of a producer's threads where a warpgroup has them that copies gathered rows: at least the first number,
+and two for each copy of a thread beside the second. 16 copies spilled with 48, 8 did not with 40 (ptxas 13.0,
+2026-11-25)."""
+
+
+def chosen_registers(problem: Problem, schedule: Schedule, among: tuple[int, int] | None = None) -> tuple[int, int]:
+    """The `registers` of a schedule that leaves them undecided, `among` those of its kind if given: where a warpgroup
+    copies gathered rows, consumers have what all others leave them."""
+    producer, consumer = among or registers_for(problem, schedule)
+    if not gatherers(problem):
+        return producer, consumer
+    (least, beside), copies, entering = GATHERING, copies_of_thread(problem, schedule.tile), threads(problem, schedule)
+    producer = max(producer if among is None else 0, least, round_up(beside + 2 * copies, 8))
+    left = problem.target.entry_registers(entering) * entering // WARPGROUP
+    left -= other_warpgroups(problem, schedule) * producer
+    return producer, min(consumer, shared_out(left, schedule.warpgroups))
 
 
 LEAN = frozenset({"registers", "tensor"})
@@ -388,7 +415,7 @@ def most_registers(problem: Problem, schedule: Schedule) -> tuple[int, int] | No
     entering = threads(problem, schedule)
     all_ = problem.target.entry_registers(entering) * entering // WARPGROUP
     rest = all_ - schedule.warpgroups * each
-    return min(240, shared_out(rest, producer_warpgroups(problem, schedule) + schedule.converters)), each
+    return min(240, shared_out(rest, other_warpgroups(problem, schedule))), each
 
 
 def launch_registers(problem: Problem, schedule: Schedule) -> int:

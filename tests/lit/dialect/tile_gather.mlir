@@ -4,7 +4,7 @@
 !desc = !tile.descriptor<array<i64: 128, 1>, f8E4M3FN, 128 : i64>
 !tiles = !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
 !sums = !tile.accumulator<array<i64: 64, 64>, "registers">
-func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32>, %C: memref<?x64xbf16>, %r: memref<?xf32>) {
+func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32>, %C: memref<?x64xbf16>, %r: memref<?xf32>, %M: memref<?x512xf8E4M3FN>) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tiles
   %ring = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 40000 : i64} : () -> !tile.stages
   %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
@@ -20,6 +20,22 @@ func.func @p(%A: !desc, %at: memref<?xi32>, %s: i64, %x: i32, %S: memref<?x4xf32
   }) : () -> ()
   // CHECK: "tile.gather"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[ROWS]], %{{.*}})
   "tile.gather"(%A, %a, %ring, %c, %rows, %x) : (!desc, !tiles, !tile.stages, !tile.position, !tile.gathered_rows, i32) -> ()
+  // Rows that a warpgroup's threads copy, 16 bytes each, eight threads a row, and one scale of each.
+  %r2 = "tile.cut_ring"() {depth = 4 : i64, full = 128 : i64, offset = 41000 : i64} : () -> !tile.stages
+  %v = "tile.shared"() {offset = 33024 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
+  // CHECK: %[[CHUNKS:.*]] = "tile.row_chunks"(%{{.*}}) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  %chunks = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  %of_scales = "tile.row_chunks"(%s) {bits = 32 : i64, chunks = 1 : i64, row_block = 24 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  // CHECK: "tile.look_up"(%[[CHUNKS]], %[[INDEX]], %{{.*}}, %{{.*}})
+  "tile.look_up"(%chunks, %index, %x, %x) : (!tile.gathered_rows, !tile.index, i32, i32) -> ()
+  // CHECK: "tile.copy_rows"(%{{.*}}, %{{.*}}, %{{.*}}, %[[CHUNKS]], %{{.*}}, %{{.*}}) {whole}
+  "tile.copy_rows"(%M, %a, %c, %chunks, %x, %x) {whole} : (memref<?x512xf8E4M3FN>, !tiles, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  // CHECK: "tile.copy_row_scales"({{.*}}) {block = 128 : i64, step = 128 : i64}
+  "tile.copy_row_scales"(%S, %s, %v, %c, %of_scales, %x, %x) {block = 128 : i64, step = 128 : i64} : (memref<?x4xf32>, i64, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  // CHECK: "tile.land"(%{{.*}}, %{{.*}}) : (!tile.stages, !tile.position) -> ()
+  "tile.land"(%r2, %c) : (!tile.stages, !tile.position) -> ()
+  // CHECK: "tile.pass_on"(%{{.*}}, %{{.*}}) {arrivals = 2 : i64} : (!tile.stages, !tile.position) -> ()
+  "tile.pass_on"(%ring, %c) {arrivals = 2 : i64} : (!tile.stages, !tile.position) -> ()
   %scales = "tile.row_scales"() {rows = 64 : i64, blocks = 2 : i64, warps = 3 : i64} : () -> !tile.rows
   // CHECK: "tile.look_up"(%{{.*}}, %[[INDEX]], %{{.*}}, %{{.*}}) : (!tile.rows, !tile.index, i32, i32) -> ()
   "tile.look_up"(%scales, %index, %x, %x) : (!tile.rows, !tile.index, i32, i32) -> ()

@@ -255,3 +255,127 @@ func.func @p(%at: memref<?xi32>, %s: i64, %x: i32, %f: memref<?xf32>, %C: memref
   "tile.quantize"(%t, %f, %s, %x, %x, %x, %x, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 1>, block = 32 : i64, by_rows = 0 : i64, element = f8E4M3FN, scale = "ue8m0", layout = "row", ragged = 0 : i64, padding = 0 : i64, together = 1 : i64, exchange = -1 : i64, to = -1 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i64, i32, i32, i32, i32, !tile.index) -> ()
   return
 }
+
+// -----
+
+// row_chunks: threads
+// EXPECT: 3 threads share a row, expected a divisor of 128
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 3 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  return
+}
+
+// -----
+
+// row_chunks: rows
+// EXPECT: rows is 0, expected at least 1
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 0 : i64} : (i64) -> !tile.gathered_rows
+  return
+}
+
+// -----
+
+// copy_rows: memory
+// EXPECT: copies from i64, expected memory
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  "tile.copy_rows"(%s, %a, %c, %g, %x, %x) : (i64, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_rows: swizzle
+// EXPECT: a row is 64 bytes and the swizzle 128, expected as many, or none
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 4 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  "tile.copy_rows"(%M, %a, %c, %g, %x, %x) : (memref<?x512xf8E4M3FN>, !tile.buffer<array<i64: 64, 64>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_rows: rows
+// EXPECT: 32 rows are looked up, of a tile of 64
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 32 : i64} : (i64) -> !tile.gathered_rows
+  "tile.copy_rows"(%M, %a, %c, %g, %x, %x) : (memref<?x512xf8E4M3FN>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_rows: threads of a row
+// EXPECT: 4 threads copy 16 bytes each of a row of 128
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 4 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  "tile.copy_rows"(%M, %a, %c, %g, %x, %x) : (memref<?x512xf8E4M3FN>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_rows: stages
+// EXPECT: the cursor goes through 3 stages, the buffer has 4
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 3 : i63} : () -> !tile.position
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  "tile.copy_rows"(%M, %a, %c, %g, %x, %x) : (memref<?x512xf8E4M3FN>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_row_scales: vectors
+// EXPECT: copies scales into !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, expected vectors of f32
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 1 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  "tile.copy_row_scales"(%S, %s, %a, %c, %g, %x, %x) {block = 128 : i64, step = 128 : i64} : (memref<?x4xf32>, i64, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// copy_row_scales: rows
+// EXPECT: 8 threads have each of 64 rows, expected 1 of 64
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
+  "tile.copy_row_scales"(%S, %s, %a, %c, %g, %x, %x) {block = 128 : i64, step = 128 : i64} : (memref<?x4xf32>, i64, !tile.buffer<array<i64: 1, 64>, f32, 0 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
+  return
+}
+
+// -----
+
+// land: stages
+// EXPECT: the cursor goes through 3 stages, the ring has 4
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %r = "tile.cut_ring"() {depth = 4 : i64, full = 128 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 3 : i63} : () -> !tile.position
+  "tile.land"(%r, %c) : (!tile.stages, !tile.position) -> ()
+  return
+}
+
+// -----
+
+// pass_on: arrivals
+// EXPECT: arrivals is 0, expected at least 1
+func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
+  %r = "tile.ring"() {depth = 4 : i64, empty = 16 : i64, full = 1 : i64, offset = 0 : i64} : () -> !tile.stages
+  %c = "tile.cursor"() {depth = 4 : i64} : () -> !tile.position
+  "tile.pass_on"(%r, %c) {arrivals = 0 : i64} : (!tile.stages, !tile.position) -> ()
+  return
+}

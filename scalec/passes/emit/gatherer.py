@@ -1,0 +1,146 @@
+"""The warpgroup that copies rows which an index names, where no tensor copy brings several of them at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.ir.mlir import ir
+from scalec.ir.tile import CHUNK
+from scalec.passes.emit.frame import Frame
+from scalec.passes.emit.handles import Handles, Side
+from scalec.passes.emit.tensors import Work
+from scalec.passes.plan.gather import copied_by_threads, gatherers, scales_copied_by_threads
+from scalec.passes.plan.items import free_warps
+from scalec.passes.plan.warps import WARPS
+from scalec.targets import WARPGROUP
+
+
+class Gatherer(Frame):
+    """Its threads look up the indices of a tile's rows when it begins, each those of the rows that it copies, and fill
+    a stage as soon as that is empty: of the operand, and of its scales where these have one for each row. Its copies
+    complete at barriers of their own. A warp waits there, makes them seen by the tensor core, and hands them over: no
+    fence then waits for copies that are on their way. Who copies the other operand fills the same stage."""
+
+    @property
+    def by_threads(self) -> list[Side]:
+        """The sides whose rows it copies."""
+        return [side for side in self.sides if copied_by_threads(self.problem, side.operand)]
+
+    @property
+    def landing_warps(self) -> int:
+        """Warps that hand its stages over."""
+        return gatherers(self.problem)
+
+    def handles(self) -> Handles:
+        """The barriers where its copies of a stage complete, too."""
+        h = super().handles()
+        if self.by_threads:
+            e, offset, depth = self.e, self.plan["row_barriers"].offset, self.schedule.stages
+            made = e.op("tile.cut_ring", [e.type("stages")], offset=offset, depth=depth, full=WARPGROUP)
+            h.landed = made.result
+        return h
+
+    @property
+    def arrivals(self) -> int:
+        return super().arrivals + self.landing_warps
+
+    def takers(self, scale_warps: int) -> int:
+        """All these warps, too."""
+        return super().takers(scale_warps) + (WARPS + 1) * self.landing_warps
+
+    def walkers(self, scale_warps: int, ctas: int) -> int:
+        """All these warps, too."""
+        return super().walkers(scale_warps, ctas) + ctas * (WARPS + 1) * self.landing_warps
+
+    def detour(self, h: Handles, w: Work, k0: ir.Value) -> ir.Value:
+        """The ring as who copies the K block at element `k0` of the tensors sees it."""
+        return h.filled
+
+    def gather(self, h: Handles) -> None:
+        """The role of the warpgroup."""
+        e, depth = self.e, self.schedule.tile[2]
+        cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+        rooms = {side.label: self.row_chunks(side) for side in self.by_threads}
+        scaled = [x for x in self.by_threads if scales_copied_by_threads(self.problem, x.operand, depth)]
+        of_scales = {side.label: self.scale_rows_of(side) for side in scaled}
+        with self.over_all_tiles(h) as w:
+            for side in self.by_threads:
+                for room in (rooms[side.label], of_scales.get(side.label)):
+                    if room is not None:
+                        self.look_up_rows(room, side, w, w.row0[side.label])
+            with self.over_k(w) as k:
+                at, k0 = self.at_point(h, w, self.at_k(w, k))
+                e.op("tile.acquire", operands=[h.ring, cursor])
+                for side in self.by_threads:
+                    self.copy_rows(h, side, rooms[side.label], cursor, at, k0)
+                for side in scaled:
+                    self.copy_row_scales(h, side, of_scales[side.label], cursor, at, k0)
+                e.op("tile.land", operands=[h.landed, cursor])
+                e.op("tile.advance", operands=[cursor])
+
+    def pass_rows_on(self, h: Handles) -> None:
+        """The role of the warp."""
+        if h.landed is None:
+            return
+        e = self.e
+        with e.region("tile.warp", index=free_warps(self.problem, self.schedule), count=1, elected=0):
+            cursor = e.op("tile.cursor", [e.type("position")], depth=self.schedule.stages).result
+            with self.over_all_tiles(h) as w, self.over_k(w) as k:
+                e.op("tile.wait", operands=[h.landed, cursor])
+                e.op("tile.pass_on", operands=[self.detour(h, *self.at_point(h, w, self.at_k(w, k))), cursor])
+                e.op("tile.advance", operands=[cursor])
+
+    def row_chunks(self, side: Side) -> ir.Value:
+        """Registers for where the rows are."""
+        operand = side.operand
+        row = side.stored_row if operand.converted else operand.shared_bytes(self.schedule.tile[2])
+        stride = self.stride(operand.name, operand.row_axis)
+        extents: dict[str, Any] = {
+            "rows": side.copied,
+            "chunks": row // CHUNK,
+            "bits": operand.stored.bits,
+            "row_block": 1,
+        }
+        return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], [stride], **extents).result
+
+    def scale_rows_of(self, side: Side) -> ir.Value:
+        """Likewise for where their scales are."""
+        scale = side.operand.by_row
+        assert scale is not None
+        extents: dict[str, Any] = {
+            "rows": side.rows,
+            "chunks": 1,
+            "bits": 32,
+            "row_block": scale.coords[scale.axes[0]].divisor,
+        }
+        return self.e.op("tile.row_chunks", [self.e.type("gathered_rows")], [self.strides(scale)[0]], **extents).result
+
+    def look_up_rows(self, into: ir.Value, side: Side, w: Work, row0: ir.Value) -> None:
+        """Loads the indices of the rows that are gathered, from `row0` on."""
+        end = w.row_end[side.label]
+        self.e.op("tile.look_up", operands=[into, self.row_index(side.operand.gathered, w), row0, end])
+
+    def copy_rows(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
+        """The rows of a side in a stage."""
+        p, operand = self.problem, side.operand
+        memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
+        source = self.at(memory, operand.name, operand.coords, w)
+        operands = [source, self.copies_into(h, side), cursor, rows, k0]
+        size = p.k.size
+        whole = size is not None and size % self.schedule.tile[2] == 0 and p.range_of_k is None
+        how: dict[str, Any] = {"whole": ir.UnitAttr.get()} if whole else {}
+        self.e.op("tile.copy_rows", operands=[*operands, h.k], **how)
+
+    def copy_row_scales(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
+        """The scales of these rows in a stage."""
+        scale, depth = side.operand.by_row, self.schedule.tile[2]
+        assert scale is not None
+        memory = self.pointer(scale.name, scale.argument_index, align=4)
+        source, stride = self.at(memory, scale.name, scale.coords, w), self.strides(scale)[1]
+        operands = [source, stride, h.scale_tiles[side.label], cursor, rows, *self.scale_k(h, scale, w, k0)]
+        self.e.op("tile.copy_row_scales", operands=operands, step=depth // scale.within(depth), block=scale.k)
+
+    @staticmethod
+    def copies_into(h: Handles, side: Side) -> ir.Value:
+        """The tile that copies of an operand fill."""
+        return h.stored.get(side.label, h.tiles[side.label])
