@@ -127,6 +127,13 @@ class _Side:
         return "" if multiplied == "tf32" else "finely"  # at an eighth of FP8's rate, with a promotion for each 8 of K
 
 
+def finest(stored: str, target: Target) -> int:
+    """The least number that blocks of promoted scales along K are multiples of, whatever elements are multiplied as."""
+    ways = {stored, *CONVERTED.get(stored, ())} - {"tf32"}
+    able = [promotion_step(family) for family in target.mma if family.operands & ways]
+    return min(able, default=PROMOTION_BLOCK)
+
+
 def folds(stored: str, scale: str, multiplied: str) -> bool:
     """Whether the conversion of an operand applies its scales of a type too: without rounding."""
     return multiplied in FOLDED.get((stored, scale), ())

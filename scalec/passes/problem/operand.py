@@ -15,7 +15,7 @@ promote parts of a tile (PROMOTES), the most."""
 
 PROMOTES = {"shared": ("f32", "ue8m0")}
 """Element types of promoted scales, by the kinds of kernels (MmaShape.kernel) that also promote parts of a K tile, down
-to what one instruction sums; the others promote whole tiles, by f32."""
+to what one instruction sums; the others promote whole tiles, by f32, and have shorter ones where scales change more often."""
 
 
 def promoted_types(family: MmaShape) -> tuple[str, ...]:
@@ -23,9 +23,17 @@ def promoted_types(family: MmaShape) -> tuple[str, ...]:
     return PROMOTES.get(family.kernel, ("f32",))
 
 
+WHOLE_STEP = 32
+"""Likewise where whole tiles are promoted: K elements that a tile has at least. So a row of 4 bits is 16 bytes, as boxes
+of copies ask for (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
+
+
 def promotion_step(family: MmaShape) -> int:
-    """K elements of which blocks of promoted scales are multiples."""
-    return family.k if family.kernel in PROMOTES else PROMOTION_BLOCK
+    """K elements of which blocks of promoted scales are multiples: what an instruction sums, or a tile of two of them;
+    where a tile may have elements that copies pad, their boxes."""
+    if family.kernel in PROMOTES:
+        return family.k
+    return PROMOTION_BLOCK if family.container_bits else max(2 * family.k, WHOLE_STEP)
 
 
 PROMOTED_BITS = 8

@@ -11,7 +11,7 @@ from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
 from scalec.passes.problem.access import Coord, Dim
-from scalec.passes.problem.contraction import folds
+from scalec.passes.problem.contraction import finest, folds
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
@@ -166,12 +166,13 @@ class OperandReader(EpilogueReader):
         apart = set(apart_in(op))
         if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
             along_k = WHOLE
-        step = promotion_step(family or self.target.mma[0])
+        step, least = promotion_step(family or self.target.mma[0]), finest(element_of(op.values, operand).name, self.target)
         if folded:
             step, promoted = FOLDED_STEP, 1
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
+            step = least if not in_mma and along_k % least else step
             raise UnsupportedError(
                 f"{name} has one scale for "
                 + (
@@ -217,7 +218,7 @@ class OperandReader(EpilogueReader):
         if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
             return True
         usual = family or self.target.mma[0]  # what does not go together is told later
-        step, promoted = promotion_step(usual), promoted_types(usual)
+        step, promoted = finest(element_of(op.values, operand).name, self.target), promoted_types(usual)
         if kind not in promoted or (kind == "f32") != (str(element(op.scales.type)) == "f32"):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
             fix = f"convert {name} to f32 before the call and leave out {said}"
