@@ -45,8 +45,8 @@ ELEMENT_TYPES: dict[str, ElementType] = {
     for t in (
         ElementType("f32", 32, "f32", "float32", 3.4028234663852886e38, scale=True, operand=False),
         ElementType("tf32", 32, "tf32", "float32", 3.4011621342146535e38),
-        ElementType("bf16", 16, "bf16", "bfloat16", 3.3895313892515355e38),
-        ElementType("f16", 16, "f16", "float16", 65504.0),
+        ElementType("bf16", 16, "bf16", "bfloat16", 3.3895313892515355e38, scale=True),
+        ElementType("f16", 16, "f16", "float16", 65504.0, scale=True),
         ElementType("e4m3", 8, "f8E4M3FN", "float8_e4m3fn", 448.0),
         ElementType("e5m2", 8, "f8E5M2", "float8_e5m2", 57344.0),
         ElementType("e3m2", 6, "f6E3M2FN", "float6_e3m2fn", 28.0),
@@ -59,6 +59,13 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         ElementType("ue4m3", 8, "f8E4M3FN", "float8_e4m3fn", 448.0, scale=True, operand=False),
     )
 }
+
+
+NUMBERS = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits > 8)
+"""Types of scales that are f32, or whose numbers f32 has: kernels multiply by them as by f32. Others are bytes."""
+
+QUANTISED = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits != 16)
+"""Types of scales that a result may be quantised by."""
 
 
 def element_spelled(mlir: str) -> ElementType | None:

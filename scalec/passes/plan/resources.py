@@ -47,8 +47,8 @@ def round_up(value: int, step: int) -> int:
 
 
 def deepest(problem: Problem) -> int:
-    """K of a tile, where nothing speaks for less: a row of the widest swizzle, of the wider operand; a scale step, or as
-    many as promoted scales are constant over where tiles are promoted whole."""
+    """K of a tile, where nothing speaks for less: a row of the widest swizzle, of the wider operand; a scale step, or
+    where tiles are promoted whole, as many as promoted scales are constant over."""
     row = problem.target.swizzles[0] * 8 // max(problem.lhs.shared_bits, problem.rhs.shared_bits)
     if not problem.has_scales:
         return row

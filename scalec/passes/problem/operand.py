@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from scalec.formats import WHOLE, ElementType
+from scalec.formats import NUMBERS, WHOLE, ElementType
 from scalec.passes.problem.access import Coord
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
@@ -13,19 +13,19 @@ PROMOTION_BLOCK = 128
 """K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes. Where kernels
 promote parts of a tile (PROMOTES), the most."""
 
-PROMOTES = {"shared": ("f32", "ue8m0")}
+PROMOTES = {"shared": (*NUMBERS, "ue8m0")}
 """Element types of promoted scales, by the kinds of kernels (MmaShape.kernel) that also promote parts of a K tile, down
-to what one instruction sums; the others promote whole tiles, by f32, and have shorter ones where scales change more often."""
+to what one instruction sums; the others promote whole tiles, by NUMBERS, shorter ones where scales change within."""
 
 
 def promoted_types(family: MmaShape) -> tuple[str, ...]:
     """Element types of the scales that sums of a family are promoted by."""
-    return PROMOTES.get(family.kernel, ("f32",))
+    return PROMOTES.get(family.kernel, NUMBERS)
 
 
 WHOLE_STEP = 32
-"""Likewise where whole tiles are promoted: K elements that a tile has at least. So a row of 4 bits is 16 bytes, as boxes
-of copies ask for (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
+"""K elements that a tile has at least that is promoted whole: of 4 bits 16 bytes, as boxes of copies ask for (CUDA
+driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 
 def promotion_step(family: MmaShape) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, padded_to
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
@@ -166,12 +166,13 @@ class OperandReader(EpilogueReader):
         apart = set(apart_in(op))
         if in_mma and k.size is not None and along_k >= k.size and k.name not in apart:
             along_k = WHOLE
-        step, least = promotion_step(family or self.target.mma[0]), finest(element_of(op.values, operand).name, self.target)
+        step = promotion_step(family or self.target.mma[0])
         if folded:
             step, promoted = FOLDED_STEP, 1
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
+            least = finest(element_of(op.values, operand).name, self.target)
             step = least if not in_mma and along_k % least else step
             raise UnsupportedError(
                 f"{name} has one scale for "
@@ -219,7 +220,8 @@ class OperandReader(EpilogueReader):
             return True
         usual = family or self.target.mma[0]  # what does not go together is told later
         step, promoted = finest(element_of(op.values, operand).name, self.target), promoted_types(usual)
-        if kind not in promoted or (kind == "f32") != (str(element(op.scales.type)) == "f32"):
+        stored, number = str(element(op.scales.type)), kind in NUMBERS
+        if kind not in promoted or (stored != kind if number else stored in NUMBERS):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
             fix = f"convert {name} to f32 before the call and leave out {said}"
             if along_k != WHOLE and along_k % step:
@@ -237,7 +239,7 @@ class OperandReader(EpilogueReader):
                 fix=fix,
                 place=place,
             )
-        if kind == "f32" and layout not in LAYOUTS[:2]:
+        if number and layout not in LAYOUTS[:2]:
             raise UnsupportedError(
                 f"{name} has layout {layout}",
                 expected="row or col",
