@@ -36,6 +36,13 @@ PROGRAMS = {
     "tf32 x i4": "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4 scale(none, 128x128)",
     "i4 x i4": "C[m,n]:bf16 = A[m,k]:i4 @ B[n,k]:i4 scale(1x128, 1xk)",
     "bf16 x i4 ue4m3": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x32:ue4m3)",
+    "bf16 x i4 1x32": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x32)",
+    "bf16 x i4 1x64 of bf16": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x64:bf16)",
+    "f16 x i4 64x96 of f16": "C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:i4 scale(none, 64x96:f16@col)",
+    "e4m3 of bf16 x i4 1x64 of f16": "C[m,n]:f32 += A[m,k]:e4m3 @ B[n,k]:i4 scale(1x128:bf16@col, 1x64:f16)",
+    "bf16 x i4 1xk of f16": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1xk:f16)",
+    "tf32 x i4 1x64": "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4 scale(none, 1x64)",
+    "e4m3 1x64 x e4m3": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x64, 128x128:bf16)",
     "mxfp8 x i4": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:i4",
     "bf16 x e4m3[k,n]": "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3",
 }
@@ -48,7 +55,6 @@ HOPPER = {
     "e4m3 x e2m1": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e2m1 scale(1x128, 1x128)",
     "bf16 x mxfp8": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:mxfp8",
     "bf16 x e4m3 1x64": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 1x64)",
-    "bf16 x i4 1x32": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x32)",
     "e4m3[m,k] x e4m3[k,n]": "C[m,n]:f32 = A[m,k]:e4m3 @ B[k,n]:e4m3 scale(1x128, 128x128)",
     "e5m2[k,m] x e4m3[k,n]": "C[m,n]:f32 += A[k,m]:e5m2 @ B[k,n]:e4m3 scale(128x1, none)",
     "tf32[k,m] x tf32[k,n]": "C[m,n]:f32 = A[k,m]:tf32 @ B[k,n]:tf32",
@@ -87,6 +93,8 @@ ODD = [
     ("C[m,n]:f32 += A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)", {"m": 129, "n": 7, "k": 304}),
     ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x128)", {"m": 1, "n": 1, "k": 8}),
     ("C[m,n]:f32 += A[m,k]:e4m3 @ B[n,k]:i4 scale(1x128, 1x128)", {"m": 67, "n": 135, "k": 288}),
+    ("C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:i4 scale(none, 1x32:f16)", {"m": 5, "n": 131, "k": 104}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x64:bf16)", {"m": 3, "n": 7, "k": 0}),
 ]
 
 
@@ -110,6 +118,10 @@ SCHEDULES = [
     ("sm_90a", "tf32[k,m] x tf32[k,n]", "tile=64x24x16, swizzle_a=64, swizzle_b=64"),
     ("sm_90a", "bf16 x i4", "tile=64x64x64, swap=1"),
     ("sm_90a", "e4m3 1x128 x i4", "tile=128x64x128, cluster=2x1, stages=2"),
+    ("sm_90a", "bf16 x i4 1x64 of bf16", "tile=64x64x64, split=2"),
+    ("sm_100a", "bf16 x i4 1x64 of bf16", "tile=128x64x32, split=2"),
+    ("sm_100a", "e4m3 1x64 x e4m3", "cta_group=1, swap=1"),
+    ("sm_120a", "bf16 x i4 1x32", "tile=64x64x32, swap=1"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x96x64, swap=1"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x32x64, cluster=4x1, stages=4, scheduler=dynamic"),
     ("sm_100a", "e4m3 1x128 x nvfp4", "tile=128x64x64, cluster=1x1, split=2"),
@@ -136,9 +148,10 @@ MORE = [
     ("C[m,n]:bf16 = silu(A[m,k]:f16 @ B[n,k]:i4 scale(none, 1x128)) + x[m,n]", {}),
     ("C[m,b,n]:f32 = A[b,m,k]:bf16 @ B[b,n,k]:i4 scale(none, 1x128)", {"b": 2}),
     ("C[m,n]:bf16 = A[m,k]:e4m3 @ B[e[m/16],n,k]:i4 scale(1x128, 1x128)", {"B_0": 3}),
-    ("C[m,n]:f16 = A[m,k]:bf16 @ B[g,n,k]:i4 scale(none, 1x128) for m in off[g]:off[g+1]", {"g": 3}),
+    ("C[m,n]:f16 = A[m,k]:bf16 @ B[g,n,k]:i4 scale(none, 1x1x64:f16) for m in off[g]:off[g+1]", {"g": 3}),
     ("C[m,n]:f32 = A[idx[m],k]:bf16 @ B[n,k]:i4 scale(none, 1x128)", {"A_0": 50}),
-    ("C[m,n]:f32 = A[idx[m],k]:i4 @ B[n,k]:f16 scale(1x128, none)", {"A_0": 50}),
+    ("C[m,n]:f32 = A[idx[m],k]:i4 @ B[n,k]:f16 scale(1x64:bf16, none)", {"A_0": 50}),
+    ("C[m,n]:f32 = A[m,b,k]:bf16 @ B[n,b,k]:i4 scale(none, 1x1x64:f16)", {"b": 2}),
     ("C[m,n]:bf16 = A[idx[m],k]:e4m3 @ B[e[m/16],n,k]:nvfp4 scale(1x128)", {"A_0": 50, "B_0": 3}),
 ]
 """With what else programs have, and further sizes."""
@@ -194,6 +207,12 @@ def pack(values: np.ndarray) -> np.ndarray:
         ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
         ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", {}, "multiplies bf16 by tf32"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", {}, "reads e2m1 contiguous along K only"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4", {}, "reads i4 contiguous along K only"),
+        ("C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
+        ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i4", {}, "no tensor-core instruction that multiplies i8 by i4"),
+        ("C[m,n]:i4 = A[m,k] @ B[n,k]", {}, "C is i4, which results have no kernel for"),
+        ("C[m,n] = A[m,k] @ B[n,k] + x[m,n]:i4", {}, "x is i4, which the elementwise expression has no kernel for"),
+        ("C[m,n]:e4m3 scale(1x32:f16) = A[m,k] @ B[n,k]", {}, "C is quantised with scales in f16"),
     ],
 )
 def test_refused(program: str, dims: dict[str, int], message: str) -> None:

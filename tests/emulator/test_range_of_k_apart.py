@@ -24,6 +24,7 @@ PROGRAMS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "1x128, 128x128": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128@col,128x128)", 16, ALL),
     "128x256, 1x256": ("C[g,m,n] += A[m,k] @ B[n,k] scale(128x256,1x256)", 16, ALL),
     "1x64, 8x32": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x64,8x32)", 16, ("sm_90a",)),
+    "1x64:bf16, 8x32:f16": ("C[g,m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:i4 scale(1x64:bf16,8x32:f16)", 32, ALL),
     "1x32, 8x64:ue8m0": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,8x64:ue8m0@blocked)", 16, ("sm_90a",)),
     "mxfp8": ("C[g,m,n]:f32 += A[m,k]:mxfp8 @ B[n,k]:mxfp8", 16, ALL),
     "mxfp8 @blocked": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked)", 16, BOTH),

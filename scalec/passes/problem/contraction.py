@@ -14,6 +14,7 @@ from scalec.passes.problem.operand import (
     PROMOTED_BITS,
     PROMOTION_BLOCK,
     TURNED,
+    WHOLE_STEP,
     promoted_types,
     promotion_step,
 )
@@ -124,7 +125,8 @@ class _Side:
             return ""
         if level.k % PROMOTION_BLOCK == 0:
             return "plainly"
-        return "" if multiplied == "tf32" else "finely"  # at an eighth of FP8's rate, with a promotion for each 8 of K
+        # tf32 is multiplied at an eighth of FP8's rate, in tiles of WHOLE_STEP, and would be promoted for each 8 of K
+        return "" if multiplied == "tf32" and level.k % WHOLE_STEP else "finely"
 
 
 def finest(stored: str, target: Target) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE, padded_to
+from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
@@ -226,9 +226,11 @@ class OperandReader(EpilogueReader):
             fix = f"convert {name} to f32 before the call and leave out {said}"
             if along_k != WHOLE and along_k % step:
                 fix = f"fold {name} into {operand} before the call and pass {operand} as bf16"
-            blocks = [(t, step) for t in promoted] + [(s.type, s.block) for s in (family.scales if family else ())]
+            blocks = dict.fromkeys(promoted, step) | {s.type: s.block for s in (family.scales if family else ())}
+            kinds = {each: " or ".join(t for t, size in blocks.items() if size == each) for each in blocks.values()}
             expected = "; or ".join(
-                f"{type} scales, one for each {size} elements of {k.name}, a multiple, or all" for type, size in blocks
+                f"{types} scales, one for each {each} elements of {k.name}, a multiple, or all"
+                for each, types in kinds.items()
             )
             message = f"{name} is {kind}, which scales have no kernel for on {self.target.name}"
             if applied:
@@ -275,7 +277,8 @@ class OperandReader(EpilogueReader):
             applied = operand.scale_in_mma
             unknown = () if applied is None or family.scale_block(applied.type) else (applied,)
             if refused := unknown or (operand.promoted if operand.stored.bits > PROMOTED_BITS else ()):
-                known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
+                able = {*CONVERTED, *(name for family in self.target.mma for name in family.operands)}
+                known = {ELEMENT_TYPES[name].bits for name in able}
                 *some, last = (str(bits) for bits in sorted(known) if bits <= PROMOTED_BITS)
                 raise UnsupportedError(
                     f"{operand.name} is {operand.stored.name} with scales that vary along {k.name}",
