@@ -93,7 +93,7 @@ def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], insid
         array = values[t.name]
         if not t.name.endswith("_scale"):
             axis = list(array.shape).index(len(inside))
-            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6")) else np.nan, array.dtype)
+            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6", "int4")) else np.nan, array.dtype)
             shape = [-1 if i == axis else 1 for i in range(array.ndim)]
             after[t.name] = np.where(inside.reshape(shape), array, bad)
             continue

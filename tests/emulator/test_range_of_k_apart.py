@@ -76,7 +76,7 @@ def poisoned(
         array, axis = values[t.name], int(f"{t.name[0]}[k," not in source)
         shape = [-1 if i == axis else 1 for i in range(2)]
         if not t.name.endswith("_scale"):
-            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6")) else np.nan, array.dtype)
+            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6", "int4")) else np.nan, array.dtype)
             after[t.name] = np.where(inside.reshape(shape), array, bad)
             continue
         extents = [e.value(dims) for e in t.shape]
