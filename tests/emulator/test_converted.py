@@ -119,7 +119,7 @@ SCHEDULES = [
     ("sm_90a", "bf16 x i4", "tile=64x64x64, swap=1"),
     ("sm_90a", "e4m3 1x128 x i4", "tile=128x64x128, cluster=2x1, stages=2"),
     ("sm_90a", "bf16 x i4 1x64 of bf16", "tile=64x64x64, split=2"),
-    ("sm_100a", "bf16 x i4 1x64 of bf16", "tile=128x64x32, split=2"),
+    ("sm_100a", "bf16 x i4 1x64 of bf16", "tile=128x64x32, promote=32, split=2"),
     ("sm_100a", "e4m3 1x64 x e4m3", "cta_group=1, swap=1"),
     ("sm_120a", "bf16 x i4 1x32", "tile=64x64x32, swap=1"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x96x64, swap=1"),

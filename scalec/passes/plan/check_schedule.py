@@ -344,8 +344,9 @@ def _promotion(problem: Problem, schedule: Schedule) -> None:
         return
     expected = f"0 (sums stay in the tensor core), or {_listed(able[:-1])} (they leave it with every tile, or part)"
     if problem.has_scales:
-        able = promotions(problem, most := deepest(problem))
-        expected = f"tile K = {most} and promote = {_listed(able)}: scales change along {problem.k.name}"
+        k_able = k if able else deepest(problem)
+        able = promotions(problem, k_able)
+        expected = f"tile K = {k_able} and promote = {_listed(able)}: scales change along {problem.k.name}"
     raise ScheduleError(f"promote = {promote} with tile K = {k}", expected=expected)
 
 
