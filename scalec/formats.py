@@ -45,19 +45,27 @@ ELEMENT_TYPES: dict[str, ElementType] = {
     for t in (
         ElementType("f32", 32, "f32", "float32", 3.4028234663852886e38, scale=True, operand=False),
         ElementType("tf32", 32, "tf32", "float32", 3.4011621342146535e38),
-        ElementType("bf16", 16, "bf16", "bfloat16", 3.3895313892515355e38),
-        ElementType("f16", 16, "f16", "float16", 65504.0),
+        ElementType("bf16", 16, "bf16", "bfloat16", 3.3895313892515355e38, scale=True),
+        ElementType("f16", 16, "f16", "float16", 65504.0, scale=True),
         ElementType("e4m3", 8, "f8E4M3FN", "float8_e4m3fn", 448.0),
         ElementType("e5m2", 8, "f8E5M2", "float8_e5m2", 57344.0),
         ElementType("e3m2", 6, "f6E3M2FN", "float6_e3m2fn", 28.0),
         ElementType("e2m3", 6, "f6E2M3FN", "float6_e2m3fn", 7.5),
         ElementType("e2m1", 4, "f4E2M1FN", "float4_e2m1fn", 6.0),
+        ElementType("i4", 4, "i4", "int4", 7.0),
         ElementType("i8", 8, "i8", "int8", 127.0),
         ElementType("i32", 32, "i32", "int32", 2147483647.0, operand=False),
         ElementType("ue8m0", 8, "f8E8M0FNU", "float8_e8m0fnu", 1.7014118346046923e38, scale=True, operand=False),
         ElementType("ue4m3", 8, "f8E4M3FN", "float8_e4m3fn", 448.0, scale=True, operand=False),
     )
 }
+
+
+NUMBERS = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits > 8)
+"""Types of scales that are f32, or whose numbers f32 has: kernels multiply by them as by f32. Others are bytes."""
+
+QUANTISED = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale and t.bits != 16)
+"""Types of scales that a result may be quantised by."""
 
 
 def element_spelled(mlir: str) -> ElementType | None:
@@ -67,6 +75,7 @@ def element_spelled(mlir: str) -> ElementType | None:
 
 CONVERTED: dict[str, tuple[str, ...]] = {
     "e2m1": ("e4m3", "bf16", "f16", "tf32"),
+    "i4": ("e4m3", "bf16", "f16", "tf32"),
     "e4m3": ("bf16", "f16", "tf32"),
     "e5m2": ("bf16", "f16", "tf32"),
     "bf16": ("tf32",),
@@ -77,10 +86,12 @@ CONVERTED: dict[str, tuple[str, ...]] = {
 FOLDED: dict[tuple[str, str], tuple[str, ...]] = {
     ("e2m1", "ue4m3"): ("bf16", "f16", "tf32"),
     ("e2m1", "ue8m0"): ("bf16", "tf32"),
+    ("i4", "ue4m3"): ("bf16", "f16", "tf32"),
+    ("i4", "ue8m0"): ("bf16", "tf32"),
 }
 """By element type and the type of its scales: to what the product of both converts without rounding. An e2m1 has two
-significant bits and a ue4m3 four, together six; f16 and tf32 hold 11, bf16 8. With ue8m0 it has those of f32's range
-down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there than that."""
+significant bits, an i4 three and a ue4m3 four, together at most seven; f16 and tf32 hold 11, bf16 8. With ue8m0 it has
+those of f32's range down to 2^-128, which bf16 and tf32 hold as a subnormal; an e4m3 would have more bits there."""
 
 
 WHOLE = -1  # a granularity block entry that spans the whole dimension

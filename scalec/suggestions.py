@@ -27,6 +27,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "float": ("f32",),
     "fp32": ("f32",),
     "float32": ("f32",),
+    "int4": ("i4",),
+    "s4": ("i4",),
     "int8": ("i8",),
     "s8": ("i8",),
     "int32": ("i32",),

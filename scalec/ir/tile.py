@@ -14,7 +14,7 @@ covers within the rows of one warpgroup or warp.
 
 from __future__ import annotations
 
-from scalec.ir.tile_checks import plane_of
+from scalec.ir.tile_checks import element_in, plane_of
 from scalec.ir.tile_compute import (
     VECTOR,
     BlockFactorsOp,
@@ -73,7 +73,6 @@ from scalec.ir.tile_copies import (
     SkipBlocksOp,
     StoreRowsOp,
     WindowOp,
-    element_in,
 )
 from scalec.ir.tile_cut import CHUNK, CutBytesOp, CutKOp, CutRingOp, CutScalesOp, CutWordsOp, DetourOp, PassOnOp
 from scalec.ir.tile_gather import (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from scalec.formats import NUMBERS
 from scalec.ir.mlir import ir
 from scalec.ir.tile_types import WindowType, atom_of, bits_of, element_of, int_of, ints_of, shape_of, str_of, swizzle_of
 from scalec.ir.verify import fail
@@ -188,12 +189,18 @@ def fetches(op: ir.OpView, block: str) -> bool:
     return at_least(op, 1, "row_block", block) and at_least(op, 0, "own", "spacing")
 
 
-def reads_f32(op: ir.OpView) -> bool:
-    """Refuses scales in memory that are not f32."""
-    t = op.source.type
-    if not isinstance(t, ir.MemRefType) or str(t.element_type) != "f32":
-        return fail(op, f"reads scales from {t}, expected a memref of f32")
+def reads_numbers(op: ir.OpView, expected: str = "") -> bool:
+    """Refuses scales in memory that are none of NUMBERS, or not of the type `expected`."""
+    t, able = op.source.type, (expected,) if expected else NUMBERS
+    if not isinstance(t, ir.MemRefType) or str(t.element_type) not in able:
+        return fail(op, f"reads scales from {t}, expected a memref of {' or '.join(able)}")
     return True
+
+
+def element_in(room: ir.OpView) -> str:
+    """The element type of a `tile.scalars` or `tile.row_scales`."""
+    attributes = room.operation.attributes
+    return str_of(attributes["element"]) if "element" in attributes else "f32"
 
 
 def plane_of(op: ir.OpView) -> int:

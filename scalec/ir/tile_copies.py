@@ -5,8 +5,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from scalec.formats import NUMBERS
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import announces, at_least, copies, fetches, in_step, maker, reads_f32
+from scalec.ir.tile_checks import announces, at_least, copies, element_in, fetches, in_step, maker, reads_numbers
 from scalec.ir.tile_types import (
     I32,
     CursorType,
@@ -21,12 +22,11 @@ from scalec.ir.tile_types import (
     int_of,
     permuted_of,
     shape_of,
-    str_of,
 )
 from scalec.ir.verify import fail, verifier
 
 WIDENED = ("ue8m0", "ue4m3")
-"""Types of scales of a byte that kernels make f32 of."""
+"""Types of scales of a byte that kernels make f32 of where they use them, as of NUMBERS."""
 
 
 class CopyOp(Tile.Operation, name="copy"):
@@ -153,7 +153,8 @@ class CopyWindowOp(Tile.Operation, name="copy_window"):
 
 
 class RowScalesOp(Tile.Operation, name="row_scales"):
-    """Registers for the scales of `rows` rows and `blocks` blocks of K, spread over the threads of `warps` warps."""
+    """Registers for the scales of `rows` rows and `blocks` blocks of K, spread over the threads of `warps` warps: f32,
+    or of the type `element`, an optional string, one of NUMBERS."""
 
     result: ext.Result[RowScalesType]
     rows: ir.IntegerAttr
@@ -162,6 +163,8 @@ class RowScalesOp(Tile.Operation, name="row_scales"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
+        if (element := element_in(op)) not in NUMBERS:
+            return fail(op, f"room for {element}, expected {' or '.join(NUMBERS)}")
         return at_least(op, 1, "rows", "blocks", "warps")
 
 
@@ -187,12 +190,14 @@ class LoadRowsOp(Tile.Operation, name="load_rows"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "step", "block", "row_block") and reads_f32(op)
+        room = maker(op.into, "tile.row_scales")
+        element = element_in(room) if room is not None else ""
+        return at_least(op, 1, "step", "block", "row_block") and reads_numbers(op, element)
 
 
 class StoreRowsOp(Tile.Operation, name="store_rows"):
-    """Stores block `index` of the rows' scales into the cursor's stage of a shared vector; of several vectors [blocks,
-    rows] as many blocks, `index` times as many further."""
+    """Stores block `index` of the rows' scales, as f32, into the cursor's stage of a shared vector; of several vectors
+    [blocks, rows] as many blocks, `index` times as many further."""
 
     source: ext.Operand[RowScalesType]
     target: ext.Operand[SharedType]
@@ -213,23 +218,17 @@ class StoreRowsOp(Tile.Operation, name="store_rows"):
 
 
 class ScalarsOp(Tile.Operation, name="scalars"):
-    """Room for `count` f32, uniform over the warpgroup or warp, or for scales of a byte of the type `element`, an
-    optional string."""
+    """Room for `count` f32, uniform over the warpgroup or warp, or for scales of the type `element`, an optional
+    string."""
 
     result: ext.Result[ScalarsType]
     count: ir.IntegerAttr
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        if (element := element_in(op)) not in ("f32", *WIDENED):
-            return fail(op, f"room for {element}, expected {' or '.join(WIDENED)}, or none for f32")
+        if (element := element_in(op)) not in (*NUMBERS, *WIDENED):
+            return fail(op, f"room for {element}, expected {' or '.join((*NUMBERS, *WIDENED))}")
         return at_least(op, 1, "count")
-
-
-def element_in(room: ir.OpView) -> str:
-    """The element type of a `tile.scalars`."""
-    attributes = room.operation.attributes
-    return str_of(attributes["element"]) if "element" in attributes else "f32"
 
 
 class PrefetchOp(Tile.Operation, name="prefetch"):
@@ -250,7 +249,7 @@ class PrefetchOp(Tile.Operation, name="prefetch"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return at_least(op, 1, "row_block", "k_block", "count") and at_least(op, 0, "spacing") and reads_f32(op)
+        return at_least(op, 1, "row_block", "k_block", "count") and at_least(op, 0, "spacing") and reads_numbers(op)
 
 
 class FetchOp(Tile.Operation, name="fetch"):
@@ -277,6 +276,4 @@ class FetchOp(Tile.Operation, name="fetch"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room = maker(op.into, "tile.scalars")
-        if room is not None and element_in(room) != "f32":
-            return fail(op, f"loads f32 into room for {element_in(room)}")
-        return fetches(op, "k_block") and reads_f32(op)
+        return fetches(op, "k_block") and reads_numbers(op, element_in(room) if room is not None else "")

@@ -139,7 +139,7 @@ class CutBytesOp(Tile.Operation, name="cut_bytes"):
 
 
 class CutScalesOp(Tile.Operation, name="cut_scales"):
-    """Likewise of f32, of which a row has one for each `unit` elements."""
+    """Likewise of scales in registers, of which a row has one for each `unit` elements."""
 
     source: ext.Operand[RowScalesType]
     low: ext.Operand[I32]

@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, LAYOUTS
+from scalec.formats import LAYOUTS, QUANTISED
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import at_least, flag, maker, scattered
 from scalec.ir.tile_types import I32, FragmentType, InputType, RowIndexType, Tile, int_of, shape_of, str_of
@@ -94,4 +94,4 @@ def _by_rows(op: ir.OpView) -> bool:
     return at_least(op, 0, "padding")
 
 
-SCALES = tuple(t.name for t in ELEMENT_TYPES.values() if t.scale)
+SCALES = QUANTISED

@@ -5,8 +5,8 @@
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import fetches, in_step, maker
-from scalec.ir.tile_copies import WIDENED, element_in
+from scalec.ir.tile_checks import element_in, fetches, in_step, maker
+from scalec.ir.tile_copies import WIDENED
 from scalec.ir.tile_registers import WORD_LAYOUTS
 from scalec.ir.tile_types import (
     I32,
@@ -69,8 +69,8 @@ class FetchBytesOp(Tile.Operation, name="fetch_bytes"):
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
         room = maker(op.into, "tile.scalars")
-        if room is not None and element_in(room) == "f32":
-            return fail(op, "loads bytes into room for f32")
+        if room is not None and element_in(room) not in WIDENED:
+            return fail(op, f"loads bytes into room for {element_in(room)}")
         if str_of(op.layout) not in WORD_LAYOUTS:
             return fail(op, f"layout is {op.layout}, expected {', '.join(WORD_LAYOUTS)}")
         if not isinstance(op.source.type, ir.MemRefType):

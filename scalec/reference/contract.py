@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -113,19 +114,20 @@ def multiply(lhs: Access, rhs: Access, at_l: Space, at_r: Space, kept: set[int])
 
 
 Scaled = list[tuple[Access, Factor]]
+AS_F32 = (np.float32, np.float16, ml_dtypes.bfloat16)  # scales that are multiplied with each other in f32
 
 
 def _rounded(lhs: Access, rhs: Access, kept: set[int]) -> list[Scaled]:
     """Scales whose product in f32 is no normal number somewhere; else its rounding is far below any tolerance.
 
-    The language multiplies f32 scales of both operands before they multiply a sum: those of blocks along the summed
-    dimensions, and those of blocks that span these, of which whole tensors' come last.
+    The language multiplies f32 scales, and those of 16 bits, of both operands before they multiply a sum: those of
+    blocks along the summed dimensions, and those of blocks that span these, of which whole tensors' come last.
     """
     groups: tuple[Scaled, Scaled, Scaled] = [], [], []
     for operand in (lhs, rhs):
         axes = [dims_in(ir.AffineMap.get(operand.map.n_dims, operand.map.n_symbols, [e])) for e in operand.map.results]
         for f in operand.tensor.factors:
-            if f.scales.dtype != np.float32:
+            if f.scales.dtype not in AS_F32:
                 continue
             along = any(not spans and own - kept for own, spans in zip(axes, f.spans, strict=True))
             groups[0 if along else 2 if all(f.spans) else 1].append((operand, f))
@@ -147,7 +149,8 @@ def _multiplied(group: Scaled, lhs: Access, at_l: Space, at_r: Space) -> Array:
     """The product of scales in f32, those of whole tensors first multiplied with each other, over the space."""
     each, whole = [], []
     for operand, f in group:
-        (whole if all(f.spans) else each).append(operand.factor(f, at_l if operand is lhs else at_r))
+        factor = operand.factor(f, at_l if operand is lhs else at_r).astype(np.float32)
+        (whole if all(f.spans) else each).append(factor)
     return reduce(np.multiply, [*each, reduce(np.multiply, whole)] if whole else each).astype(np.float64)
 
 

@@ -39,7 +39,7 @@ def pack4(codes: OneByte) -> NDArray[np.uint8]:
     """Two 4-bit codes a byte, the element of the lower index in the low nibble (PTX ISA, e2m1x2; MX storage).
 
     Args:
-        codes: e2m1 (or uint8 codes 0..15), shape (..., n). An odd `n` leaves the last high nibble zero.
+        codes: e2m1, i4 (or uint8 codes 0..15), shape (..., n). An odd `n` leaves the last high nibble zero.
 
     Returns:
         uint8 of shape (..., ceil(n / 2)).
@@ -51,12 +51,12 @@ def pack4(codes: OneByte) -> NDArray[np.uint8]:
 
 
 @checked
-def unpack4(packed: OneByte, count: Count | None = None) -> Array:
-    """The inverse of `pack4`: e2m1 of shape (..., count); `count` defaults to two a byte."""
+def unpack4(packed: OneByte, count: Count | None = None, element: Element = "e2m1") -> Array:
+    """The inverse of `pack4`: e2m1 or i4 of shape (..., count); `count` defaults to two a byte."""
     raw = packed.view(np.uint8)
     out = np.empty((*raw.shape[:-1], 2 * raw.shape[-1]), np.uint8)
     out[..., 0::2], out[..., 1::2] = raw & 0xF, raw >> 4
-    return out[..., :count].view(numpy_dtype("e2m1"))
+    return out[..., :count].view(numpy_dtype(element))
 
 
 @checked
@@ -218,7 +218,7 @@ def decode(array: Array, element: Element) -> Array:
         return array
     bits = ELEMENT_TYPES[element].bits
     if bits < 8 and array.dtype in (np.uint8, np.int8):
-        return unpack4(array) if bits == 4 else unpack6(array, element)
+        return unpack4(array, element=element) if bits == 4 else unpack6(array, element)
     if array.dtype.kind in "iu" and array.dtype.itemsize == dtype.itemsize and dtype.kind not in "iu":
         return array.view(dtype)
     raise ScalecError(f"an array of {element}", got=f"dtype {array.dtype}", expected=f"dtype {dtype} or its raw bytes")
@@ -227,7 +227,7 @@ def decode(array: Array, element: Element) -> Array:
 @checked
 def storage(array: Array) -> Array:
     """What the runtime hands to a kernel: 4- and 6-bit elements packed, ml_dtypes types as their raw bytes or words."""
-    if array.dtype == numpy_dtype("e2m1"):
+    if array.dtype in (numpy_dtype("e2m1"), numpy_dtype("i4")):
         return pack4(array)
     if array.dtype in (numpy_dtype("e3m2"), numpy_dtype("e2m3")):
         return pack6(array)

@@ -10,7 +10,8 @@ import pytest
 
 import scalec
 from scalec.errors import ScheduleError, UnsupportedError
-from scalec.formats import CONVERTED
+from scalec.formats import CONVERTED, ELEMENT_TYPES
+from scalec.reference.packing import numpy_dtype
 from scalec.runtime.emulated import EmulatedDevice
 from tests.emulator.running import run_on
 
@@ -29,6 +30,20 @@ PROGRAMS = {
     "bf16 x tf32": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:tf32",
     "f16 x bf16": "C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:bf16",
     "tf32 x nvfp4": "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:nvfp4",
+    "bf16 x i4": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x128)",
+    "e4m3 1x128 x i4": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:i4 scale(1x128, 1x128)",
+    "i4 x f16": "C[m,n]:f32 += A[m,k]:i4 @ B[n,k]:f16",
+    "tf32 x i4": "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4 scale(none, 128x128)",
+    "i4 x i4": "C[m,n]:bf16 = A[m,k]:i4 @ B[n,k]:i4 scale(1x128, 1xk)",
+    "bf16 x i4 ue4m3": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x32:ue4m3)",
+    "bf16 x i4 1x32": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x32)",
+    "bf16 x i4 1x64 of bf16": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x64:bf16)",
+    "f16 x i4 64x96 of f16": "C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:i4 scale(none, 64x96:f16@col)",
+    "e4m3 of bf16 x i4 1x64 of f16": "C[m,n]:f32 += A[m,k]:e4m3 @ B[n,k]:i4 scale(1x128:bf16@col, 1x64:f16)",
+    "bf16 x i4 1xk of f16": "C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1xk:f16)",
+    "tf32 x i4 1x64": "C[m,n]:f32 = A[m,k]:tf32 @ B[n,k]:i4 scale(none, 1x64)",
+    "e4m3 1x64 x e4m3": "C[m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x64, 128x128:bf16)",
+    "mxfp8 x i4": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:i4",
     "bf16 x e4m3[k,n]": "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3",
 }
 """On all targets."""
@@ -76,6 +91,10 @@ ODD = [
     ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:nvfp4", {"m": 5, "n": 70, "k": 0}),
     ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 128x128)", {"m": 3, "n": 131, "k": 144}),
     ("C[m,n]:f32 += A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)", {"m": 129, "n": 7, "k": 304}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x128)", {"m": 1, "n": 1, "k": 8}),
+    ("C[m,n]:f32 += A[m,k]:e4m3 @ B[n,k]:i4 scale(1x128, 1x128)", {"m": 67, "n": 135, "k": 288}),
+    ("C[m,n]:f32 = A[m,k]:f16 @ B[n,k]:i4 scale(none, 1x32:f16)", {"m": 5, "n": 131, "k": 104}),
+    ("C[m,n]:f32 = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x64:bf16)", {"m": 3, "n": 7, "k": 0}),
 ]
 
 
@@ -100,6 +119,12 @@ SCHEDULES = [
     ("sm_90a", "mxfp8 x mxfp4", "tile=64x40x128, epilogue=direct"),
     ("sm_90a", "e4m3[m,k] x e4m3[k,n]", "tile=128x112x128, stages=2"),
     ("sm_90a", "tf32[k,m] x tf32[k,n]", "tile=64x24x16, swizzle_a=64, swizzle_b=64"),
+    ("sm_90a", "bf16 x i4", "tile=64x64x64, swap=1"),
+    ("sm_90a", "e4m3 1x128 x i4", "tile=128x64x128, cluster=2x1, stages=2"),
+    ("sm_90a", "bf16 x i4 1x64 of bf16", "tile=64x64x64, split=2"),
+    ("sm_100a", "bf16 x i4 1x64 of bf16", "tile=128x64x32, promote=32, split=2"),
+    ("sm_100a", "e4m3 1x64 x e4m3", "cta_group=1, swap=1"),
+    ("sm_120a", "bf16 x i4 1x32", "tile=64x64x32, swap=1"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x96x64, swap=1"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x64x64, converters=2, stages=3"),
     ("sm_100a", "bf16 x nvfp4", "tile=128x32x64, cluster=4x1, stages=4, scheduler=dynamic"),
@@ -124,6 +149,13 @@ MORE = [
     ("C[m,n]:bf16 = A[m,k]:bf16 @ B[e[m/16],n,k]:nvfp4", {"B_0": 3}),
     ("C[m,n]:f32 = A[m,k]:e4m3 @ B[g,n,k]:nvfp4 scale(1x128) for m in off[g]:off[g+1]", {"g": 3}),
     ("C[m,n]:f32 = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", {"A_0": 50}),
+    ("C[m,n]:bf16 = silu(A[m,k]:f16 @ B[n,k]:i4 scale(none, 1x128)) + x[m,n]", {}),
+    ("C[m,b,n]:f32 = A[b,m,k]:bf16 @ B[b,n,k]:i4 scale(none, 1x128)", {"b": 2}),
+    ("C[m,n]:bf16 = A[m,k]:e4m3 @ B[e[m/16],n,k]:i4 scale(1x128, 1x128)", {"B_0": 3}),
+    ("C[m,n]:f16 = A[m,k]:bf16 @ B[g,n,k]:i4 scale(none, 1x1x64:f16) for m in off[g]:off[g+1]", {"g": 3}),
+    ("C[m,n]:f32 = A[idx[m],k]:bf16 @ B[n,k]:i4 scale(none, 1x128)", {"A_0": 50}),
+    ("C[m,n]:f32 = A[idx[m],k]:i4 @ B[n,k]:f16 scale(1x64:bf16, none)", {"A_0": 50}),
+    ("C[m,n]:f32 = A[m,b,k]:bf16 @ B[n,b,k]:i4 scale(none, 1x1x64:f16)", {"b": 2}),
     ("C[m,n]:bf16 = A[idx[m],k]:e4m3 @ B[e[m/16],n,k]:nvfp4 scale(1x128)", {"A_0": 50, "B_0": 3}),
 ]
 """With what else programs have, and further sizes."""
@@ -140,13 +172,14 @@ def test_more(program: str, sizes: dict[str, int], target: str) -> None:
 BYTES = np.arange(256, dtype=np.uint8)
 ELEMENTS = {
     "e2m1": np.stack([BYTES & 15, BYTES >> 4], axis=-1).reshape(1, 512).view(ml_dtypes.float4_e2m1fn),
+    "i4": np.stack([BYTES & 15, BYTES >> 4], axis=-1).reshape(1, 512).view(ml_dtypes.int4),
     "e4m3": BYTES.reshape(1, 256).view(ml_dtypes.float8_e4m3fn),
     "e5m2": BYTES.reshape(1, 256).view(ml_dtypes.float8_e5m2),
     "bf16": (257 * np.arange(255, dtype=np.uint16)).reshape(1, 255).view(ml_dtypes.bfloat16),
     "f16": (257 * np.arange(255, dtype=np.uint16)).reshape(1, 255).view(np.float16),
 }
 """Every byte of such elements, of those of 16 bits every highest one."""
-EVERY = [(stored, made) for stored in ELEMENTS for made in ("bf16", "f16", "tf32") if made in CONVERTED[stored]]
+EVERY = [(stored, made) for stored in ELEMENTS for made in ("e4m3", "bf16", "f16", "tf32") if made in CONVERTED[stored]]
 
 
 @pytest.mark.parametrize(("stored", "made"), EVERY)
@@ -159,15 +192,15 @@ def test_every_element_is_the_same_behind_it(stored: str, made: str) -> None:
     weights[:, 0], ones = raw, np.eye(1, 32, dtype=np.float32)
     kernel = scalec.compile(f"C[m,n]:f32 = A[m,k]:{made} @ B[n,k]:{stored}", target="sm_90a")
     kernel.fixed = EmulatedDevice("sm_90a")
-    a = ones.astype({"bf16": ml_dtypes.bfloat16, "f16": np.float16, "tf32": np.float32}[made])
-    packed = weights if stored != "e2m1" else pack(weights)
+    a = ones.astype(numpy_dtype(made))
+    packed = pack(weights) if ELEMENT_TYPES[stored].bits == 4 else weights
     got = np.asarray(kernel(a, packed))[0]
     assert (got[finite] == raw.astype(np.float32)[finite]).all()
     assert not np.isfinite(got[~finite]).any()
 
 
 def pack(values: np.ndarray) -> np.ndarray:
-    """Two e2m1 a byte, the first in the low bits."""
+    """Two elements a byte, the first in the low bits."""
     nibbles = values.view(np.uint8)
     return nibbles[:, ::2] | nibbles[:, 1::2] << 4
 
@@ -190,6 +223,12 @@ def test_schedules_refused(schedule: str, message: str) -> None:
         ("C[m,n]:f32 = A[m,k]:nvfp4 @ B[n,k]:nvfp4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
         ("C[m,n]:f32 = A[k,m]:bf16 @ B[n,k]:tf32", {}, "multiplies bf16 by tf32"),
         ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e2m1", {}, "reads e2m1 contiguous along K only"),
+        ("C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4", {}, "reads i4 contiguous along K only"),
+        ("C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:i4", {"k": 33}, "k = 33 end in half a byte, of A and of B"),
+        ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i4", {}, "no tensor-core instruction that multiplies i8 by i4"),
+        ("C[m,n]:i4 = A[m,k] @ B[n,k]", {}, "C is i4, which results have no kernel for"),
+        ("C[m,n] = A[m,k] @ B[n,k] + x[m,n]:i4", {}, "x is i4, which the elementwise expression has no kernel for"),
+        ("C[m,n]:e4m3 scale(1x32:f16) = A[m,k] @ B[n,k]", {}, "C is quantised with scales in f16"),
     ],
 )
 def test_refused(program: str, dims: dict[str, int], message: str) -> None:

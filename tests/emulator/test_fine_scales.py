@@ -30,6 +30,8 @@ PROGRAMS = {
     "64x64 @col, 64x32": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(64x64@col, 64x32)",
     "mx32, 8x32": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(mx32, 8x32)",
     "1x32 @col, 1x64 @col": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x32@col, 1x64@col)",
+    "1x64 f16, 128x32 bf16": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x64:f16, 128x32:bf16)",
+    "bytes beside bf16": "C[m,n]:f32 += A[m,k] @ B[n,k] scale(64x128:bf16@col, 1x32:ue8m0)",
     "1x96, 64x192": "C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x96, 64x192)",
 }
 

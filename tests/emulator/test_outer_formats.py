@@ -55,6 +55,8 @@ OPERANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "mxfp4 by nvfp4": (ALL, "C[m,n]:f32 = A[m,k]:mxfp4 @ B[n,k]:nvfp4"),
     "e4m3 by nvfp4": (ALL, "C[m,n] = A[m,k]:e4m3 @ B[n,k]:nvfp4 scale(1x128)"),
     "bf16 by e4m3": (ALL, "C[m,n] = A[m,k]:bf16 @ B[n,k]:e4m3 scale(none, 128x128)"),
+    "bf16 by i4": (ALL, "C[m,n] = A[m,k]:bf16 @ B[n,k]:i4 scale(none, 1x64:bf16)"),
+    "i4 by e4m3": (ALL, "C[m,n]:f32 = A[m,k]:i4 @ B[n,k]:e4m3 scale(1x128, 128x128:f16)"),
     "bf16 by e4m3 by N": (ALL, "C[m,n]:f32 = A[m,k]:bf16 @ B[k,n]:e4m3"),
     "e2m1 by N": ((CONSUMER,), "C[m,n]:f32 = A[m,k]:e2m1 @ B[k,n]:e2m1"),
 }  # fmt: skip

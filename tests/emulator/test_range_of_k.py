@@ -60,6 +60,8 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "e4m3 by M x 1x16:ue4m3": ("C[g,m,n]:f32 = A[k,m]:e4m3 @ B[n,k]:e2m1 scale(none,1x16:ue4m3@blocked) {}", ALL),
     "bf16 x e4m3 by N, 128x128": ("C[g,m,n]:f32 += A[m,k]:bf16 @ B[k,n]:e4m3 scale(none,128x128) {}", ALL),
     "e4m3 by M and N, 1x128": ("C[g,m,n]:f32 += A[k,m]:e4m3 @ B[k,n]:e4m3 scale(128x1@col,128x1) {}", ALL),
+    "1x64:bf16, 64x64:f16": ("C[g,m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x64:bf16,128x64:f16) {}", ALL),
+    "bf16 x i4 1x32:f16": ("C[g,m,n]:f32 += A[m,k]:bf16 @ B[n,k]:i4 scale(none,1x32:f16) {}", ALL),
     "swapped": ("C[g,n,m]:f32 += A[m,k] @ B[n,k] scale(1x128,1x128) {}", ALL),
 }
 """By name: a program, where {} is for the range, and the targets that have it."""
@@ -91,7 +93,7 @@ def poisoned(kernel: Kernel, values: dict[str, Any], dims: dict[str, int], insid
         array = values[t.name]
         if not t.name.endswith("_scale"):
             axis = list(array.shape).index(len(inside))
-            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6")) else np.nan, array.dtype)
+            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6", "int4")) else np.nan, array.dtype)
             shape = [-1 if i == axis else 1 for i in range(array.ndim)]
             after[t.name] = np.where(inside.reshape(shape), array, bad)
             continue

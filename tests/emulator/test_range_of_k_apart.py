@@ -24,6 +24,7 @@ PROGRAMS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "1x128, 128x128": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x128@col,128x128)", 16, ALL),
     "128x256, 1x256": ("C[g,m,n] += A[m,k] @ B[n,k] scale(128x256,1x256)", 16, ALL),
     "1x64, 8x32": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x64,8x32)", 16, ("sm_90a",)),
+    "1x64:bf16, 8x32:f16": ("C[g,m,n]:f32 = A[m,k]:e4m3 @ B[n,k]:i4 scale(1x64:bf16,8x32:f16)", 32, ALL),
     "1x32, 8x64:ue8m0": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@packed,8x64:ue8m0@blocked)", 16, ("sm_90a",)),
     "mxfp8": ("C[g,m,n]:f32 += A[m,k]:mxfp8 @ B[n,k]:mxfp8", 16, ALL),
     "mxfp8 @blocked": ("C[g,m,n]:f32 = A[m,k] @ B[n,k] scale(1x32:ue8m0@blocked,1x32:ue8m0@blocked)", 16, BOTH),
@@ -75,7 +76,7 @@ def poisoned(
         array, axis = values[t.name], int(f"{t.name[0]}[k," not in source)
         shape = [-1 if i == axis else 1 for i in range(2)]
         if not t.name.endswith("_scale"):
-            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6")) else np.nan, array.dtype)
+            bad = np.array(6 if array.dtype.name.startswith(("float4", "float6", "int4")) else np.nan, array.dtype)
             after[t.name] = np.where(inside.reshape(shape), array, bad)
             continue
         extents = [e.value(dims) for e in t.shape]

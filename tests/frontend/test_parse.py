@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import build
 from scalec.frontend.affine import Dim, add, atom, constant, divide, extent, remainder, times, value
 from scalec.ir import scale, schedule
@@ -247,7 +248,7 @@ def test_lines_go_on_inside_brackets_and_comments_end_them() -> None:
         assert str(flat) == str(split)
 
 
-@pytest.mark.parametrize("name", ["bf16", "f16", "f32", "tf32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8", "i32"])
+@pytest.mark.parametrize("name", [t.name for t in ELEMENT_TYPES.values() if not t.name.startswith("u")])
 def test_every_type_can_be_a_result_and_a_tensor_that_is_read(name: str) -> None:
     with context():
         module = build(f"C[m,n]:{name} = A[m,k]@B[n,k] + R[m,n]:{name}")

@@ -264,7 +264,9 @@ def _sums(case: Case, sizes: dict[str, int], values: dict[str, Any]) -> Bounded:
     loose = np.broadcast_to(outside, value.shape) | (magnitude + error > LARGEST)
     if not terms:  # as of zeros: scales of the whole K that are no numbers, or whose product is none, make NaN of them
         found = [values[x.name + s] for x in case.operands for s in ("_scale", "_scale2") if x.name + s in values]
-        largest = [np.abs(s.astype(np.float64)).max(initial=1) for s in found if s.dtype == np.float32]
+        largest = [
+            np.abs(s.astype(np.float64)).max(initial=1) for s in found if s.dtype.itemsize > 1 and s.dtype.kind != "i"
+        ]
         loose = loose | ~(np.prod(largest) <= LARGEST)
     return Bounded(value, np.where(loose, np.inf, np.where(finite, error, 0.0)))
 

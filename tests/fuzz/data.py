@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalec import reference
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, NUMBERS
+from scalec.reference.packing import numpy_dtype
 from scalec.reference.quantize import EMAX, GRIDS
 from tests.fuzz.case import Case, Operand
 from tests.fuzz.groups import TENSOR, route, spoil
@@ -62,7 +63,9 @@ def _at(array: Array, rng: np.random.Generator, count: int) -> tuple[Array, ...]
 def _integers(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """Larger integers, so that sums are ties of what results are rounded to."""
     for x in case.operands:
-        most = min(2.0**number, ELEMENT_TYPES[x.element].max, 2.0 ** (GRIDS[x.element][0] + 1))
+        most = min(2.0**number, ELEMENT_TYPES[x.element].max)
+        if x.element in GRIDS:
+            most = min(most, 2.0 ** (GRIDS[x.element][0] + 1))
         shape = values[x.name].shape
         values[x.name] = reference.cast(rng.integers(-int(most), int(most) + 1, shape), x.element)
 
@@ -99,6 +102,8 @@ def _specials(case: Case, values: dict[str, Any], rng: np.random.Generator, numb
     """NaN or infinity in a few places, where a type has it, in operands, in inputs, and in what is added to."""
     name = str(rng.choice([x.name for x in (*case.operands, *case.used().values())]))
     a = values[name]
+    if a.dtype == numpy_dtype("i4"):  # which has neither
+        return
     with np.errstate(all="ignore"):
         a[_at(a, rng, 1 + number % 3)] = (np.nan, np.inf, -np.inf)[number % 3]
 
@@ -122,12 +127,12 @@ def _set_scale(
 def _scaled(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """Huge and tiny scales: all of a tensor's times a power of two, or some of them."""
     for name, kind in _scales(case, rng):
-        if kind == "f32" and rng.integers(2):
-            a, power = values[name], np.float32(2.0 ** (number % 121 - 60))
-            if number % 2:
-                a *= power
-            else:
-                a[_at(a, rng, 3)] *= power
+        if kind in NUMBERS and rng.integers(2):
+            span = 60 if kind != "f16" else 8
+            a, power = values[name], np.float32(2.0 ** (number % (2 * span + 1) - span))
+            at = slice(None) if number % 2 else _at(a, rng, 3)
+            with np.errstate(over="ignore"):
+                a[at] = (a[at].astype(np.float32) * power).astype(a.dtype)
         elif kind == "ue8m0":
             _set_scale(values, name, kind, rng, 2.0 ** (number % 161 - 80), 3)
         elif kind == "ue4m3":
@@ -135,10 +140,11 @@ def _scaled(case: Case, values: dict[str, Any], rng: np.random.Generator, number
 
 
 def _zero_scales(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
-    """Scales of 0, where a type has it, and negative ones in f32."""
+    """Scales of 0, where a type has it, and negative ones, but of bytes."""
     for name, kind in _scales(case, rng):
-        if kind == "f32":
-            values[name][_at(values[name], rng, 2)] *= (0.0, -1.0)[number % 2]
+        if kind in NUMBERS:
+            a, at = values[name], _at(values[name], rng, 2)
+            a[at] = (a[at].astype(np.float32) * (0.0, -1.0)[number % 2]).astype(a.dtype)
         elif kind == "ue4m3":
             _set_scale(values, name, kind, rng, 0.0, 2)
 
@@ -146,6 +152,8 @@ def _zero_scales(case: Case, values: dict[str, Any], rng: np.random.Generator, n
 def _subnormals(case: Case, values: dict[str, Any], rng: np.random.Generator, number: int) -> None:
     """The least numbers of a type, below its normal ones."""
     x = _some(case, rng)
+    if x.element not in GRIDS:
+        return
     mantissa, emin = GRIDS[x.element]
     a = values[x.name]
     at = _at(a, rng, max(4, a.size // 4))

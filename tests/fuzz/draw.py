@@ -3,6 +3,7 @@ for a target is refused, and counted."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from scalec.formats import ELEMENT_TYPES, FORMATS
@@ -15,6 +16,7 @@ from tests.fuzz.weights import (
     CONVERTERS,
     F32_K,
     FIELD_VALUES,
+    FINE_K,
     FUNCTIONS,
     GROUP_BLOCK,
     GROUP_COUNT,
@@ -24,6 +26,7 @@ from tests.fuzz.weights import (
     KINDS,
     LAYOUT,
     MIXED,
+    NUMBERS,
     PAIRS,
     PLAIN,
     RESULT_BLOCK,
@@ -117,15 +120,16 @@ def _operands(random: Random, target: str) -> tuple[Operand, Operand]:
 
 
 def _converted(random: Random, target: str) -> tuple[Operand, Operand]:
-    """Both operands, of a row of MIXED: those of 8 bits with scales in f32 along K or none, those of 8 and 32 bits also
-    with M or N last."""
+    """Both operands, of a row of MIXED: those of 4 and 8 bits with promoted scales along K or none, those of 8 and 32
+    bits also with M or N last."""
     types = list(pick(random, MIXED))
     random.shuffle(types)
     made = []
     for side, (name, rows, type) in enumerate(zip("AB", "mn", types, strict=True)):
         bits = ELEMENT_TYPES[type].bits if type in ELEMENT_TYPES else 0
         turned = bits in (8, 32) and random.random() < 0.4
-        levels = _levels(random, target, "f32", side, rows, "ue8m0") if bits == 8 and random.random() < 0.5 else ()
+        levels = _levels(random, target, "f32", side, rows, "ue8m0") if bits in (4, 8) and random.random() < 0.5 else ()
+        levels = tuple(_finer(random, level) for level in levels)
         index = ("k", rows) if turned else (rows, "k")
         made.append(Operand(name, index, type, tuple(_ordered(level, turned) for level in levels)))
     return made[0], made[1]
@@ -179,6 +183,12 @@ def _promoted(random: Random, target: str, side: int, rows: str) -> Level:
     able = {b: w for b, w in ROWS.items() if b in ("1", "all") or int(b) % step == 0}
     block = (_all(pick(random, able), rows), pick(random, F32_K))
     return Level(block, "f32", pick(random, LAYOUT["f32"]))
+
+
+def _finer(random: Random, level: Level) -> Level:
+    """A level in f32 with scales of another type, and blocks of another length along K."""
+    block = level.block if level.block[-1] not in F32_K else (*level.block[:-1], pick(random, FINE_K))
+    return replace(level, block=block, type=pick(random, NUMBERS))
 
 
 def _constant(random: Random, rows: str) -> Level:
@@ -329,6 +339,8 @@ def steps_of(case: Case) -> dict[str, int]:
     bits = [x.bits for x in case.operands]
     turned = [x.index[-1] != "k" for x in case.operands]
     for x, other in zip(case.operands, reversed(case.operands), strict=True):
+        if x.element == "i4":  # which no copy pads
+            continue
         mixed = x.bits < 8 and (other.bits != x.bits or x.bits == 6)
         if mixed or (x.bits < 8 and x.index[-1] != "k") or (x.bits < 8 and any(turned)) or (x.bits < 8 and 6 in bits):
             steps[x.index[-1]] = 128

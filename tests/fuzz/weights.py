@@ -47,11 +47,19 @@ ROW_STEPS: dict[str, tuple[int, int]] = {"sm_90a": (64, 8), "sm_120a": (16, 8), 
 F32_K: Weighted = {"128": 5, "256": 1, "384": 1}
 """Elements along K that do, of scales that are promoted."""
 
+FINE_K: Weighted = {"128": 3, "64": 3, "32": 2, "96": 1}
+"""Likewise where sums are promoted more often, of operands that are converted."""
+
+NUMBERS: Weighted = {"f32": 3, "bf16": 2, "f16": 2}
+"""Types of scales that sums are promoted by."""
+
 BLOCK_K: Weighted = {"32": 4, "64": 1, "128": 2, "96": 1}
 """Likewise of scales that the tensor core applies, in ue8m0; of ue4m3 16 and multiples."""
 
 LAYOUT: dict[str, Weighted] = {
     "f32": {"row": 3, "col": 1},
+    "bf16": {"row": 3, "col": 1},
+    "f16": {"row": 3, "col": 1},
     "ue8m0": {"row": 2, "col": 1, "packed": 1, "blocked": 2},
     "ue4m3": {"row": 2, "col": 1, "blocked": 2},
 }
@@ -83,6 +91,11 @@ MIXED: Weighted = {
     ("nvfp4", "nvfp4"): 1,
     ("mxfp8", "mxfp4"): 1,
     ("bf16", "e2m1"): 1,
+    ("bf16", "i4"): 4,
+    ("f16", "i4"): 2,
+    ("e4m3", "i4"): 4,
+    ("i4", "i4"): 1,
+    ("tf32", "i4"): 1,
     ("e4m3", "e5m2"): 3,
     ("tf32", "tf32"): 1,
 }

@@ -178,7 +178,7 @@ def test_any_k_whose_rows_are_whole_bytes(problem_in: In, element: str, k: int) 
     assert problem_in(f"C[m,n] = A[m,k]:{element} @ B[n,k]:{element}", "sm_120a", k=k).k.size == k
 
 
-F32 = "f32 scales, one for each 128 elements of k, a multiple, or all"
+F32 = "f32 or bf16 or f16 scales, one for each 32 elements of k, a multiple, or all"
 UE8M0 = "ue8m0 scales, one for each 32 elements of k, a multiple, or all"
 PAIRS = "bf16 or e2m1/e2m3/e3m2/e4m3/e5m2 or f16 or tf32 on both sides"
 
@@ -187,13 +187,13 @@ REFUSED = {
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x16:ue4m3, none)": (
         {},
         "<program>:1:42: A_scale is ue4m3, which sm_120a has no instruction for with these operands\n"
-        f"  expected: {F32}; or {UE8M0}\n"
+        f"  expected: {F32.replace('or f16', 'or f16 or ue8m0')}\n"
         "  fix: fold A_scale into A before the call and pass A as bf16",
     ),
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e3m2 scale(none, 1x128:ue4m3)": (
         {},
         "<program>:1:48: B_scale is ue4m3, which sm_120a has no instruction for with these operands\n"
-        f"  expected: {F32}; or {UE8M0}\n"
+        f"  expected: {F32.replace('32', '128').replace('f128', 'f32')}; or {UE8M0}\n"
         "  fix: convert B_scale to f32 before the call and leave out :ue4m3",
     ),
     "C[m,n] = A[m,k]:bf16 @ B[n,k]:bf16 scale(1xk:ue4m3, none)": (
@@ -232,11 +232,11 @@ REFUSED = {
         "  expected: a multiple of 16, or the whole of k\n"
         "  fix: quantise B in blocks of 16 along k, or fold B_scale into B before the call and pass it as bf16",
     ),
-    "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x64, none)": (
+    "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1x48, none)": (
         {},
-        "<program>:1:42: A_scale has one scale for each 64 elements of k\n"
-        "  expected: a multiple of 128, or the whole of k\n"
-        "  fix: quantise A in blocks of 128 along k, or fold A_scale into A before the call and pass it as bf16",
+        "<program>:1:42: A_scale has one scale for each 48 elements of k\n"
+        "  expected: a multiple of 32, or the whole of k\n"
+        "  fix: quantise A in blocks of 32 along k, or fold A_scale into A before the call and pass it as bf16",
     ),
     "C[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(24x128, none)": (
         {},

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalec.errors import ScalecError
+from scalec.formats import ELEMENT_TYPES
 from scalec.reference import (
     decode,
     from_blocked,
@@ -35,10 +36,16 @@ def test_pack4_puts_the_first_element_in_the_low_nibble() -> None:
     assert pack4(np.array([0x1, 0xA, 0xF], np.uint8)).tolist() == [0xA1, 0x0F]
 
 
-@given(st.integers(1, 9), st.integers(1, 3))
-def test_pack4_and_back(n: int, rows: int) -> None:
-    x = (codes(rows, n) & 0xF).view(ml_dtypes.float4_e2m1fn)
-    assert unpack4(pack4(x), n).view(np.uint8).tolist() == x.view(np.uint8).tolist()
+@given(st.sampled_from(["e2m1", "i4"]), st.integers(1, 9), st.integers(1, 3))
+def test_pack4_and_back(element: str, n: int, rows: int) -> None:
+    x = (codes(rows, n) & 0xF).view(numpy_dtype(element))
+    assert storage(x).shape == (rows, -(-n // 2))
+    assert unpack4(storage(x), n, element).view(np.uint8).tolist() == x.view(np.uint8).tolist()
+    assert decode(storage(x), element)[..., :n].view(np.uint8).tolist() == x.view(np.uint8).tolist()
+
+
+def test_i4_is_twos_complement() -> None:
+    assert decode(np.array([[0x87, 0xF0]], np.uint8), "i4").astype(int).tolist() == [[7, -8, 0, -1]]
 
 
 def test_pack6_puts_element_i_at_bit_6i() -> None:
@@ -55,11 +62,11 @@ def test_pack6_and_back(element: str, n: int, rows: int) -> None:
     assert decode(storage(x), element)[..., :n].view(np.uint8).tolist() == x.view(np.uint8).tolist()
 
 
-@pytest.mark.parametrize("element", ["e2m1", "e3m2", "e2m3"])
+@pytest.mark.parametrize("element", ["e2m1", "i4", "e3m2", "e2m3"])
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
 def test_packed_elements_of_no_extent(element: str, shape: tuple[int, int]) -> None:
     raw = storage(np.zeros(shape, numpy_dtype(element)))
-    assert raw.shape == (shape[0], -(-(4 if element == "e2m1" else 6) * shape[1] // 8))
+    assert raw.shape == (shape[0], -(-ELEMENT_TYPES[element].bits * shape[1] // 8))
     assert decode(raw, element).size == 0
 
 

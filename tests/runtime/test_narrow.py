@@ -60,7 +60,9 @@ def packed_spec(dtype: str, element: str = "") -> KernelSpec:
     return spec_of(a, replace(A_MAP, element=element))
 
 
-@pytest.mark.parametrize(("dtype", "k", "bytes_"), [("e2m1", 256, 128), ("e3m2", 256, 192), ("e2m3", 128, 96)])
+@pytest.mark.parametrize(
+    ("dtype", "k", "bytes_"), [("e2m1", 256, 128), ("i4", 256, 128), ("e3m2", 256, 192), ("e2m3", 128, 96)]
+)
 def test_packed_elements_are_mapped_as_bytes(dtype, k, bytes_):
     for typestr in ("|u1", "|i1"):
         found = launched(packed_spec(dtype), Tensor((70, bytes_), typestr), k)[0]
@@ -140,6 +142,7 @@ def test_maps_that_nobody_knows():
 def test_elements_that_are_not_packed_are_refused():
     for value, dtype, expected in (
         (np.zeros((70, 128), ml_dtypes.float4_e2m1fn), "e2m1", "2 elements in 1 byte, as uint8"),
+        (np.zeros((70, 128), ml_dtypes.int4), "i4", "2 elements in 1 byte, as uint8"),
         (np.zeros((70, 128), ml_dtypes.float6_e3m2fn), "e3m2", "4 elements in 3 bytes, as uint8"),
     ):
         device = FakeDevice(place=("cpu", 0), capability=(12, 0))
@@ -203,6 +206,7 @@ def exported(dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], lanes
 
 def test_dlpack_counts_elements_and_we_count_bytes():
     assert exported("e2m1", (3, 64), (64, 1))[1:4] == ((3, 32), (32, 1), "e2m1")
+    assert exported("i4", (3, 64), (64, 1))[1:4] == ((3, 32), (32, 1), "i4")
     assert exported("e3m2", (3, 64), (64, 1))[1:4] == ((3, 48), (48, 1), "e3m2")
     assert exported("e2m1", (64, 3), (1, 64))[1:4] == ((32, 3), (1, 32), "e2m1")
     assert exported("e2m1", (3, 32), (32, 1), lanes=2)[1:4] == ((3, 32), (32, 1), "e2m1")  # float4_e2m1fn_x2

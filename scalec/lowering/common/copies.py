@@ -150,6 +150,7 @@ class RowScales:
     threads: int
     registers: list[list[Variable]]
     indices: list[Variable] | None = None
+    element: str = "f32"
 
     def mine(self, s: State) -> Iterator[tuple[ir.Value, ir.Value | None, list[Variable]]]:
         """(row within the tile, whether it is one, its registers) of this thread."""
@@ -187,8 +188,9 @@ def indices_of(s: State, room: ir.OpView, count: int) -> list[Variable] | None:
 def row_scales(s: State, op: ir.OpView) -> None:
     rows, threads = tile.int_of(op.rows), 32 * tile.int_of(op.warps)
     count, blocks = -(-rows // threads), tile.int_of(op.blocks)
-    registers = [[s.b.variable(s.b.f32, 0.0) for _ in range(blocks)] for _ in range(count)]
-    s.values[op.result] = RowScales(rows, threads, registers, indices_of(s, op, count))
+    element = tile.element_in(op)
+    registers = [[_held(s.b, element) for _ in range(blocks)] for _ in range(count)]
+    s.values[op.result] = RowScales(rows, threads, registers, indices_of(s, op, count), element)
 
 
 @COMMON.lowers("tile.load_rows")
@@ -196,14 +198,15 @@ def load_rows(s: State, op: ir.OpView) -> None:
     """Predicated loads: a register keeps its value where its row or block does not exist."""
     b = s.b
     step, block, row_block = (tile.int_of(x) for x in (op.step, op.block, op.row_block))
+    stored = op.source.type.element_type
     for row, is_row, registers in s.get(op.into).of(s, op):
-        at_row = b.offset(s.get(op.source), _scaled(s, b.div(row, row_block), s.get(op.row_stride)), b.f32)
+        at_row = b.offset(s.get(op.source), _scaled(s, b.div(row, row_block), s.get(op.row_stride)), stored)
         for j, register in enumerate(registers):
             at = b.add(s.get(op.k0), j * step)
             inside = b.compare("lt", at, s.get(op.k))
             if is_row is not None:
                 inside = b.and_(inside, is_row)
-            address = b.offset(at_row, _scaled(s, b.div(at, block), s.get(op.k_stride)), b.f32)
+            address = b.offset(at_row, _scaled(s, b.div(at, block), s.get(op.k_stride)), stored)
             pointer = b.op("llvm.ptrtoint", [b.i64], [address])
             _load_scale(s, op, register, pointer, inside)
 
@@ -214,8 +217,9 @@ def store_rows(s: State, op: ir.OpView) -> None:
     base = s.get(op.target).address(b, s.get(op.cursor))
     count, _ = tile.shape_of(op.target.type)
     first = tile.int_of(op.index) * count
-    for row, is_row, registers in s.get(op.source).mine(s):
-        values = [v.get() for v in registers[first : first + count]]
+    source = s.get(op.source)
+    for row, is_row, registers in source.mine(s):
+        values = [as_f32(b, v.get(), source.element) for v in registers[first : first + count]]
         store_vectors(s, op, b.add(base, b.shl(row, 2)), is_row, values)
 
 
@@ -240,22 +244,37 @@ def _scaled(s: State, index: ir.Value | int, stride: ir.Value | int) -> ir.Value
 
 @dataclass(frozen=True)
 class Scalars:
-    """Registers for scales of type `element`, f32 or bytes."""
+    """Registers for scales of type `element`."""
 
     registers: list[Variable]
     element: str
 
     def values(self, b: Builder) -> list[ir.Value]:
-        """Them as f32: bytes are widened where they are used, not where they are still on their way."""
-        held = [v.get() for v in self.registers]
-        return held if self.element == "f32" else [widened(b, x, 0, self.element) for x in held]
+        """Them as f32."""
+        return [as_f32(b, v.get(), self.element) for v in self.registers]
 
 
 @COMMON.lowers("tile.scalars")
 def scalars(s: State, op: ir.OpView) -> None:
-    b, element = s.b, tile.element_in(op)
-    kind, zero = (b.f32, 0.0) if element == "f32" else (b.i32, 0)
-    s.values[op.result] = Scalars([b.variable(kind, zero) for _ in range(tile.int_of(op.count))], element)
+    element = tile.element_in(op)
+    s.values[op.result] = Scalars([_held(s.b, element) for _ in range(tile.int_of(op.count))], element)
+
+
+def _held(b: Builder, element: str) -> Variable:
+    """A register for a scale of a type on its way: its bits, where that is not f32."""
+    return b.variable(b.f32, 0.0) if element == "f32" else b.variable(b.i32, 0)
+
+
+def as_f32(b: Builder, held: ir.Value, element: str) -> ir.Value:
+    """A scale of a type as f32, out of such a register: made of it where it is used, not where it is still on its
+    way."""
+    if element == "f32":
+        return held
+    if element == "bf16":
+        return b.op("llvm.bitcast", [b.f32], [b.shl(held, 16)])
+    if element == "f16":
+        return b.pure("{ .reg .b16 H; cvt.u16.u32 H, $1; cvt.f32.f16 $0, H; }", b.f32, held)
+    return widened(b, held, 0, element)
 
 
 def widened(b: Builder, word: ir.Value, byte: int, element: str) -> ir.Value:
@@ -285,7 +304,8 @@ MOST_PREFETCHES = 16
 def prefetch(s: State, op: ir.OpView) -> None:
     b, count, step = s.b, tile.int_of(op.count), tile.int_of(op.k_block)
     k, stride = s.get(op.k), s.get(op.k_stride)
-    each = SECTOR // 4 if isinstance(stride, int) and stride == 1 else 1  # scales of a sector
+    stored = op.source.type.element_type
+    each = 8 * SECTOR // tile.bits_of(stored) if isinstance(stride, int) and stride == 1 else 1  # scales of a sector
     sectors = 1 + -(-k // (step * each)) if isinstance(k, int) else tile.LANES // count  # they may begin within one
     source, last = s.get(op.source), b.sub(s.get(op.rows), 1)
     for first in range(0, min(sectors * count, MOST_PREFETCHES * tile.LANES), tile.LANES):
@@ -296,7 +316,7 @@ def prefetch(s: State, op: ir.OpView) -> None:
         block = b.add(b.div(s.get(op.k0), step), block)
         row = b.add(s.get(op.row0), b.mul(b.sub(number, b.mul(sector, count)), tile.int_of(op.spacing)))
         row = b.div(b.min(row, last), tile.int_of(op.row_block))
-        at = b.offset(source, b.add(_scaled(s, block, stride), _scaled(s, row, s.get(op.row_stride))), b.f32)
+        at = b.offset(source, b.add(_scaled(s, block, stride), _scaled(s, row, s.get(op.row_stride))), stored)
         b.asm("@$1 prefetch.global.L2 [$0];", [], [b.op("llvm.ptrtoint", [b.i64], [at]), inside])
 
 
@@ -307,9 +327,10 @@ def fetch(s: State, op: ir.OpView) -> None:
     k0 = s.get(op.k0)
     inside = b.compare("lt", k0, s.get(op.k))
     column = _scaled(s, b.div(k0, tile.int_of(op.k_block)), s.get(op.k_stride))
-    source = b.offset(s.get(op.source), column, b.f32)
+    stored = op.source.type.element_type
+    source = b.offset(s.get(op.source), column, stored)
     for room, row in rows_of(s, op):
-        address = b.offset(source, _scaled(s, row, s.get(op.row_stride)), b.f32)
+        address = b.offset(source, _scaled(s, row, s.get(op.row_stride)), stored)
         pointer = b.op("llvm.ptrtoint", [b.i64], [address])
         _load_scale(s, op, room, pointer, inside)
 
@@ -326,6 +347,7 @@ def rows_of(s: State, op: ir.OpView) -> Iterator[tuple[Variable, ir.Value]]:
 
 def _load_scale(s: State, op: ir.OpView, into: Variable, pointer: ir.Value, inside: ir.Value) -> None:
     """A scale, if it is `inside`; else 0 or what was there."""
-    b = s.b
-    other = b.constant(0.0) if "zeros" in op.operation.attributes else into.get()
-    into.set(b.asm("@$2 ld.global.nc.f32 $0, [$1];", [b.f32], [pointer, inside, other], tied=1)[0])
+    b, wide = s.b, tile.bits_of(op.source.type.element_type) == 32
+    kind, text = (b.f32, "f32") if wide else (b.i32, "u16")
+    other = b.constant(0.0 if wide else 0) if "zeros" in op.operation.attributes else into.get()
+    into.set(b.asm(f"@$2 ld.global.nc.{text} $0, [$1];", [kind], [pointer, inside, other], tied=1)[0])

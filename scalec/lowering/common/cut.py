@@ -187,12 +187,13 @@ def cut_words(s: State, op: ir.OpView) -> None:
 @COMMON.lowers("tile.cut_scales")
 def cut_scales(s: State, op: ir.OpView) -> None:
     b, unit, (low, high) = s.b, tile.int_of(op.unit), (s.get(op.low), s.get(op.high))
-    rows = s.get(op.source).registers
+    source = s.get(op.source)
+    rows, zero = source.registers, 0.0 if source.element == "f32" else 0
     for number in range(len(rows[0])):
         first = number * unit
         kept = b.and_(b.compare("lt", low, first + unit), b.compare("lt", first, high))
         for registers in rows:
-            registers[number].set(b.select(kept, registers[number].get(), 0.0))
+            registers[number].set(b.select(kept, registers[number].get(), zero))
 
 
 @COMMON.lowers("arith.select")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from scalec.formats import ALL, WHOLE
+from scalec.formats import ALL, NUMBERS, WHOLE
 from scalec.ir.mlir import ir
 from scalec.passes.emit.epilogue import Epilogue
 from scalec.passes.emit.handles import Handles, Side
@@ -207,7 +207,7 @@ class Consumer(Epilogue):
         for number, room in enumerate(rooms):
             at, end = self.within_range(h, scale, w, k0, number * depth // len(rooms), depth // len(rooms))
             place = [*self.scale_rows(side.label, scale, w), at, end]
-            if scale.type == "f32":
+            if scale.type in NUMBERS:
                 operands = [room, source, *self.strides(scale), *place]
                 self.e.op("tile.fetch", operands=operands, **sizes, k_block=scale.k, **self.beyond(scale))
             else:

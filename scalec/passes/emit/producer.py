@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from scalec.abi import TILE_WORDS
-from scalec.formats import ALL, WHOLE
+from scalec.formats import ALL, ELEMENT_TYPES, NUMBERS, WHOLE
 from scalec.ir.mlir import ir
 from scalec.ir.tile import WORD_ROWS
 from scalec.passes.emit.converter import Converter
@@ -88,9 +88,9 @@ class Producer(Results, Dealer, Converter):
                 e.op("tile.prefetch", operands=operands, **extents)
 
     def prefetched(self, side: Side) -> bool:
-        """Whether a side has such scales, of f32 for whole K blocks."""
+        """Whether a side has such scales, of more than a byte for whole K blocks."""
         scale = self.block_scale(side)
-        if scale is None or scale.type != "f32" or self.problem.summed:
+        if scale is None or scale.type not in NUMBERS or self.problem.summed:
             return False
         return scale.within(self.schedule.tile[2]) == 1
 
@@ -284,7 +284,9 @@ class Producer(Results, Dealer, Converter):
             made = e.op("tile.byte_scales", [e.type("scale_bytes")], rows=rows, words=plan.words, warps=warps)
         else:
             blocks = group * self.row_scale(side).within(self.schedule.tile[2])
-            made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=blocks, warps=warps)
+            scale = self.row_scale(side)
+            element = {} if scale.type == "f32" else {"element": scale.type}
+            made = e.op("tile.row_scales", [e.type("rows")], rows=rows, blocks=blocks, warps=warps, **element)
         return made.result
 
     def load_rows(self, h: Handles, side: Side, room: ir.Value, w: Work, k0: ir.Value) -> None:
@@ -293,7 +295,8 @@ class Producer(Results, Dealer, Converter):
             self.load_bytes(h, side, plan, room, w, k0)
             return
         scale = self.row_scale(side)
-        source = self.at(self.pointer(scale.name, scale.argument_index, align=4), scale.name, scale.coords, w)
+        align = ELEMENT_TYPES[scale.type].bits // 8
+        source = self.at(self.pointer(scale.name, scale.argument_index, align), scale.name, scale.coords, w)
         strides = self.strides(scale)
         place = [w.row0[side.label], w.row_end[side.label], *self.scale_k(h, scale, w, k0)]
         operands = [room, source, *strides, *place]

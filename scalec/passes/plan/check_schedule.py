@@ -22,6 +22,7 @@ from scalec.passes.plan.registers import Registers
 from scalec.passes.plan.resources import (
     SharedPlan,
     copied_columns,
+    deepest,
     no_bulk_scales,
     producer_warpgroups,
     register_file,
@@ -35,7 +36,7 @@ from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
 from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, too_wide, warps_for
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
-from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
+from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
 from scalec.sizes import MOST
 from scalec.targets import MAX_BOX, PADDED_ROW, Target
@@ -353,8 +354,9 @@ def _promotion(problem: Problem, schedule: Schedule) -> None:
         return
     expected = f"0 (sums stay in the tensor core), or {_listed(able[:-1])} (they leave it with every tile, or part)"
     if problem.has_scales:
-        able = promotions(problem, PROMOTION_BLOCK)
-        expected = f"tile K = {PROMOTION_BLOCK} and promote = {_listed(able)}: scales change along {problem.k.name}"
+        k_able = k if able else deepest(problem)
+        able = promotions(problem, k_able)
+        expected = f"tile K = {k_able} and promote = {_listed(able)}: scales change along {problem.k.name}"
     raise ScheduleError(f"promote = {promote} with tile K = {k}", expected=expected)
 
 

@@ -42,6 +42,6 @@ def promotions(problem: Problem, k: int) -> tuple[int, ...]:
     if problem.has_scales and PROMOTION_BLOCK % k:
         return ()
     if family.kernel not in PROMOTES:
-        return (k,) if problem.has_scales else (k, 0)
+        return (k, 0) if not problem.has_scales else () if constant % k else (k,)
     parts = [n for n in range(min(constant, k), 0, -family.k) if constant % n == 0 and k % n == 0]
     return (*parts, *(() if problem.has_scales else (0,)))

@@ -17,7 +17,7 @@ from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_colu
 from scalec.passes.plan.warps import SCALE_WARPS, WARPS, registers_for
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
-from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand, Scale
+from scalec.passes.problem.operand import PROMOTES, PROMOTION_BLOCK, Operand, Scale
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP, WAVES, shared_out
 
@@ -47,9 +47,12 @@ def round_up(value: int, step: int) -> int:
 
 
 def deepest(problem: Problem) -> int:
-    """K of a tile, where nothing speaks for less: a row of the widest swizzle, of the wider operand; a scale step."""
+    """K of a tile, where nothing speaks for less: a row of the widest swizzle, of the wider operand; a scale step, or
+    where tiles are promoted whole, as many as promoted scales are constant over."""
     row = problem.target.swizzles[0] * 8 // max(problem.lhs.shared_bits, problem.rhs.shared_bits)
-    return min(PROMOTION_BLOCK, row) if problem.has_scales else row
+    if not problem.has_scales:
+        return row
+    return min(PROMOTION_BLOCK if problem.family.kernel in PROMOTES else problem.constant_k, row)
 
 
 def no_bulk(problem: Problem, scale: Scale) -> str:

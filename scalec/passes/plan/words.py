@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scalec.formats import WHOLE
+from scalec.formats import NUMBERS, WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import SHIFT, WORD_ROWS
 from scalec.passes.problem.operand import Operand, Scale
@@ -74,7 +74,7 @@ class WordPlan:
     def promoted(problem: Problem, operand: Operand, schedule: Schedule) -> WordPlan | None:
         """Likewise of bytes of rows that threads load, and store as f32: for promotion, or for who converts."""
         scale = operand.by_row
-        if scale is None or scale.type == "f32":
+        if scale is None or scale.type in NUMBERS:
             return None
         count = scale.within(schedule.tile[2])
         unit = schedule.tile[2] // count

@@ -14,6 +14,7 @@ from scalec.passes.problem.operand import (
     PROMOTED_BITS,
     PROMOTION_BLOCK,
     TURNED,
+    WHOLE_STEP,
     promoted_types,
     promotion_step,
 )
@@ -124,7 +125,15 @@ class _Side:
             return ""
         if level.k % PROMOTION_BLOCK == 0:
             return "plainly"
-        return "" if multiplied == "tf32" else "finely"  # at an eighth of FP8's rate, with a promotion for each 8 of K
+        # tf32 is multiplied at an eighth of FP8's rate, in tiles of WHOLE_STEP, and would be promoted for each 8 of K
+        return "" if multiplied == "tf32" and level.k % WHOLE_STEP else "finely"
+
+
+def finest(stored: str, target: Target) -> int:
+    """The least number that blocks of promoted scales along K are multiples of, whatever elements are multiplied as."""
+    ways = {stored, *CONVERTED.get(stored, ())} - {"tf32"}
+    able = [promotion_step(family) for family in target.mma if family.operands & ways]
+    return min(able, default=PROMOTION_BLOCK)
 
 
 def folds(stored: str, scale: str, multiplied: str) -> bool:

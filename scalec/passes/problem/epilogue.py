@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, WHOLE, ElementType, element_spelled
+from scalec.formats import ELEMENT_TYPES, QUANTISED, WHOLE, ElementType, element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of, maps_of, symbols_in, written
@@ -260,6 +260,13 @@ class EpilogueReader(Lookups):
         granularity, place = GranularityAttr(op.granularity), place_of(op)
         *rows, block = block_of(granularity)
         kind, layout = ir.StringAttr(granularity.type).value, ir.StringAttr(granularity.layout).value
+        if kind not in QUANTISED:
+            raise UnsupportedError(
+                f"{name} is quantised with scales in {kind}, which have no kernel on {self.target.name} yet",
+                expected=" or ".join(QUANTISED),
+                fix=f"leave out :{kind}, and convert the scales after the call",
+                place=place,
+            )
         said = "x".join(str(x) if x != WHOLE else "whole" for x in (*rows, block))
         if any(x != 1 for x in rows) or block == WHOLE or block % RESULT_BLOCK:
             raise UnsupportedError(

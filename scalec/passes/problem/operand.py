@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from scalec.formats import WHOLE, ElementType
+from scalec.formats import NUMBERS, WHOLE, ElementType
 from scalec.passes.problem.access import Coord
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
 
@@ -13,19 +13,27 @@ PROMOTION_BLOCK = 128
 """K elements that one scale step promotes: the block of the FP8 formats, and one K tile of 128 bytes. Where kernels
 promote parts of a tile (PROMOTES), the most."""
 
-PROMOTES = {"shared": ("f32", "ue8m0")}
+PROMOTES = {"shared": (*NUMBERS, "ue8m0")}
 """Element types of promoted scales, by the kinds of kernels (MmaShape.kernel) that also promote parts of a K tile, down
-to what one instruction sums; the others promote whole tiles, by f32."""
+to what one instruction sums; the others promote whole tiles, by NUMBERS, shorter ones where scales change within."""
 
 
 def promoted_types(family: MmaShape) -> tuple[str, ...]:
     """Element types of the scales that sums of a family are promoted by."""
-    return PROMOTES.get(family.kernel, ("f32",))
+    return PROMOTES.get(family.kernel, NUMBERS)
+
+
+WHOLE_STEP = 32
+"""K elements that a tile has at least that is promoted whole: of 4 bits 16 bytes, as boxes of copies ask for (CUDA
+driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 
 def promotion_step(family: MmaShape) -> int:
-    """K elements of which blocks of promoted scales are multiples."""
-    return family.k if family.kernel in PROMOTES else PROMOTION_BLOCK
+    """K elements of which blocks of promoted scales are multiples: what an instruction sums, or a tile of two of them;
+    where a tile may have elements that copies pad, their boxes."""
+    if family.kernel in PROMOTES:
+        return family.k
+    return PROMOTION_BLOCK if family.container_bits else max(2 * family.k, WHOLE_STEP)
 
 
 PROMOTED_BITS = 8

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, WHOLE, padded_to
+from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, WHOLE, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, element
 from scalec.passes.problem.access import Coord, Dim
-from scalec.passes.problem.contraction import folds
+from scalec.passes.problem.contraction import finest, folds
 from scalec.passes.problem.epilogue import EpilogueReader, element_of
 from scalec.passes.problem.operand import (
     FOLDED_STEP,
@@ -172,6 +172,8 @@ class OperandReader(EpilogueReader):
         if in_mma:
             step = (family.scale_block(kind) if family is not None else 0) or 1
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
+            least = finest(element_of(op.values, operand).name, self.target)
+            step = least if not in_mma and along_k % least else step
             raise UnsupportedError(
                 f"{name} has one scale for "
                 + (
@@ -217,15 +219,18 @@ class OperandReader(EpilogueReader):
         if kind in (applied or (self.target.scale_types() if family is None or along_k != WHOLE else ())):
             return True
         usual = family or self.target.mma[0]  # what does not go together is told later
-        step, promoted = promotion_step(usual), promoted_types(usual)
-        if kind not in promoted or (kind == "f32") != (str(element(op.scales.type)) == "f32"):
+        step, promoted = finest(element_of(op.values, operand).name, self.target), promoted_types(usual)
+        stored, number = str(element(op.scales.type)), kind in NUMBERS
+        if kind not in promoted or (stored != kind if number else stored in NUMBERS):
             said = f":{kind}" + ("" if layout == "row" else f"@{layout}")
             fix = f"convert {name} to f32 before the call and leave out {said}"
             if along_k != WHOLE and along_k % step:
                 fix = f"fold {name} into {operand} before the call and pass {operand} as bf16"
-            blocks = [(t, step) for t in promoted] + [(s.type, s.block) for s in (family.scales if family else ())]
+            blocks = dict.fromkeys(promoted, step) | {s.type: s.block for s in (family.scales if family else ())}
+            kinds = {each: " or ".join(t for t, size in blocks.items() if size == each) for each in blocks.values()}
             expected = "; or ".join(
-                f"{type} scales, one for each {size} elements of {k.name}, a multiple, or all" for type, size in blocks
+                f"{types} scales, one for each {each} elements of {k.name}, a multiple, or all"
+                for each, types in kinds.items()
             )
             message = f"{name} is {kind}, which scales have no kernel for on {self.target.name}"
             if applied:
@@ -236,7 +241,7 @@ class OperandReader(EpilogueReader):
                 fix=fix,
                 place=place,
             )
-        if kind == "f32" and layout not in LAYOUTS[:2]:
+        if number and layout not in LAYOUTS[:2]:
             raise UnsupportedError(
                 f"{name} has layout {layout}",
                 expected="row or col",
@@ -272,7 +277,8 @@ class OperandReader(EpilogueReader):
             applied = operand.scale_in_mma
             unknown = () if applied is None or family.scale_block(applied.type) else (applied,)
             if refused := unknown or (operand.promoted if operand.stored.bits > PROMOTED_BITS else ()):
-                known = {ELEMENT_TYPES[name].bits for family in self.target.mma for name in family.operands}
+                able = {*CONVERTED, *(name for family in self.target.mma for name in family.operands)}
+                known = {ELEMENT_TYPES[name].bits for name in able}
                 *some, last = (str(bits) for bits in sorted(known) if bits <= PROMOTED_BITS)
                 raise UnsupportedError(
                     f"{operand.name} is {operand.stored.name} with scales that vary along {k.name}",

@@ -293,7 +293,7 @@ func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
 // -----
 
 // prefetch: element
-// EXPECT: reads scales from f32, expected a memref of f32
+// EXPECT: reads scales from f32, expected a memref of f32 or bf16 or f16
 func.func @p(%A: f32, %i: i64, %x: i32) {
   "tile.prefetch"(%A, %i, %i, %x, %x, %x, %x) {count = 1 : i64, k_block = 128 : i64, row_block = 128 : i64, spacing = 128 : i64} : (f32, i64, i64, i32, i32, i32, i32) -> ()
   return

@@ -1,7 +1,21 @@
 // RUN: %invalid none %s
 
-// EXPECT: room for bf16, expected ue8m0 or ue4m3, or none for f32
-%room = "tile.scalars"() {count = 1 : i64, element = "bf16"} : () -> !tile.registers
+// EXPECT: room for e4m3, expected f32 or bf16 or f16 or ue8m0 or ue4m3
+%room = "tile.scalars"() {count = 1 : i64, element = "e4m3"} : () -> !tile.registers
+
+// -----
+
+// EXPECT: room for ue8m0, expected f32 or bf16 or f16
+%room = "tile.row_scales"() {blocks = 4 : i64, element = "ue8m0", rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
+
+// -----
+
+// EXPECT: reads scales from memref<?x?xf32>, expected a memref of bf16
+func.func @p(%A: memref<?x?xf32>, %i: i64, %x: i32) {
+  %f = "tile.scalars"() {count = 2 : i64, element = "bf16"} : () -> !tile.registers
+  "tile.fetch"(%f, %A, %i, %i, %x, %x, %x, %x) {axis = "n", k_block = 128 : i64, own = 0 : i64, row_block = 128 : i64, spacing = 128 : i64} : (!tile.registers, memref<?x?xf32>, i64, i64, i32, i32, i32, i32) -> ()
+  return
+}
 
 // -----
 

@@ -17,6 +17,8 @@ func.func @scales(%scales: memref<64x8xf8E8M0FNU>, %s: i64, %row0: i32, %rows: i
   %room = "tile.scalars"() {count = 1 : i64, element = "ue8m0"} : () -> !tile.registers
   // CHECK: "tile.fetch_bytes"(%[[ROOM]], {{.*}}) {axis = "n", block = 32 : i64, layout = "row", own = 0 : i64, row_block = 64 : i64, spacing = 0 : i64} :
   "tile.fetch_bytes"(%room, %scales, %s, %s, %row0, %rows, %k0, %k) {axis = "n", block = 32 : i64, layout = "row", own = 0 : i64, row_block = 64 : i64, spacing = 0 : i64} : (!tile.registers, memref<64x8xf8E8M0FNU>, i64, i64, i32, i32, i32, i32) -> ()
+  // CHECK: "tile.row_scales"() {blocks = 4 : i64, element = "bf16", rows = 64 : i64, warps = 3 : i64} :
+  %halves = "tile.row_scales"() {blocks = 4 : i64, element = "bf16", rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
   // CHECK: "tile.cut_scales"({{.*}}) {unit = 32 : i64} :
   %f32 = "tile.row_scales"() {blocks = 4 : i64, rows = 64 : i64, warps = 3 : i64} : () -> !tile.rows
   "tile.cut_scales"(%f32, %k0, %k) {unit = 32 : i64} : (!tile.rows, i32, i32) -> ()
