@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled, reads_f32
+from scalec.ir.tile_checks import at_least, in_step, maker, plainly_swizzled, reads_numbers
 from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I1,
@@ -227,7 +227,7 @@ class CopyRowScalesOp(Tile.Operation, name="copy_row_scales"):
             return fail(
                 op, f"{int_of(made.chunks)} threads have each of {int_of(made.rows)} rows, expected 1 of {rows}"
             )
-        return at_least(op, 1, "step", "block") and reads_f32(op) and in_step(op, None, op.target)
+        return at_least(op, 1, "step", "block") and reads_numbers(op, "f32") and in_step(op, None, op.target)
 
 
 class LandOp(Tile.Operation, name="land"):
