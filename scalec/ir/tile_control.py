@@ -359,7 +359,8 @@ class ExpectOp(Tile.Operation, name="expect"):
 class CommitOp(Tile.Operation, name="commit"):
     """Producer: arrives at the full barrier; what this thread stored before is visible to who waits.
 
-    Each thread arrives for itself, or at the ring of a leader (tile.leader) one for all of its warp.
+    Each thread arrives for itself, or with the optional unit attribute `warp`, and at the ring of a leader
+    (tile.leader), one for all of its warp.
     """
 
     ring: ext.Operand[RingType]

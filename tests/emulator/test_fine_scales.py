@@ -168,6 +168,18 @@ def test_more_dimensions(name: str) -> None:
     run_on(source, dims, tuple(d for d in dims if d != "m"), 7, 1e-3)
 
 
+@pytest.mark.parametrize(
+    ("source", "k"),
+    [
+        ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp8", 16),
+        ("C[m,n]:f32 = A[m,k] @ B[n,k] scale(1x128:ue8m0, 128x128:ue8m0)", 128),
+    ],
+)
+def test_a_sum_within_one_block(source: str, k: int) -> None:
+    """Bytes stay scales, though they do not change along K: no elementwise expression reads them."""
+    run_on(source, {"m": 40, "n": 48, "k": k}, ("n", "k"), 3, 1e-5)
+
+
 def test_a_part_is_a_divisor_of_what_scales_allow() -> None:
     with pytest.raises(ScheduleError, match="promote = 128 with tile K = 128") as error:
         scalec.compile(PROGRAMS["1x64, 128x128"] + " with promote=128", dims={"n": 128, "k": 256})

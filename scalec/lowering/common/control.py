@@ -421,8 +421,14 @@ def announce(s: State, op: ir.OpView) -> None:
 
 @COMMON.lowers("tile.commit")
 def commit(s: State, op: ir.OpView) -> None:
-    """Each thread arrives for itself: an arrive releases its own thread's stores (PTX ISA 9.7.13.15.13)."""
-    s.b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [_barrier(s, s.get(op.ring).full, s.get(op.cursor))])
+    """An arrive releases its own thread's stores (PTX ISA 9.7.13.15.13), and those of the warp that bar.warp.sync puts
+    before it (9.7.13.2)."""
+    b, barrier = s.b, _barrier(s, s.get(op.ring).full, s.get(op.cursor))
+    if "warp" not in op.operation.attributes:
+        b.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier])
+        return
+    b.op("nvvm.bar.warp.sync", [], [b.constant(-1)])
+    b.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [barrier, b.compare("eq", s.lane, 0)])
 
 
 @COMMON.lowers("tile.release")

@@ -249,8 +249,8 @@ class Frame(Tensors):
 
     @property
     def scale_arrivals(self) -> int:
-        """Arrivals of those who bring scales to a stage: each thread's."""
-        return 32 * self.scale_warps[1]
+        """Arrivals of those who bring scales to a stage: each warp's."""
+        return self.scale_warps[1]
 
     @contextmanager
     def leading(self, h: Handles) -> Iterator[None]:

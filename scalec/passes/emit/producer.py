@@ -339,5 +339,5 @@ class Producer(Results, Dealer, Converter):
                 e.op("tile.store_bytes", operands=operands)
             else:
                 e.op("tile.store_factors", operands=operands, element=plan.scale.type)
-        e.op("tile.commit", operands=[h.filled, cursor])
+        e.op("tile.commit", operands=[h.filled, cursor], warp=ir.UnitAttr.get())
         e.op("tile.advance", operands=[cursor])

@@ -76,9 +76,8 @@ class TensorConsumer(Producer, Consumer):
 
     @property
     def scale_arrivals(self) -> int:
-        """At the leader of CTAs that multiply together, each warp's."""
-        ctas = self.schedule.cta_group
-        return super().scale_arrivals if ctas == 1 else ctas * self.scale_warps[1]
+        """At the leader, those of all CTAs that multiply together."""
+        return self.schedule.cta_group * super().scale_arrivals
 
     def handers(self, ctas: int) -> int:
         """The tensor core hands stages back, once for all CTAs that multiply together; so do consumers that read scales

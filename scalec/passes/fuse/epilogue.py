@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from scalec.formats import LAYOUTS, WHOLE, element_spelled
+from scalec.formats import LAYOUTS, NUMBERS, WHOLE, element_spelled
 from scalec.ir.mlir import arith, ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_read, element, maps_of
 from scalec.passes.base import programs
@@ -81,14 +81,19 @@ class FuseEpilogue:
                 levels.insert(0, value.owner.opview)
                 value = value.owner.opview.values
             at = [_scale_map(level, where) for level in levels]
-            stay = [i for i, level in enumerate(levels) if dims_read(at[i], symbols) & summed or not _readable(level)]
+            told = [dims_read(_scale_map(level, where, written=True), symbols) for level in levels]
+            stay = [
+                i
+                for i, level in enumerate(levels)
+                # of a sum within one block what elementwise expressions read moves, and not bytes
+                if (dims_read(at[i], symbols) if _type(level) in NUMBERS else told[i]) & summed or not _readable(level)
+            ]
             stay = stay or [i for i, level in enumerate(levels) if _type(level) in in_mma][:1]
             moved = [i for i in range(len(levels)) if i not in stay]
             if not moved:
                 continue
             for i in moved:
-                depends = dims_read(_scale_map(levels[i], where, written=True), symbols)
-                groups[0 if depends & summed else 1 if depends else 2].append(len(hoisted))
+                groups[0 if told[i] & summed else 1 if told[i] else 2].append(len(hoisted))
                 hoisted.append((levels[i].scales, at[i]))
             with ir.InsertionPoint(contract):
                 for i in stay:

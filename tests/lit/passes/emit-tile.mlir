@@ -153,7 +153,7 @@
 // K not known: lanes of three warps load scales and store them into the stage; each warp arrives too.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x128,128x128)' --schedule tile=256x128x128 --emit tile | filecheck %s --check-prefix=THREAD
 // THREAD: ^bb0(%[[M:.*]]: i32, %[[N:.*]]: i32, %[[K:.*]]: i32,
-// THREAD: "tile.ring"() {{.*}}full = 97 : i64
+// THREAD: "tile.ring"() {{.*}}full = 4 : i64
 // THREAD-NOT: "tile.windows"
 // THREAD: "tile.steps"(%[[K]])
 // THREAD: }) {operandSegmentSizes = array<i32: 1, 0>, start = 0 : i64, step = 128 : i64, unroll = 1 : i64}
@@ -222,7 +222,7 @@
 // REGISTERS-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 128, 128>, f8E4M3FN, 128 : i64, 2 : i64>
 // REGISTERS-DAG: "tile.shared"(){{.*}} -> !tile.buffer<array<i64: 1, 128>, i32, 0 : i64, 2 : i64>
 // three warps store scale bytes: 96 threads arrive beside the copies
-// REGISTERS: "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 97 : i64
+// REGISTERS: "tile.ring"() {depth = 2 : i64, empty = 8 : i64, full = 4 : i64
 // REGISTERS: %[[FRONT:.*]] = "tile.cursor"
 // REGISTERS-NEXT: %[[BACK:.*]] = "tile.cursor"
 // REGISTERS-NEXT: %[[SUM:.*]] = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 32>, "warp">
@@ -378,7 +378,7 @@
 
 // One side alone: threads bring the other's.
 // RUN: scalec compile 'C[m,n] = A[m,k]@B[n,k] scale(1x32:ue8m0,1x32:ue8m0@blocked)' --target sm_100a --dim m=4096,n=7168,k=2048 --schedule tile=128x128x128,cluster=1x2,stages=3 --emit tile | filecheck %s --check-prefix=BESIDE
-// BESIDE: "tile.ring"() {depth = 3 : i64, empty = 2 : i64, full = 65 : i64
+// BESIDE: "tile.ring"() {depth = 3 : i64, empty = 2 : i64, full = 3 : i64
 // BESIDE-COUNT-3: "tile.copy"
 // BESIDE-COUNT-3: "tile.byte_scales"() {rows = 128 : i64, warps = 2 : i64, words = 1 : i64}
 // BESIDE-NOT: tile.byte_scales
