@@ -96,7 +96,7 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "C[m,n] = A[idx[m],k] @ B[n,k]",
         "sm_90a",
         "tile=128x256x64",
-        "512 threads: sums of an instruction for more than the 128 registers",
+        "sums of an instruction for more than the 128 registers",
     ),
     "added in memory": (
         "C[m,n]:f32 += A[idx[m],k] @ B[n,k]",
@@ -149,3 +149,31 @@ def test_what_is_chosen_can_be(source: str, target: str, m: int) -> None:
 def test_a_cluster_may_share_the_other_operand() -> None:
     made = compiler.compile_source(f"{FP8} with cluster=2x1", "sm_90a", {**SIZES, "m": 4096}, until="tile")
     assert "multicast = 1" in made.texts["tile"] or "multicast = 2" in made.texts["tile"]
+
+
+@pytest.mark.parametrize(
+    ("source", "schedule", "registers", "threads"),
+    [
+        (FP8, "tile=128x192x128", (40, 216), 512),
+        (FP8, "tile=256x128x128", (56, 200), 512),
+        (FP8, "tile=192x128x128", (48, 128), 640),
+        (BOTH, "tile=128x128x64", (56, 200), 512),
+        ("C[m,n] = A[idx[m],k]:nvfp4 @ B[n,k]:bf16", "tile=128x128x64", (72, 128), 640),
+        ("C[m,n] = A[m,k] @ B[n,k]", "tile=128x192x64", (40, 232), 384),
+    ],
+)
+def test_consumers_have_the_registers_that_are_left(
+    source: str, schedule: str, registers: tuple[int, int], threads: int
+) -> None:
+    """By a warpgroup that copies rows, the more the more rows a thread has, and by one that converts."""
+    made = compiler.compile_source(f"{source} with {schedule}", "sm_90a", SIZES, until="tile")
+    assert made.schedule is not None
+    assert made.schedule.registers == registers
+    assert f"threads = {threads}" in made.texts["tile"]
+
+
+def test_only_threads_that_need_to_copy_rows() -> None:
+    """Where a tensor copy brings four at once, it does."""
+    for target, copies in (("sm_90a", "tile.copy_rows"), ("sm_100a", "tile.gather"), ("sm_120a", "tile.gather")):
+        text = compiler.compile_source(FP8, target, SIZES, until="tile").texts["tile"]
+        assert {x for x in ("tile.copy_rows", "tile.gather") if f'"{x}"' in text} == {copies}

@@ -8,8 +8,16 @@ from typing import Any
 from scalec.ir.schedule import MAX_CONVERTERS, Request, Schedule
 from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.registers import free_registers
-from scalec.passes.plan.resources import chosen_registers, path_of_scales, threads
-from scalec.passes.plan.warps import CONVERTING, MAX_WARPGROUPS, WARPS, too_wide, warpgroups_for, warps_for
+from scalec.passes.plan.resources import beside_gatherers, path_of_scales, threads
+from scalec.passes.plan.warps import (
+    CONVERTING,
+    MAX_WARPGROUPS,
+    WARPS,
+    registers_for,
+    too_wide,
+    warpgroups_for,
+    warps_for,
+)
 from scalec.passes.problem.types import Problem
 
 PINGPONG = 2
@@ -53,7 +61,8 @@ def draft(problem: Problem, given: Request) -> Schedule:
         made = made.with_fields(scale_copier=copier)
     if problem.converts and given.converters != 0:
         return _converting(problem, given, made)
-    return made if given.registers else made.with_fields(registers=chosen_registers(problem, made))
+    registers = given.registers or beside_gatherers(problem, made, registers_for(problem, made))
+    return made.with_fields(registers=registers)
 
 
 ENOUGH = 16
@@ -70,9 +79,8 @@ def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
     for count in counts:
         known = able.get((made.warpgroups, count)) or (able[1, 1] if count == counts[-1] else ())
         for registers in known:
-            tried = made.with_fields(converters=count, registers=given.registers or registers)
-            if not given.registers:
-                tried = tried.with_fields(registers=chosen_registers(problem, tried, registers))
+            tried = made.with_fields(converters=count)
+            tried = tried.with_fields(registers=given.registers or beside_gatherers(problem, tried, registers))
             wide = too_wide(problem, tried.mma_n or tried.tile[1], threads(problem, tried))
             if not wide and free_registers(problem, tried) >= ENOUGH:
                 return tried

@@ -14,7 +14,7 @@ from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
-from scalec.passes.plan.warps import SCALE_WARPS, WARPS, registers_for
+from scalec.passes.plan.warps import SCALE_WARPS, WARPS
 from scalec.passes.plan.windows import WINDOW, window_slots
 from scalec.passes.plan.words import WordPlan, no_bulk_words
 from scalec.passes.problem.operand import PROMOTES, PROMOTION_BLOCK, Operand, Scale
@@ -392,14 +392,14 @@ and two for each copy of a thread beside the second. 16 copies spilled with 48, 
 2026-11-25)."""
 
 
-def chosen_registers(problem: Problem, schedule: Schedule, among: tuple[int, int] | None = None) -> tuple[int, int]:
-    """The `registers` of a schedule that leaves them undecided, `among` those of its kind if given: where a warpgroup
-    copies gathered rows, consumers have what all others leave them."""
-    producer, consumer = among or registers_for(problem, schedule)
+def beside_gatherers(problem: Problem, schedule: Schedule, registers: tuple[int, int]) -> tuple[int, int]:
+    """Registers of a producer's and a consumer's threads; where a warpgroup copies gathered rows, it has enough of
+    them, and consumers have what all others leave."""
     if not gatherers(problem):
-        return producer, consumer
+        return registers
+    producer, consumer = registers
     (least, beside), copies, entering = GATHERING, copies_of_thread(problem, schedule.tile), threads(problem, schedule)
-    producer = max(producer if among is None else 0, least, round_up(beside + 2 * copies, 8))
+    producer = max(producer, least, round_up(beside + 2 * copies, 8))
     left = problem.target.entry_registers(entering) * entering // WARPGROUP
     left -= other_warpgroups(problem, schedule) * producer
     return producer, min(consumer, shared_out(left, schedule.warpgroups))

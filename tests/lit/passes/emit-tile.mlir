@@ -442,7 +442,7 @@
 // A warp copies scale words to tensor memory, of two K blocks: it waits for a stage and, as its ring has four, for the
 // products of the block that had its columns last. Warps of another role bring the words to shared memory.
 // RUN: scalec compile 'C[m,n] = A[m,k]:nvfp4 @ B[n,k]:nvfp4' --target sm_100a --dim m=4096,n=7168,k=4096 --schedule tile=128x192x256,cluster=1x1,stages=4 --emit tile | filecheck %s --check-prefix=COPIER
-// COPIER: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 129 : i64
+// COPIER: %[[RING:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 5 : i64
 // COPIER: %[[DONE:.*]] = "tile.ring"() {depth = 2 : i64
 // COPIER-NEXT: %[[COPIED:.*]] = "tile.ring"() {depth = 4 : i64, empty = 1 : i64, full = 2 : i64
 // COPIER: %[[SUMS:.*]] = "tile.sums"() {beside = 96 : i64, ctas = 1 : i64
