@@ -79,7 +79,7 @@ def run_on(
     assert device.stats is not None
     stats = device.stats
     if change is None and gpu.wanted(target):
-        device.options = replace(device.options, tensor_core="hopper")
+        device.options = replace(device.options, tensor_core=gpu.SUMS.get(target, "exact"))
         _beside_gpu(kernel, values, dims, points, _run(kernel, device, values, dims, points), limit)
     return Ran(kernel, stats)
 

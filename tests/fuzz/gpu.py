@@ -27,6 +27,9 @@ STEPS = {32: 16, 16: 1, 8: 1, 4: 1}
 or has a function that the GPU approximates (docs/language.md), which the emulator rounds otherwise."""
 
 
+SUMS = {"sm_90a": "hopper"}
+"""How tensor cores sum products of 8 bits, as the emulator calls it, by target; of others nobody has seen it."""
+
 BESIDE = False
 """Whether `pytest` was given --beside-gpu."""
 

@@ -149,8 +149,8 @@ def check(
     if beside is None and change is str:
         from tests.fuzz import gpu
 
-        assembled = gpu.wanted(case.target)
-        beside = gpu.beside if assembled else None
+        if gpu.wanted(case.target):
+            beside, assembled = gpu.beside, True
     try:
         with nullcontext() if assembled else without_ptxas():
             _check(case, found, change, most, beside, runs, made)

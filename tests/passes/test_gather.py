@@ -177,3 +177,22 @@ def test_only_threads_that_need_to_copy_rows() -> None:
     for target, copies in (("sm_90a", "tile.copy_rows"), ("sm_100a", "tile.gather"), ("sm_120a", "tile.gather")):
         text = compiler.compile_source(FP8, target, SIZES, until="tile").texts["tile"]
         assert {x for x in ("tile.copy_rows", "tile.gather") if f'"{x}"' in text} == {copies}
+
+
+@pytest.mark.parametrize(
+    ("source", "dims"),
+    [
+        ("C[m,n] = A[idx[m],k] @ B[n,k]", {}),
+        ("C[m,n] = A[idx[m],k] @ B[n,k]", {"n": 4096, "k": 2080}),
+        (FP8, {"n": 4096}),
+        (FP8, {"n": 4096, "k": 2880}),
+        ("C[m,n] = A[m,k] @ B[idx[n],k] scale(1x128,1x128)", {"n": 4096, "k": 2880}),
+    ],
+)
+def test_tiles_stay_large_where_k_has_a_tail(source: str, dims: dict[str, int]) -> None:
+    """Copies of K tiles that may reach beyond K take more registers: with those of whole ones ptxas spilled, and the
+    compiler went down to tiles of 64x64 and 64x32."""
+    made = compiler.compile_source(source, "sm_90a", dims, tuned=False)
+    assert made.spec is not None
+    assert made.schedule is not None
+    assert made.schedule.tile[0] * made.schedule.tile[1] >= 128 * 128

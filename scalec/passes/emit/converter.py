@@ -13,8 +13,8 @@ class Converter(Cutter):
     """Where an operand is multiplied as another element type than it is stored in, copies fill a tile of its own, and
     complete at barriers of their own. A warpgroup waits there, converts the tile of a stage, its scales too where
     that is exact (`Scale.folded`), and passes the stage on; several take stages by turns, so that one converts while
-    another waits. Whoever multiplies sees whole stages alone, and hands both
-    tiles back at once: the one that copies fill was read before."""
+    another waits. Whoever multiplies sees whole stages alone, and hands both tiles back at once: the one that copies
+    fill was read before."""
 
     def handles(self) -> Handles:
         """The barriers where copies of a stage complete, too: those who fill one arrive there."""

@@ -9,7 +9,7 @@ from scalec.ir.tile import CHUNK
 from scalec.passes.emit.frame import Frame
 from scalec.passes.emit.handles import Handles, Side
 from scalec.passes.emit.tensors import Work
-from scalec.passes.plan.gather import copied_by_threads, gatherers, scales_copied_by_threads
+from scalec.passes.plan.gather import copied_by_threads, gatherers, scales_copied_by_threads, whole_tiles
 from scalec.passes.plan.items import free_warps
 from scalec.passes.plan.warps import WARPS
 from scalec.targets import WARPGROUP
@@ -122,12 +122,11 @@ class Gatherer(Frame):
 
     def copy_rows(self, h: Handles, side: Side, rows: ir.Value, cursor: ir.Value, w: Work, k0: ir.Value) -> None:
         """The rows of a side in a stage."""
-        p, operand = self.problem, side.operand
+        operand = side.operand
         memory = self.pointer(operand.name, operand.argument_index, align=operand.align)
         source = self.at(memory, operand.name, operand.coords, w)
         operands = [source, self.copies_into(h, side), cursor, rows, k0]
-        size = p.k.size
-        whole = size is not None and size % self.schedule.tile[2] == 0 and p.range_of_k is None
+        whole = whole_tiles(self.problem, self.schedule.tile[2])
         how: dict[str, Any] = {"whole": ir.UnitAttr.get()} if whole else {}
         self.e.op("tile.copy_rows", operands=[*operands, h.k], **how)
 

@@ -24,7 +24,7 @@ from scalec.passes.plan.resources import (
     copied_columns,
     deepest,
     no_bulk_scales,
-    producer_warpgroups,
+    other_warpgroups,
     register_file,
     threads,
     turns,
@@ -366,7 +366,7 @@ def _listed(values: Sequence[int]) -> str:
 
 def _registers(problem: Problem, schedule: Schedule) -> None:
     target, warpgroups = problem.target, schedule.warpgroups
-    producers, entering = producer_warpgroups(problem, schedule), threads(problem, schedule)
+    others, entering = other_warpgroups(problem, schedule), threads(problem, schedule)
     for role, count in zip(("producer", "consumer"), schedule.registers, strict=True):
         if count not in target.setmaxnreg:
             low, high = target.setmaxnreg[0], target.setmaxnreg[-1]
@@ -379,7 +379,7 @@ def _registers(problem: Problem, schedule: Schedule) -> None:
     pool = entry * entering
     if file > pool:
         raise ScheduleError(
-            f"{f'{producers} x ' if producers > 1 else ''}{schedule.registers[0]} and {warpgroups} x "
+            f"{f'{others} x ' if others > 1 else ''}{schedule.registers[0]} and {warpgroups} x "
             f"{schedule.registers[1]} registers a thread are {file} a CTA",
             expected=f"at most {pool}: {entering} threads enter with {entry} each",
         )

@@ -8,7 +8,7 @@ from typing import Any
 from scalec.ir.schedule import MAX_CONVERTERS, Request, Schedule
 from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.registers import free_registers
-from scalec.passes.plan.resources import beside_gatherers, path_of_scales, threads
+from scalec.passes.plan.resources import fitting_registers, path_of_scales, register_file, threads
 from scalec.passes.plan.warps import (
     CONVERTING,
     MAX_WARPGROUPS,
@@ -61,7 +61,7 @@ def draft(problem: Problem, given: Request) -> Schedule:
         made = made.with_fields(scale_copier=copier)
     if problem.converts and given.converters != 0:
         return _converting(problem, given, made)
-    registers = given.registers or beside_gatherers(problem, made, registers_for(problem, made))
+    registers = given.registers or fitting_registers(problem, made, registers_for(problem, made))
     return made.with_fields(registers=registers)
 
 
@@ -80,9 +80,11 @@ def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
         known = able.get((made.warpgroups, count)) or (able[1, 1] if count == counts[-1] else ())
         for registers in known:
             tried = made.with_fields(converters=count)
-            tried = tried.with_fields(registers=given.registers or beside_gatherers(problem, tried, registers))
-            wide = too_wide(problem, tried.mma_n or tried.tile[1], threads(problem, tried))
-            if not wide and free_registers(problem, tried) >= ENOUGH:
+            tried = tried.with_fields(registers=given.registers or fitting_registers(problem, tried, registers))
+            entering = threads(problem, tried)
+            wide = too_wide(problem, tried.mma_n or tried.tile[1], entering)
+            held = register_file(problem, tried) <= problem.target.entry_registers(entering) * entering
+            if held and not wide and free_registers(problem, tried) >= ENOUGH:
                 return tried
     return tried
 

@@ -30,6 +30,11 @@ def copies_of_thread(problem: Problem, tile: tuple[int, int, int]) -> int:
     return sum(-(-rows[x] * _row(problem, x, tile[2]) // (CHUNK * WARPGROUP)) for x in gathered)
 
 
+def whole_tiles(problem: Problem, depth: int) -> bool:
+    """Whether no K tile of that depth reaches beyond K."""
+    return problem.k.size is not None and problem.k.size % depth == 0 and problem.range_of_k is None
+
+
 def scales_copied_by_threads(problem: Problem, operand: Operand, depth: int) -> bool:
     """Whether these bring the operand's scales too, one for each row: f32 in memory, as they lie in a stage. Where
     there is a range of K, who brings several of a K tile zeroes those outside, in registers."""

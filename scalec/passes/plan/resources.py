@@ -10,7 +10,7 @@ from math import prod
 
 from scalec.ir.schedule import Schedule
 from scalec.ir.tile import ITEM_ALIGN, RESPONSE_BYTES, VECTOR, WORD_ROWS
-from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row
+from scalec.passes.plan.gather import copies_of_thread, gatherers, scales_copied_by_threads, stored_row, whole_tiles
 from scalec.passes.plan.items import ITEMS, cuts_k, free_warps, item_bytes
 from scalec.passes.plan.promotion import no_planes
 from scalec.passes.plan.tensor_columns import bare_sides, sums_slots, taken_columns, word_rows
@@ -386,20 +386,27 @@ def register_file(problem: Problem, schedule: Schedule) -> int:
     return WARPGROUP * (other_warpgroups(problem, schedule) * producer + schedule.warpgroups * consumer)
 
 
-GATHERING = (40, 24)
-"""Registers of a producer's threads where a warpgroup has them that copies gathered rows: at least the first number,
-and two for each copy of a thread beside the second. 16 copies spilled with 48, 8 did not with 40 (ptxas 13.0,
+COPYING = {True: (40, 24, 2), False: (48, 16, 4)}
+"""Registers of a producer's threads where a warpgroup has them that copies gathered rows, by whether all K tiles are
+whole: at least the first number, and the third for each copy of a thread beside the second. Whole ones: 16 copies
+spilled with 48, 8 did not with 40. Others: 16 spilled with 72 and 8 with 40, and not with 80 and 48 (ptxas 13.0,
 2026-11-25)."""
 
+COPYING_SCALES = 8
+"""Beside these, where K tiles are not whole, if it copies scales of rows too."""
 
-def beside_gatherers(problem: Problem, schedule: Schedule, registers: tuple[int, int]) -> tuple[int, int]:
-    """Registers of a producer's and a consumer's threads; where a warpgroup copies gathered rows, it has enough of
-    them, and consumers have what all others leave."""
-    if not gatherers(problem):
-        return registers
+
+def fitting_registers(problem: Problem, schedule: Schedule, registers: tuple[int, int]) -> tuple[int, int]:
+    """Registers of a producer's and a consumer's threads: where a warpgroup copies gathered rows it has enough of them,
+    and consumers have no more than all others leave."""
     producer, consumer = registers
-    (least, beside), copies, entering = GATHERING, copies_of_thread(problem, schedule.tile), threads(problem, schedule)
-    producer = max(producer, least, round_up(beside + 2 * copies, 8))
+    if gatherers(problem):
+        depth = schedule.tile[2]
+        (least, beside, each), copies = COPYING[whole_tiles(problem, depth)], copies_of_thread(problem, schedule.tile)
+        scaled = any(scales_copied_by_threads(problem, x, depth) for x in (problem.lhs, problem.rhs))
+        more = COPYING_SCALES * (scaled and not whole_tiles(problem, depth))
+        producer = max(producer, least, round_up(beside + each * copies + more, 8))
+    entering = threads(problem, schedule)
     left = problem.target.entry_registers(entering) * entering // WARPGROUP
     left -= other_warpgroups(problem, schedule) * producer
     return producer, min(consumer, shared_out(left, schedule.warpgroups))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scalec.ir.schedule import Schedule
+from scalec.passes.plan.gather import gatherers
 from scalec.passes.plan.resources import producer_warpgroups, scale_warps, threaded, turns
 from scalec.passes.plan.turns import READ
 from scalec.passes.plan.warps import WARPS
@@ -29,6 +30,8 @@ def no_loaded_result(problem: Problem, schedule: Schedule) -> str:
         return f"consumers=pingpong: one warp loads and stores the tiles of {result} one after the other"
     if problem.family.sums_in == "tensor" and not schedule.promote:
         return "sums come out of tensor memory by parts, of which shared memory has room for one"
+    if gatherers(problem):
+        return f"a warp hands over the rows that threads copy, and none is left that could load and store {result}"
     first, count = scale_warps(problem, schedule)
     sides = (problem.lhs, problem.rhs)
     busy = producer_warpgroups(problem, schedule) == 1 and any(threaded(problem, x, schedule) for x in sides)

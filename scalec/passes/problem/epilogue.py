@@ -305,7 +305,7 @@ class EpilogueReader(Lookups):
             raise UnsupportedError(
                 f"{name} is read along {', '.join(sorted(reads - known.keys()))} in the elementwise expression",
                 expected=f"indices among {', '.join(known)}",
-                fix="sum over the others before the call",
+                fix="give an operand of the product the other indices too, or sum over them before the call",
                 place=place_of(read),
             )
         row = element_of(read.source, name)

@@ -328,7 +328,7 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) 
 // EXPECT: the cursor goes through 3 stages, the buffer has 4
 func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
   %a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>
-  %c = "tile.cursor"() {depth = 3 : i63} : () -> !tile.position
+  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   %g = "tile.row_chunks"(%s) {bits = 8 : i64, chunks = 8 : i64, row_block = 1 : i64, rows = 64 : i64} : (i64) -> !tile.gathered_rows
   "tile.copy_rows"(%M, %a, %c, %g, %x, %x) : (memref<?x512xf8E4M3FN>, !tile.buffer<array<i64: 64, 128>, f8E4M3FN, 128 : i64, 4 : i64>, !tile.position, !tile.gathered_rows, i32, i32) -> ()
   return
@@ -364,7 +364,7 @@ func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) 
 // EXPECT: the cursor goes through 3 stages, the ring has 4
 func.func @p(%s: i64, %x: i32, %M: memref<?x512xf8E4M3FN>, %S: memref<?x4xf32>) {
   %r = "tile.cut_ring"() {depth = 4 : i64, full = 128 : i64, offset = 0 : i64} : () -> !tile.stages
-  %c = "tile.cursor"() {depth = 3 : i63} : () -> !tile.position
+  %c = "tile.cursor"() {depth = 3 : i64} : () -> !tile.position
   "tile.land"(%r, %c) : (!tile.stages, !tile.position) -> ()
   return
 }
