@@ -18,3 +18,16 @@ def check_left_out(problem: Problem) -> None:
                 fix=f"give {result.name} f32, bf16 or f16 and quantise it after the call",
                 place=problem.written,
             )
+
+
+def check_summed(problem: Problem) -> None:
+    """Refuses indices that change along a further dimension of the sum: rows are looked up when a tile begins."""
+    summed = {d.name for d in problem.summed}
+    for lookup in problem.row_lookups:
+        for along in (c.dim for c in lookup.index.coords if c.dim in summed):
+            raise UnsupportedError(
+                f"{lookup.name} is read at {along}, over which the sum runs too, and a tile looks its rows up once",
+                expected=f"an index without {along}, or a result that has {along}",
+                fix=f"give the result {along}, and sum over it after the call",
+                place=problem.written,
+            )

@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.contraction import contractions, multiplied_as
-from scalec.passes.problem.gather import check_left_out
+from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
 from scalec.passes.problem.read_operand import OperandReader
 from scalec.passes.problem.types import ASSUMED, Problem
@@ -75,6 +75,7 @@ class Reader(OperandReader):
         self.check_cut(made)
         self.check_converted(made)
         check_left_out(made)
+        check_summed(made)
         return self.shared(made)
 
     def check_cut(self, problem: Problem) -> None:
