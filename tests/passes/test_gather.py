@@ -120,6 +120,7 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {
     "blocks": ("C[m,n]:mxfp8 = A[m,k] @ B[idx[n],k]", r"idx\[n\] may be negative, and C has blocks of 32 along n"),
     "rows of blocks": ("C[m,n] = A[e[m/64],k] @ B[n,k]", r"A\[e\[m/64\], k\] has no index of its own for each m"),
     "of a sum over more": ("C[m,n] = A[b,idx[b,m],k] @ B[b,n,k]", r"idx\[b, m\] is read at b, over which the sum runs"),
+    "of a sum over more groups": ("C[m,n] = A[b,m,k] @ B[e[b],n,k]", r"e\[b\] is read at b, over which the sum runs"),
     "rows contiguous": ("C[m,n] = A[k,idx[m]] @ B[n,k]", r"A\[k, idx\[m\]\] is contiguous along idx\[m\]"),
 }
 

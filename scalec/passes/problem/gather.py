@@ -21,12 +21,12 @@ def check_left_out(problem: Problem) -> None:
 
 
 def check_summed(problem: Problem) -> None:
-    """Refuses indices that change along a further dimension of the sum: rows are looked up when a tile begins."""
+    """Refuses indices that change along a further dimension of the sum: tiles look them up when they begin."""
     summed = {d.name for d in problem.summed}
-    for lookup in problem.row_lookups:
+    for lookup in problem.lookups:
         for along in (c.dim for c in lookup.index.coords if c.dim in summed):
             raise UnsupportedError(
-                f"{lookup.name} is read at {along}, over which the sum runs too, and a tile looks its rows up once",
+                f"{lookup.name} is read at {along}, over which the sum runs too, and a tile looks it up once",
                 expected=f"an index without {along}, or a result that has {along}",
                 fix=f"give the result {along}, and sum over it after the call",
                 place=problem.written,
