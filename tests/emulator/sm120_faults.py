@@ -23,10 +23,10 @@ _ARRIVE = r"@%p\d+ (mbarrier\.arrive\.shared::cta[^\n]*\n)"
 
 FAULTS = [
     Fault("the barrier at the start dropped", MX, r"\tbar\.sync[ \t]+0;\n", "", ("barrier", "deadlock", *EARLY)),
-    Fault("a full barrier counts one thread too many", MX, r"mov\.b32 \t(%r\d+), 97;", r"mov.b32 \t\1, 98;",
-          ("deadlock",)),
-    Fault("a full barrier counts one thread too few", MX, r"mov\.b32 \t(%r\d+), 97;", r"mov.b32 \t\1, 96;",
-          ("barrier", "deadlock", *EARLY)),
+    Fault("a full barrier counts one warp too many", MX, r"mov\.b32 \t(%r\d+), 4;(?=\n\tmbarrier\.init)",
+          r"mov.b32 \t\1, 5;", ("deadlock",)),
+    Fault("a full barrier counts one warp too few", MX, r"mov\.b32 \t(%r\d+), 4;(?=\n\tmbarrier\.init)",
+          r"mov.b32 \t\1, 3;", ("barrier", "deadlock", *EARLY)),
     Fault("an empty barrier counts one warp too few", MX, r"mov\.b32 \t(%r\d+), 8;(?=\n\tmbarrier\.init)",
           r"mov.b32 \t\1, 7;", ("barrier", "deadlock", *EARLY)),
     Fault("an empty barrier counts one warp too many", MX, r"mov\.b32 \t(%r\d+), 8;(?=\n\tmbarrier\.init)",
