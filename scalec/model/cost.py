@@ -272,7 +272,7 @@ def seconds(problem: Problem, schedule: Schedule, load: Load, costs: Costs) -> f
             total += c.split * len(steps) + STEPWISE * c.exchange * moved * bm * bn
         else:
             total += c.split + c.exchange * parts * bm * bn
-    # what tiles take beyond this was found with kernels that convert nothing: 256x96 took 1.2 of the time of 256x128
+    # what tiles take beyond this was found with kernels that convert nothing
     own = 1.0 if problem.converts else c.tiles.get((schedule.swap, bm, bn), 1.0)
     return total * 1e-9 * own
 
