@@ -68,6 +68,7 @@ PARAMETERS: dict[str, int] = {
     "tensor_map": 128,
     "pointer": 8,
     "dim": 4,
+    "size": 4,
     "stride": 8,
     "scalar": 4,
     "parts": 8,
@@ -203,7 +204,8 @@ class Argument:
 
     Attributes:
         kind: "tensor_map" (a 128-byte CUtensorMap by value, over `tensor`), "pointer" (address of `tensor`), "dim"
-            (i32 size of dimension `dim`), "stride" (i64: elements between consecutive indices `axis` of `tensor`),
+            (i32 size of dimension `dim`, as kernels walk it: 1 where it is 0), "size" (likewise, as the caller has it),
+            "stride" (i64: elements between consecutive indices `axis` of `tensor`),
             "scalar" (f32 value of scalar `tensor`), "parts" and "counters" (addresses of the two areas of the
             launch's workspace, see Launch).
         tensor: name of the tensor or scalar.
@@ -385,7 +387,7 @@ def _check(spec: KernelSpec) -> None:
         raise FormatError("two tensors of one name")
     used = chain(
         (dim for t in tensors.values() for e in t.shape for dim in e.names),
-        (a.dim for a in spec.arguments if a.kind == "dim"),
+        (a.dim for a in spec.arguments if a.kind in ("dim", "size")),
         (dim for dim, _, _ in spec.launch.tiles),
         (dim for dim, _ in spec.launch.sums),
         spec.flops,

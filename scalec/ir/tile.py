@@ -58,7 +58,7 @@ from scalec.ir.tile_control import (
     WarpOp,
     WhenOp,
 )
-from scalec.ir.tile_convert import ConvertOp
+from scalec.ir.tile_convert import ConvertOp, FoldsOp, StoreFoldsOp, TransformOp
 from scalec.ir.tile_copies import (
     AnnounceOp,
     CopyOp,
@@ -157,6 +157,7 @@ from scalec.ir.tile_types import (
     ByteScalesType,
     CursorType,
     DescriptorType,
+    FoldsType,
     FragmentType,
     GatheredType,
     InputType,
@@ -245,6 +246,8 @@ __all__ = [
     "FetchBytesOp",
     "FetchOp",
     "FillWordsOp",
+    "FoldsOp",
+    "FoldsType",
     "FragmentOp",
     "FragmentType",
     "FreeSumsOp",
@@ -318,6 +321,7 @@ __all__ = [
     "StoreColumnsOp",
     "StoreDirectOp",
     "StoreFactorsOp",
+    "StoreFoldsOp",
     "StoreOp",
     "StorePartOp",
     "StoreResultOp",
@@ -333,6 +337,7 @@ __all__ = [
     "TermOp",
     "Tile",
     "TilesOp",
+    "TransformOp",
     "TryCancelOp",
     "TurnOp",
     "TurnRingOp",

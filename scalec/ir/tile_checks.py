@@ -31,6 +31,17 @@ def flag(op: ir.OpView, *names: str) -> bool:
     return True
 
 
+KINDS = ("sum", "max", "min")
+"""Reductions."""
+
+
+def kind(op: ir.OpView) -> bool:
+    """Refuses a kind of reduction that there is not."""
+    if str_of(op.operation.attributes["kind"]) not in KINDS:
+        return fail(op, f"kind is {op.operation.attributes['kind']}, expected {', '.join(KINDS)}")
+    return True
+
+
 def extents(op: ir.OpView, *names: str) -> bool:
     """Refuses an attribute that is not two positive integers, along M and N."""
     for name in names:

@@ -342,16 +342,18 @@ class EpilogueOp(Tile.Operation, name="epilogue"):
 
 
 class YieldOp(Tile.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
-    """Ends the body of `tile.epilogue`, `tile.hold` or `tile.compute`."""
+    """Ends the body of `tile.epilogue`, `tile.hold`, `tile.compute`, `tile.transform` or `tile.store_folds`."""
 
-    value: ext.Operand[ir.F32Type]
+    values: Sequence[ext.Operand[ir.F32Type]]
 
 
-def yields(op: ir.OpView) -> bool:
-    """Refuses a body that does not end in tile.yield."""
+def yields(op: ir.OpView, count: int = 1) -> bool:
+    """Refuses a body that does not end in tile.yield of so many values."""
     last = op.body.blocks[0].operations[len(op.body.blocks[0].operations) - 1]
     if last.operation.name != "tile.yield":
         return fail(op, f"body ends in {last.operation.name}, expected tile.yield")
+    if len(last.operation.operands) != count:
+        return fail(op, f"body yields {len(last.operation.operands)} values, expected {count}")
     return True
 
 

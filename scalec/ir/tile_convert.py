@@ -1,23 +1,35 @@
-"""The op of `tile` that converts an operand on its way from who copies to who multiplies."""
+"""Ops of `tile` that convert an operand on its way from who copies to who multiplies, compute it, and reduce it."""
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec.formats import CONVERTED, element_spelled
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, in_step, plainly_swizzled
+from scalec.ir.tile_checks import at_least, in_step, kind, plainly_swizzled, takes
+from scalec.ir.tile_compute import yields
+from scalec.ir.tile_cut import CHUNK
 from scalec.ir.tile_types import (
     I1,
+    I32,
     CursorType,
+    FoldsType,
     SharedType,
     Tile,
     bits_of,
     element_of,
+    int_of,
     shape_of,
     swizzle_of,
 )
 from scalec.ir.verify import fail, verifier
+from scalec.targets import WARPGROUP
+
+
+def rows_of_thread(rows: int, swizzle: int) -> int:
+    """Of a tile of so many rows, as wide as its swizzle, those of which a thread of a warpgroup makes a chunk each."""
+    return -(-rows // (WARPGROUP * CHUNK // swizzle))
 
 
 class ConvertOp(Tile.Operation, name="convert"):
@@ -43,21 +55,119 @@ class ConvertOp(Tile.Operation, name="convert"):
         same = turned and stored == made
         if stored is None or made is None or not (same or made.name in CONVERTED.get(stored.name, ())):
             return fail(op, f"converts {op.stored} to {element_of(op.target.type)}, which is not exact")
-        (rows, width), (own, depth), source = shape_of(op.source.type), shape_of(op.target.type), op.source.type
+        (rows, width), source = shape_of(op.source.type), op.source.type
+        depth = shape_of(op.target.type)[1]
         if turned:
             rows, width = width, rows
             if rows * stored.bits % 128 or stored.bits not in (8, 32) or op.factors is not None:
                 return fail(op, f"turns {source}, expected lines of whole 16 bytes, of 8 or 32 bits, without factors")
-        if rows != own or width * bits_of(element_of(source)) < depth * stored.bits or swizzle_of(source):
-            return fail(op, f"converts {source} to {op.target.type}, expected as many elements, not swizzled")
-        if depth * made.bits != 8 * swizzle_of(op.target.type):
-            return fail(op, f"converts to rows of {depth * made.bits // 8} bytes, expected those of the swizzle")
+        if not _of_one_shape(op, (rows, width), stored.bits):
+            return False
         if op.factors is not None:
             planes, count = shape_of(op.factors.type)
             if str(element_of(op.factors.type)) != "f32" or count != rows or depth % planes or depth // planes % 8:
                 return fail(op, f"has factors {op.factors.type} for {rows} rows of {depth}")
         buffers = [x for x in (op.source, op.target, op.factors) if x is not None]
         return plainly_swizzled(op, op.target) and in_step(op, None, *buffers)
+
+
+def _of_one_shape(op: ir.OpView, source: tuple[int, ...], stored: int) -> bool:
+    """Refuses tiles of unlike shapes: `source` has rows and their elements, of `stored` bits each below a byte."""
+    (rows, width), (own, depth) = source, shape_of(op.target.type)
+    element = bits_of(element_of(op.source.type))
+    if rows != own or width * element < depth * stored or swizzle_of(op.source.type):
+        return fail(op, f"converts {op.source.type} to {op.target.type}, expected as many elements, not swizzled")
+    bits = depth * bits_of(element_of(op.target.type))
+    if bits != 8 * swizzle_of(op.target.type):
+        return fail(op, f"converts to rows of {bits // 8} bytes, expected those of the swizzle")
+    return True
+
+
+class FoldsOp(Tile.Operation, name="folds"):
+    """Registers for a reduction of this `kind` of each of a thread's rows, of no terms yet: 0 for sum, -inf for max,
+    inf for min."""
+
+    result: ext.Result[FoldsType]
+    kind: ir.StringAttr
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        return kind(op) and (int_of(op.result.type.count) > 0 or fail(op, "has no rows"))
+
+
+class TransformOp(Tile.Operation, name="transform"):
+    """Converts the cursor's stage of `source` as `tile.convert` does, neither turned nor times factors, by way of f32:
+    body(element, scalars...) yields a term for each of `folds`, which is taken into the one of its row. A warpgroup is
+    here.
+
+    `inside`, optional: elements of K of the stage that there are; from those behind no terms are taken. `computed`, an
+    optional type attribute: before the terms the body yields what is multiplied instead, rounded to that type.
+    """
+
+    source: ext.Operand[SharedType]
+    target: ext.Operand[SharedType]
+    cursor: ext.Operand[CursorType]
+    inside: ext.Operand[I32] | None
+    folds: Sequence[ext.Operand[FoldsType]]
+    scalars: Sequence[ext.Operand[ir.F32Type]]
+    body: ext.Region
+    stored: Any
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        stored = element_spelled(str(ir.TypeAttr(op.stored).value))
+        made = element_spelled(str(element_of(op.target.type)))
+        attributes = op.operation.attributes
+        between = stored
+        if "computed" in attributes:
+            between = element_spelled(str(ir.TypeAttr(attributes["computed"]).value))
+        if between is None or made is None or made.name not in (between.name, *CONVERTED.get(between.name, ())):
+            return fail(op, f"makes {element_of(op.target.type)} of {between and between.mlir}, which is not exact")
+        if stored is None or "tf32" not in (stored.name, *CONVERTED.get(stored.name, ())):
+            return fail(op, f"computes with {op.stored}, which f32 does not hold")
+        if not _of_one_shape(op, shape_of(op.source.type), stored.bits):
+            return False
+        count = rows_of_thread(shape_of(op.target.type)[0], swizzle_of(op.target.type))
+        for x in op.folds:
+            if int_of(x.type.count) != count:
+                return fail(op, f"folds into {x.type}, expected {count} rows of a thread")
+        return plainly_swizzled(op, op.target) and in_step(op, None, op.source, op.target)
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        f32, count = ir.F32Type.get(), len(op.folds) + ("computed" in op.operation.attributes)
+        return takes(op, [f32] * (1 + len(op.scalars))) and yields(op, count)
+
+
+class StoreFoldsOp(Tile.Operation, name="store_folds"):
+    """body(fold, scalars...) of each row, rounded to the element type of memory and stored there, from row `row0` on
+    and below `row_end`; `stride` elements lie between rows.
+
+    `target` is the tile of which threads have the rows as `tile.transform` shares them out.
+    """
+
+    folds: ext.Operand[FoldsType]
+    memory: ext.Operand[Any]
+    target: ext.Operand[SharedType]
+    row0: ext.Operand[I32]
+    row_end: ext.Operand[I32]
+    stride: ext.Operand[ir.IntegerType[64]]
+    scalars: Sequence[ext.Operand[ir.F32Type]]
+    body: ext.Region
+
+    @verifier
+    def verify_invariants(op: ir.OpView) -> bool:
+        rows, swizzle = shape_of(op.target.type)[0], swizzle_of(op.target.type)
+        if not swizzle or int_of(op.folds.type.count) != rows_of_thread(rows, swizzle):
+            return fail(op, f"stores {op.folds.type} of {op.target.type}, expected as many rows")
+        element = op.memory.type.element_type if isinstance(op.memory.type, ir.MemRefType) else None
+        if element is None or bits_of(element) < 8:
+            return fail(op, f"writes {op.memory.type}, expected a memref of whole bytes")
+        return True
+
+    @verifier
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        return takes(op, [ir.F32Type.get()] * (1 + len(op.scalars))) and yields(op)
 
 
 class OwnStageOp(Tile.Operation, name="own_stage"):

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalec.ir.mlir import ext, ir
-from scalec.ir.tile_checks import at_least, flag, takes
+from scalec.ir.tile_checks import at_least, flag, kind, takes
 from scalec.ir.tile_compute import yields
-from scalec.ir.tile_types import I1, I32, Tile, bits_of, int_of, str_of
+from scalec.ir.tile_types import I1, I32, Tile, bits_of, int_of
 from scalec.ir.verify import fail, verifier
-
-KINDS = ("sum", "max", "min")
-"""Reductions."""
 
 MOST_BYTES = 16
 """Of one load or store of a thread (PTX ISA 9.7.9.8, ld: .v4.b32)."""
@@ -99,7 +96,7 @@ class RunningOp(Tile.Operation, name="running"):
 
     @verifier
     def verify_invariants(op: ir.OpView) -> bool:
-        return _kind(op)
+        return kind(op)
 
 
 class TermOp(Tile.Operation, name="term"):
@@ -114,7 +111,7 @@ class TermOp(Tile.Operation, name="term"):
     def verify_invariants(op: ir.OpView) -> bool:
         if op.sums.type != op.value.type:
             return fail(op, f"takes {op.value.type} into {op.sums.type}, expected one type")
-        return _kind(op)
+        return kind(op)
 
 
 class ComputeOp(Tile.Operation, name="compute"):
@@ -152,13 +149,6 @@ class StoreColumnsOp(Tile.Operation, name="store_columns"):
         if not _indexed(op) or not _memory(op, op.target):
             return False
         return _together(op, op.target, int_of(op.value.type.count))
-
-
-def _kind(op: ir.OpView) -> bool:
-    """Refuses a kind of reduction that there is not."""
-    if str_of(op.kind) not in KINDS:
-        return fail(op, f"kind is {op.kind}, expected {', '.join(KINDS)}")
-    return True
 
 
 def _indexed(op: ir.OpView) -> bool:

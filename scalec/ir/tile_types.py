@@ -59,6 +59,12 @@ class FragmentType(Tile.Type, name="accumulator"):
     space: ir.StringAttr
 
 
+class FoldsType(Tile.Type, name="folded_rows"):
+    """A reduction along K of each of a thread's `count` rows, of what the thread has of these, as f32 in registers."""
+
+    count: Any
+
+
 class MultiplicandType(Tile.Type, name="slice"):
     """A warp's rows of A or columns of B in registers: shape (rows, K of one instruction), element, side "a" or "b"."""
 

@@ -58,17 +58,22 @@ ONCE: dict[str, Op] = {**OPS, "arith.divf": _instruction("div.rn.f32 $0, $1, $2;
 
 
 def evaluate(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Mapping[str, Op] = OPS) -> Any:
-    """Emits the body for one of what `b` computes with; returns what it yields.
+    """Emits the body for one of what `b` computes with; returns the value that it yields.
 
     Raises:
         UnsupportedError: an op that `ops` does not have.
     """
+    return evaluate_all(b, block, arguments, ops)[0]
+
+
+def evaluate_all(b: Arithmetic, block: ir.Block, arguments: Sequence[Any], ops: Mapping[str, Op] = OPS) -> list[Any]:
+    """Likewise of a body that yields several values, or none."""
     values = dict(zip(block.arguments, arguments, strict=True))
     for op in block.operations:
         name = op.operation.name
         operands = [values[v] for v in op.operation.operands]
         if name.endswith(".yield"):
-            return operands[0]
+            return operands
         if name == "arith.constant":
             value = op.attributes["value"]
             real = isinstance(value, ir.FloatAttr)

@@ -32,8 +32,14 @@ def describe(problem: Problem) -> str:
         bf16[m,n] = bf16[m,k] . bf16[i0,n,k]: truncf, i0 by 128 of m
         bf16[m,n] = bf16[m,k] . bf16[o0,n,k]: truncf, m shared out to o0=8 about 20
 
-    Of several results it says each, joined by " & ".
+    Of several results it says each, joined by " & ", and behind these what operands are reduced to. Of
+    `S[m] = sum[k](A[m,k]^2)` beside a product:
+
+        f32[m,n] = bf16[m,k] as tf32 . tf32[n,k] & f32[m] = sum bf16[m,k]: extf fpowi
     """
+    if problem.folds:
+        bare = replace(problem, lhs=replace(problem.lhs, folds=()), rhs=replace(problem.rhs, folds=()))
+        return " & ".join([describe(bare), *_folds(problem)])
     if len(problem.results) > 1:
         return " & ".join(map(describe, problem.each))
     roles = _roles(problem)
@@ -50,10 +56,21 @@ def describe(problem: Problem) -> str:
 def describe_kin(problem: Problem) -> str:
     """The contraction alone, rounded to bf16, without gaps: what a program multiplies that writes as many bytes or
     fewer, "" for one that writes more, or several results, or adds to what is there."""
-    if len(problem.results) > 1 or problem.result.inout or problem.result.element.bits > 16:
+    if len(problem.results) > 1 or problem.folds or problem.result.inout or problem.result.element.bits > 16:
         return ""
     plain = replace(problem, results=(replace(problem.result, gaps=None),))
     return ", ".join([f"{_result(plain, 'bf16')} = {_product(problem)}: truncf", *_read(problem)])
+
+
+def _folds(problem: Problem) -> list[str]:
+    """What operands are reduced to."""
+    roles, made = _roles(problem), []
+    for x in (problem.lhs, problem.rhs):
+        for f in x.folds:
+            body = " ".join(_ops((*f.body, *f.after)))
+            text = f"{f.element.name}[{_index(f.coords, roles)}] = {f.kind} {x.stored.name}[{_index(x.coords, roles)}]"
+            made.append(text + (f": {body}" if body else ""))
+    return made
 
 
 def _read(problem: Problem) -> list[str]:
@@ -120,4 +137,8 @@ def _input(x: EpilogueInput, roles: dict[str, str]) -> str:
 
 def _body(problem: Problem) -> list[str]:
     """The names of the ops that the epilogue computes, in order."""
-    return [x.partition(".")[2] for x in problem.result.body if x not in ("scale.yield", "arith.constant")]
+    return _ops(problem.result.body)
+
+
+def _ops(names: tuple[str, ...]) -> list[str]:
+    return [x.partition(".")[2] for x in names if x not in ("scale.yield", "arith.constant")]

@@ -11,7 +11,7 @@ from scalec.model.cost import Costs, Load, seconds
 from scalec.passes.plan.draft import draft
 from scalec.passes.plan.gather import no_shared_gather
 from scalec.passes.plan.mma_n import mma_n_of, no_mma_n
-from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_unroll
+from scalec.passes.plan.parts import FEWEST_BLOCKS, FEWEST_STAGES, at_once, k_blocks, no_meeting, no_parts, no_unroll
 from scalec.passes.plan.resources import WINDOW, part_rooms
 from scalec.passes.plan.tiles import keeps_sides, misfit, no_swap
 from scalec.passes.plan.turns import no_pingpong
@@ -193,7 +193,7 @@ def _splits(problem: Problem, given: Request, plan: Schedule, tiles: int) -> lis
     """The parts of K that are worth looking at: all begin in the first waves, and none is short."""
     if given.split or given.consumers == "pingpong" or given.adds == "loaded":
         return [given.split or 1]
-    if problem.depth is None or problem.queued:
+    if problem.depth is None or no_parts(problem):
         return [1]
     blocks, most = k_blocks(problem, plan), OVERFULL * problem.target.sms
     able = [s for s in SPLITS if s == 1 or (tiles * s <= most and blocks // s >= FEWEST_BLOCKS)]

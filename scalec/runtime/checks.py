@@ -101,6 +101,22 @@ def _kept(t: TensorSpec) -> str:
     return "it holds where nothing is written (outside a range, or at an index that is skipped)"
 
 
+def check_nothing(spec: KernelSpec, left: Sequence[TensorSpec], dims: Mapping[str, int]) -> None:
+    """Refuses a call that has no tiles, and so launches nothing, where results have elements that tiles write.
+
+    Raises:
+        ArgumentError: `left`, the results that have elements, has such ones.
+    """
+    written = [t.name for t in left if not t.given]
+    if written:
+        empty = " and ".join(dim for dim, _, _ in spec.launch.tiles if not dims[dim])
+        raise ArgumentError(
+            f"{empty} = 0 leaves no tile to write {' and '.join(written)} by",
+            expected=f"at least one {empty}",
+            fix=f"compute {' and '.join(written)} outside the program where {empty} is 0",
+        )
+
+
 def sizes(given: Any) -> dict[str, int]:
     """Sizes by name, as a caller gives them.
 

@@ -129,6 +129,7 @@ class Plan:
         count = len(signature.tensors) - len(spec.results)
         plan = Plan(signature, device, function, dims, 0, tuple(forms[:count]), tuple(forms[count:]), workspaces)
         if all(0 in f.shape for f in plan.results) or not spec.launch.units(dims):  # what has gaps may be all gap
+            checks.check_nothing(spec, [f.spec for f in plan.results if 0 not in f.shape], dims)
             return plan
         plan.sizes = dims
         if signature.indices and (device.checks or env.CHECK.get()):
@@ -269,7 +270,7 @@ class Plan:
         where = dict(zip((f.spec.name for f in forms), zip(forms, addresses, strict=True), strict=True))
         values = dict(zip(self.signature.scalars, scalars, strict=True))
         spec = self.signature.spec
-        bound = Given(where, values, self.dims, workspace, self.tensor_map)
+        bound = Given(where, values, self.dims, self.sizes, workspace, self.tensor_map)
         slots = [SLOTS[a.kind](i, a, bound) for i, a in enumerate(spec.arguments)]
         memory = [(f.spec.name, address, f.span) for f, address in zip(forms, addresses, strict=True)]
         if workspace is not None:

@@ -67,7 +67,7 @@ class Given:
     Attributes:
         where: forms and addresses of tensors, by name.
         values: scalars, by name.
-        dims: the size of every dimension.
+        dims: the size of every dimension, as the kernel walks it, and `sizes` as the caller gives it.
         workspace: None where the kernel needs none.
         tensor_map: gives the map of a parameter, by its index and argument, over a tensor at an address.
     """
@@ -75,6 +75,7 @@ class Given:
     where: Mapping[str, tuple[Form, int]]
     values: Mapping[str, float]
     dims: Mapping[str, int]
+    sizes: Mapping[str, int]
     workspace: Workspace | None
     tensor_map: Callable[[int, Argument, Form, int], Parameter]
 
@@ -89,6 +90,10 @@ def _pointer(_index: int, a: Argument, given: Given) -> Parameter:
 
 def _dim(_index: int, a: Argument, given: Given) -> Parameter:
     return ctypes.c_int32(given.dims[a.dim])
+
+
+def _size(_index: int, a: Argument, given: Given) -> Parameter:
+    return ctypes.c_int32(given.sizes[a.dim])
 
 
 def _stride(_index: int, a: Argument, given: Given) -> Parameter:
@@ -135,6 +140,7 @@ SLOTS = {
     "tensor_map": _tensor_map,
     "pointer": _pointer,
     "dim": _dim,
+    "size": _size,
     "stride": _stride,
     "scalar": _scalar,
     "parts": _workspace,

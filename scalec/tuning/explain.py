@@ -298,6 +298,10 @@ def _converted(problem: Problem) -> str:
             told.append(f"warps make {x.element.name} of {x.name} ({x.stored.name}){folded}")
         elif x.turned:
             told.append(f"warps turn {x.name}, so that {problem.k.name} is contiguous")
+        elif x.converted:
+            told.append(f"warps read {x.name}, and write it again as it is")
+        if x.folds:
+            told.append(f"the same warps reduce {x.name} to {' and '.join(f.name for f in x.folds)}")
     return "; ".join(told)
 
 

@@ -8,8 +8,9 @@ adjacent, so that what they load and store lies side by side, in other banks eac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from scalec.formats import ELEMENT_TYPES, element_spelled
+from scalec.formats import ELEMENT_TYPES, ElementType, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
@@ -32,36 +33,96 @@ def own_stage(s: State, op: ir.OpView) -> None:
     s.values[op.result] = b.compare("eq", turn, own)
 
 
+@dataclass(frozen=True)
+class Chunks:
+    """The chunks of 16 bytes that a thread makes, one of each of its rows: `at_once` lie between these.
+
+    Attributes:
+        rows, pitch: of the tile that is made; its rows have so many bytes.
+        chunks, each: of a row, and elements of each.
+        loaded, apart: bytes that become a chunk, and from row to row of what is stored.
+        row, chunk: the thread's first row, and its chunk of each.
+        source, target: shared addresses of these in the first row.
+    """
+
+    rows: int
+    pitch: int
+    chunks: int
+    each: int
+    loaded: int
+    apart: int
+    row: ir.Value
+    chunk: ir.Value
+    source: ir.Value
+    target: ir.Value
+
+    @staticmethod
+    def of(s: State, op: ir.OpView, thread: ir.Value, stored: ElementType, made: ElementType) -> Chunks:
+        """Those of the cursor's stage."""
+        b, cursor = s.b, s.get(op.cursor)
+        rows, pitch = tile.shape_of(op.target.type)[0], tile.swizzle_of(op.target.type)
+        chunks, each = pitch // tile.CHUNK, 8 * tile.CHUNK // made.bits
+        loaded = each * stored.bits // 8
+        row, chunk = place_of(b, thread, chunks)
+        apart = tile.shape_of(op.source.type)[1] * tile.bits_of(tile.element_of(op.source.type)) // 8
+        own = b.mul(thread, loaded) if apart == chunks * loaded else b.add(b.mul(row, apart), b.mul(chunk, loaded))
+        source = b.add(s.get(op.source).address(b, cursor), own)
+        turned = b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4)
+        target = b.add(b.add(s.get(op.target).address(b, cursor), b.mul(row, pitch)), turned)
+        return Chunks(rows, pitch, chunks, each, loaded, apart, row, chunk, source, target)
+
+    @property
+    def at_once(self) -> int:
+        """Rows that a warpgroup makes at once: a multiple of those after which the swizzle repeats."""
+        return WARPGROUP // self.chunks
+
+    def load(self, b: Builder, first: int) -> Words:
+        """What becomes the thread's chunk of the row that is `first` rows behind its first one."""
+        return _load(b, self.source, self.loaded, first * self.apart)
+
+    def store(self, b: Builder, first: int, values: Words) -> None:
+        """That chunk."""
+        text = f"st.shared.v4.b32 [$0 + {first * self.pitch}], {{$1, $2, $3, $4}};"
+        b.asm(text, [], [self.target, *values])
+
+    def all(self, b: Builder, some: Callable[[Sequence[int]], None]) -> None:
+        """Calls `some` with rows, AT_ONCE at a time: all loads before the first store, which they would wait for."""
+        whole = list(range(0, self.rows - self.at_once + 1, self.at_once))
+        for i in range(0, len(whole), AT_ONCE):
+            some(whole[i : i + AT_ONCE])
+        if rest := self.rows % self.at_once:
+            with b.when(b.compare("lt", self.row, rest)):
+                some([self.rows - rest])
+
+
+def place_of(b: Builder, thread: ir.Value, chunks: int) -> tuple[ir.Value, ir.Value]:
+    """A thread's row among those that a warpgroup makes at once, and its chunk there."""
+    return b.div(thread, chunks), b.and_(thread, chunks - 1)
+
+
+def thread_of(s: State) -> ir.Value:
+    """This thread's index in its warpgroup."""
+    b = s.b
+    return b.and_(b.add(b.shl(b.sub(s.warp, s.first_warp), 5), s.lane), WARPGROUP - 1)
+
+
 @COMMON.lowers("tile.convert")
 def convert(s: State, op: ir.OpView) -> None:
     b, cursor = s.b, s.get(op.cursor)
-    stored = element_spelled(str(ir.TypeAttr(op.stored).value))
-    made = element_spelled(str(tile.element_of(op.target.type)))
-    assert stored is not None
-    assert made is not None
-    (rows, depth), pitch = tile.shape_of(op.target.type), tile.swizzle_of(op.target.type)
-    chunks, each = pitch // tile.CHUNK, 8 * tile.CHUNK // made.bits  # of a row, and elements of each
-    at_once = WARPGROUP // chunks  # rows: a multiple of those after which the swizzle repeats
-    loaded = each * stored.bits // 8  # bytes
-    thread = b.and_(b.add(b.shl(b.sub(s.warp, s.first_warp), 5), s.lane), WARPGROUP - 1)
+    stored, made = elements_of(op)
+    thread = thread_of(s)
     if "turned" in op.operation.attributes:
         _turn(s, op, thread, stored.name, made.name)
         return
-    row, chunk = b.div(thread, chunks), b.and_(thread, chunks - 1)
-    apart = tile.shape_of(op.source.type)[1] * tile.bits_of(tile.element_of(op.source.type)) // 8  # from row to row
-    own = b.mul(thread, loaded) if apart == chunks * loaded else b.add(b.mul(row, apart), b.mul(chunk, loaded))
-    source = b.add(s.get(op.source).address(b, cursor), own)
-    turned = b.shl(b.xor(chunk, swizzle(b, row, pitch)), 4)
-    target = b.add(b.add(s.get(op.target).address(b, cursor), b.mul(row, pitch)), turned)
+    c = Chunks.of(s, op, thread, stored, made)
     factors = None
     if op.factors is not None:
         planes = tile.shape_of(op.factors.type)[0]
-        plane = b.div(b.mul(chunk, each), depth // planes)
-        factors = b.add(s.get(op.factors).address(b, cursor), b.shl(b.add(b.mul(plane, rows), row), 2))
+        plane = b.div(b.mul(c.chunk, c.each), tile.shape_of(op.target.type)[1] // planes)
+        factors = b.add(s.get(op.factors).address(b, cursor), b.shl(b.add(b.mul(plane, c.rows), c.row), 2))
 
     def some(firsts: Sequence[int]) -> None:
-        """The rows that begin at these: all loads before the first store, which they would wait for."""
-        words = [_load(b, source, loaded, first * apart) for first in firsts]
+        words = [c.load(b, first) for first in firsts]
         by: list[ir.Value] = []
         if factors is not None:
             by = [b.asm(f"ld.shared.f32 $0, [$1 + {4 * first}];", [b.f32], [factors])[0] for first in firsts]
@@ -69,14 +130,34 @@ def convert(s: State, op: ir.OpView) -> None:
             values = _CONVERSIONS[stored.name, made.name](b, words[i])
             if by:
                 values = _scaled(b, values, by[i], made.name)
-            b.asm(f"st.shared.v4.b32 [$0 + {first * pitch}], {{$1, $2, $3, $4}};", [], [target, *values])
+            c.store(b, first, values)
 
-    whole = list(range(0, rows - at_once + 1, at_once))
-    for i in range(0, len(whole), AT_ONCE):
-        some(whole[i : i + AT_ONCE])
-    if rows % at_once:
-        with b.when(b.compare("lt", row, rows % at_once)):
-            some([rows - rows % at_once])
+    c.all(b, some)
+
+
+def elements_of(op: ir.OpView) -> tuple[ElementType, ElementType]:
+    """Of what is stored, and of what is made."""
+    stored = element_spelled(str(ir.TypeAttr(op.stored).value))
+    made = element_spelled(str(tile.element_of(op.target.type)))
+    assert stored is not None
+    assert made is not None
+    return stored, made
+
+
+def converted(b: Builder, words: Words, stored: str, made: str) -> Words:
+    """The same elements as another type, or as they are."""
+    return words if stored == made else _CONVERSIONS[stored, made](b, words)
+
+
+def widened(b: Builder, words: Words, stored: str, count: int) -> list[ir.Value]:
+    """The first `count` elements of some words, as f32."""
+    bits = words
+    if ELEMENT_TYPES[stored].bits < 8:  # eight elements of a word
+        pairs = [x for word in words for x in _CONVERSIONS[stored, "bf16"](b, [word])]
+        bits = _bf16_to_tf32(b, pairs[: count // 2])
+    elif stored != "tf32":
+        bits = _CONVERSIONS[stored, "tf32"](b, words)
+    return [b.op("llvm.bitcast", [b.f32], [x]) for x in bits[:count]]
 
 
 def _turn(s: State, op: ir.OpView, thread: ir.Value, stored: str, made: str) -> None:

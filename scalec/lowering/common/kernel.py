@@ -25,6 +25,7 @@ from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     row_copies,
     scale_bytes,
     staging,
+    transform,
     turned,
     turns,
 )

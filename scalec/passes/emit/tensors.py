@@ -182,6 +182,12 @@ class Tensors:
         """The size of a dimension as a parameter."""
         return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("dim", dim=d.name))
 
+    def own_size(self, d: Dim) -> ir.Value:
+        """Likewise as the caller has it, 0 where a kernel walks zeros of its own in place of what is empty."""
+        if d.size is not None:
+            return self.e.i32(d.size)
+        return self.e.parameter(self.body, ir.IntegerType.get_signless(32), Source("size", dim=d.name))
+
     def stride(self, name: str, axis: int) -> ir.Value:
         """Of a tensor, a parameter."""
         return self.e.parameter(self.body, ir.IntegerType.get_signless(64), Source("stride", name, axis=axis))

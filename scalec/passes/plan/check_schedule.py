@@ -9,14 +9,14 @@ from scalec.abi import MOST_CTAS
 from scalec.errors import ScheduleError, UnsupportedError
 from scalec.ir import schedule as schedules
 from scalec.ir.mlir import ir
-from scalec.ir.schedule import MAX_CONVERTERS, Schedule
+from scalec.ir.schedule import Schedule
 from scalec.passes.base import problem_of, programs
 from scalec.passes.plan import check_results
 from scalec.passes.plan.copier import no_copier
 from scalec.passes.plan.gather import no_gather, no_shared_gather
 from scalec.passes.plan.loop import no_early_wait
 from scalec.passes.plan.mma_n import no_goes, no_mma_n, widths
-from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_unroll, not_known, sums, unknown
+from scalec.passes.plan.parts import clusters_of, k_blocks, no_meeting, no_parts, no_unroll, not_known, sums, unknown
 from scalec.passes.plan.promotion import promotions
 from scalec.passes.plan.registers import Registers
 from scalec.passes.plan.resources import (
@@ -33,7 +33,7 @@ from scalec.passes.plan.swizzle import no_panels, no_turned
 from scalec.passes.plan.tensor_columns import scale_copies
 from scalec.passes.plan.tiles import PAIR, no_group, no_swap
 from scalec.passes.plan.turns import READ, no_pingpong, no_scheduler
-from scalec.passes.plan.warps import TENSOR, WARPS, shared_out, steps, too_wide, warps_for
+from scalec.passes.plan.warps import TENSOR, WARPS, most_converters, shared_out, steps, too_wide, warps_for
 from scalec.passes.problem import pointwise
 from scalec.passes.problem.contraction import contractions
 from scalec.passes.problem.operand import Operand
@@ -123,11 +123,15 @@ def _consumers(problem: Problem, schedule: Schedule) -> None:
 
 
 def _converters(problem: Problem, schedule: Schedule) -> None:
-    if bool(schedule.converters) != problem.converts:
-        which = "an operand is" if problem.converts else "no operand is"
+    most = most_converters(problem)
+    if bool(schedule.converters) != problem.converts or schedule.converters > most:
+        which = "an operand is converted" if problem.converts else "no operand is converted"
+        if schedule.converters > most:
+            which = f"{problem.folds[0].name} is added up by one warpgroup"
+        several = "1" if most == 1 else f"1 to {most}"
         raise ScheduleError(
-            f"converters={schedule.converters}, and {which} converted",
-            expected=f"1 to {MAX_CONVERTERS}" if problem.converts else "0",
+            f"converters={schedule.converters}, and {which}",
+            expected=several if problem.converts else "0",
             fix="leave converters out",
         )
 
@@ -286,6 +290,8 @@ def _split(problem: Problem, schedule: Schedule) -> None:
     split = schedule.split
     if split > 1 and problem.queued:
         raise ScheduleError(f"split = {split}, and {READ}", expected="split = 1: items are whole tiles", fix="split=1")
+    if split > 1 and (reason := no_parts(problem)):
+        raise ScheduleError(f"split = {split}, and {reason}", expected="split = 1", fix="split=1")
     if split > 1 and problem.depth is None:
         raise ScheduleError(
             f"split = {split} and {not_known(problem)}",

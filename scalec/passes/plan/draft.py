@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from scalec.ir.schedule import MAX_CONVERTERS, Request, Schedule
+from scalec.ir.schedule import Request, Schedule
 from scalec.passes.plan.copier import copier_for
 from scalec.passes.plan.registers import free_registers
 from scalec.passes.plan.resources import fitting_registers, path_of_scales, register_file, threads
@@ -13,6 +13,7 @@ from scalec.passes.plan.warps import (
     CONVERTING,
     MAX_WARPGROUPS,
     WARPS,
+    most_converters,
     registers_for,
     too_wide,
     warpgroups_for,
@@ -74,7 +75,7 @@ def _converting(problem: Problem, given: Request, made: Schedule) -> Schedule:
     each takes long for its conversion. With many columns one keeps up: tiles of 256x128 took as long with two (bf16 by
     nvfp4, H100, 2026-11-25)."""
     able = CONVERTING[problem.family.kernel]
-    counts = [given.converters] if given.converters else range(MAX_CONVERTERS, 0, -1)
+    counts = [given.converters] if given.converters else range(most_converters(problem), 0, -1)
     tried = made
     for count in counts:
         known = able.get((made.warpgroups, count)) or (able[1, 1] if count == counts[-1] else ())

@@ -95,13 +95,22 @@ def no_meeting(problem: Problem, cluster: tuple[int, int], split: int, scheduler
     return ""
 
 
+def no_parts(problem: Problem) -> str:
+    """Why K cannot be split, whatever its size, "" where it can."""
+    if problem.queued:
+        return "what there is to do is read from memory"
+    if problem.folds:
+        return f"{problem.folds[0].name} is a reduction over {problem.k.name}, which one CTA walks for it"
+    return ""
+
+
 FEWEST_BLOCKS = 4
 """K blocks of a part, at the least: fewer do not fill the ring of stages before the sums are exchanged."""
 
 
 def split_of(problem: Problem, schedule: Schedule) -> int:
     """The parts that the K of a tile is split into."""
-    if problem.depth is None or problem.queued or schedule.consumers == "pingpong" or schedule.adds == "loaded":
+    if problem.depth is None or no_parts(problem) or schedule.consumers == "pingpong" or schedule.adds == "loaded":
         return 1
     clusters = clusters_of(problem, schedule.tile, schedule.cluster)
     most = min(ALONE, problem.target.at_once(prod(schedule.cluster)) // clusters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalec.ir.schedule import Schedule
+from scalec.ir.schedule import MAX_CONVERTERS, Schedule
 from scalec.passes.problem.operand import PROMOTES
 from scalec.passes.problem.types import Problem
 from scalec.targets import WARPGROUP, MmaShape
@@ -55,6 +55,11 @@ CONVERTING: dict[str, dict[tuple[int, int], tuple[tuple[int, int], ...]]] = {
 """Likewise where operands are converted, by MmaShape.kernel, and by the warpgroups of consumers and of those who
 convert, which have a producer's: as many as the file holds, of several pairs the first that leaves consumers enough.
 Two convert where that was measured."""
+
+
+def most_converters(problem: Problem) -> int:
+    """Warpgroups that convert operands: where these are reduced on the way, one, which sees all of a row."""
+    return 1 if problem.folds else MAX_CONVERTERS
 
 
 TENSOR = {1: (56, 184), 2: (56, 184)}

@@ -13,6 +13,7 @@ from scalec.ir.scale import GranularityAttr, block_of, dims_in, element, map_of,
 from scalec.passes.problem.access import Coord, Dim, Gaps
 from scalec.passes.problem.gaps import dimension_of, gaps_of
 from scalec.passes.problem.lookups import Lookups
+from scalec.passes.problem.reductions import of_inputs, reduction_of
 from scalec.passes.problem.scatter import before_scatter, coords_of, order_of
 from scalec.passes.problem.types import ROUNDED, STORED, EpilogueInput, Result, ResultScale
 from scalec.targets import Target
@@ -82,10 +83,13 @@ class EpilogueReader(Lookups):
         )
 
     def written(self) -> list[Written]:
-        """The results, in order."""
-        returned, found = list(list(self.block.operations)[-1].operation.operands), []
-        while (index := sum(x.count for x in found)) < len(returned):
+        """The results of the contraction, in order."""
+        returned, found, index = list(list(self.block.operations)[-1].operation.operands), [], 0
+        while index < len(returned):
             value = returned[index]
+            if index in self.folded():
+                index += 1
+                continue
             last = None if isinstance(value.owner, ir.Block) else value.owner.opview
             facts = self.facts("res_attrs", index)
             otherwise = ir.StringAttr(self.function.attributes["sym_name"]).value if not index else f"result {index}"
@@ -95,7 +99,14 @@ class EpilogueReader(Lookups):
                 count = 2
             final, scatter = before_scatter(value if quantize is None else quantize.input)
             found.append(Written(self.name(facts, otherwise), index, count, value, final, quantize, scatter))
+            index += count
         return found
+
+    def folded(self) -> dict[int, Any]:
+        """The results that are computed of a reduction of arguments, by their positions."""
+        returned = list(list(self.block.operations)[-1].operation.operands)
+        found = {i: reduction_of(value) for i, value in enumerate(returned)}
+        return {i: returned[i] for i, op in found.items() if op is not None and of_inputs(op)}
 
     def result_order(self, contract: Any) -> list[str]:
         """The indices of the results in memory, outermost first; of those computed around gaps the dimension.

@@ -97,6 +97,29 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """A result beside those of the product: a reduction along K of what a body computes of each element of an operand,
+    one for each of its rows.
+
+    Attributes:
+        name: what the user calls it.
+        index: position among the function's results.
+        element: its element type.
+        kind: sum, max or min.
+        coords: where it is written, one entry an axis.
+        body: names of the ops that compute a term, and `after` of those that compute the result of the reduction.
+    """
+
+    name: str
+    index: int
+    element: ElementType
+    kind: str
+    coords: tuple[Coord, ...]
+    body: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Operand:
     """A or B.
 
@@ -114,6 +137,7 @@ class Operand:
         coords: where it is read, one entry an axis.
         gathered: the lookup that says which row of it is a row of the tile; "" where they are those of `rows`.
         turned: its rows are contiguous in memory, and warps make rows of it that are contiguous along K.
+        folds: what they reduce it to on the way.
     """
 
     argument_index: int
@@ -129,6 +153,7 @@ class Operand:
     coords: tuple[Coord, ...] = ()
     gathered: str = ""
     turned: bool = False
+    folds: tuple[Fold, ...] = ()
 
     @property
     def row_axis(self) -> int:
@@ -158,7 +183,7 @@ class Operand:
     @property
     def converted(self) -> bool:
         """Whether warps make of each stage's elements those that are multiplied."""
-        return self.stored != self.element or self.turned
+        return self.stored != self.element or self.turned or bool(self.folds)
 
     @property
     def folded(self) -> Scale | None:

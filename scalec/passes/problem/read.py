@@ -11,9 +11,12 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, maps_of, ranges_of
 from scalec.passes.problem.access import Dim
 from scalec.passes.problem.contraction import contractions, multiplied_as
+from scalec.passes.problem.folds import check_folds, fold_of
 from scalec.passes.problem.gather import check_left_out, check_summed
 from scalec.passes.problem.lookups import check_beginnings, check_beginnings_of_k
+from scalec.passes.problem.operand import Fold, Operand
 from scalec.passes.problem.read_operand import OperandReader
+from scalec.passes.problem.reductions import below, reduction_of
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.targets import Target
 
@@ -24,13 +27,6 @@ NO_KERNEL = {
 
 Side = tuple[Any, ir.AffineMap, str]
 """An operand of the contraction, its map, and where it stands: "left" or "right"."""
-
-
-def below(value: Any) -> Any:
-    """What an operand of the contraction is below its scales."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
-        value = value.owner.opview.values
-    return value
 
 
 class Reader(OperandReader):
@@ -57,6 +53,8 @@ class Reader(OperandReader):
         rhs = self.operand(*right, n, k, family, 8, as_what[right[2]])
         if family is None:
             raise self.no_instruction(lhs, rhs)
+        found = {left[2]: lhs, right[2]: rhs}
+        lhs, rhs = (replace(x, folds=self.folds(contract, (found["left"], found["right"]))[x.name]) for x in (lhs, rhs))
         self.check_scales(lhs, rhs, k, family)
         for operand, rows in ((lhs, m), (rhs, n)):
             self.check_rows(operand, rows if operand.mn_major else k)
@@ -74,9 +72,15 @@ class Reader(OperandReader):
         made = replace(made, outer=outer, summed=summed, domains=domains, lookups=self.lookups((m.name, n.name)))
         self.check_cut(made)
         self.check_converted(made)
+        check_folds(made)
         check_left_out(made)
         check_summed(made)
         return self.shared(made)
+
+    def folds(self, contract: Any, operands: tuple[Operand, Operand]) -> dict[str, tuple[Fold, ...]]:
+        """By operand, left and right as the program has them, the results that are reductions of it."""
+        made = [fold_of(self, index, value, contract, operands) for index, value in self.folded().items()]
+        return {x.name: tuple(f for side, f in made if side == i) for i, x in enumerate(operands)}
 
     def check_cut(self, problem: Problem) -> None:
         """Refuses scales and results of which a range may begin or end within a block of scales, or a byte."""
@@ -188,7 +192,12 @@ class Reader(OperandReader):
     def contraction(self) -> Any:
         known = ("contract", "dequantize", "map", "read", "quantize", "scatter", "index", "domain")
         known = (*(f"scale.{name}" for name in known), "func.return")
-        others = [op for op in self.block.operations if op.operation.name not in known]
+        folded = {reduction_of(value).result for value in self.folded().values()}
+        others = [
+            op
+            for op in self.block.operations
+            if op.operation.name not in known and not (op.operation.name == "scale.reduce" and op.result in folded)
+        ]
         if others:
             op = others[0]
             what, fix = NO_KERNEL.get(op.operation.name, (op.operation.name, "compute it outside the program"))

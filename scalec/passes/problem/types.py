@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from scalec.errors import Place
 from scalec.formats import ElementType
 from scalec.passes.problem.access import Coord, Dim, Domain, Gaps, Index, Lookup
-from scalec.passes.problem.operand import PROMOTION_BLOCK, Operand
+from scalec.passes.problem.operand import PROMOTION_BLOCK, Fold, Operand
 from scalec.targets import MmaShape, Target
 
 ASSUMED = 4096
@@ -335,6 +335,11 @@ class Problem:
     def converts(self) -> bool:
         """Whether warps convert an operand between copies and products."""
         return self.lhs.converted or self.rhs.converted
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The results that are reductions of an operand."""
+        return (*self.lhs.folds, *self.rhs.folds)
 
     @property
     def has_scales(self) -> bool:

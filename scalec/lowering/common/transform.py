@@ -1,0 +1,112 @@
+"""Operands that are computed, or reduced along K, on their way: element by element in f32.
+
+Threads have the chunks of 16 bytes that they have where elements are only converted (convert.py). What reduces a row
+lies in the lanes that share it: each takes terms in the order of K, and in the end the lanes take each other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalec.formats import element_spelled
+from scalec.ir import tile
+from scalec.ir.mlir import ir
+from scalec.lowering import scalar
+from scalec.lowering.builder import Variable
+from scalec.lowering.common import epilogue, rounding
+from scalec.lowering.common.convert import Chunks, converted, elements_of, place_of, thread_of, widened
+from scalec.lowering.common.pointwise import REDUCTIONS
+from scalec.lowering.common.state import COMMON, State
+from scalec.targets import WARPGROUP
+
+
+@dataclass(frozen=True)
+class Folds:
+    """What reduces a thread's rows: `rows` of a `kind`."""
+
+    kind: str
+    rows: list[Variable]
+
+    def combine(self, s: State, x: ir.Value, y: ir.Value) -> ir.Value:
+        """Takes a term in."""
+        return scalar.OPS[REDUCTIONS[self.kind][0]](s.b, x, y)
+
+
+@COMMON.lowers("tile.folds")
+def folds(s: State, op: ir.OpView) -> None:
+    kind = tile.str_of(op.kind)
+    empty = float(REDUCTIONS[kind][1])
+    rows = [s.b.variable(s.b.f32, empty) for _ in range(tile.int_of(op.result.type.count))]
+    s.values[op.result] = Folds(kind, rows)
+
+
+@COMMON.lowers("tile.transform")
+def transform(s: State, op: ir.OpView) -> None:
+    b, (stored, made), attributes = s.b, elements_of(op), op.operation.attributes
+    c = Chunks.of(s, op, thread_of(s), stored, made)
+    into: list[Folds] = [s.get(x) for x in op.folds]
+    scalars, block = [s.get(x) for x in op.scalars], op.body.blocks[0]
+    computed = str(ir.TypeAttr(attributes["computed"]).value) if "computed" in attributes else ""
+    between = element_spelled(computed) or stored
+    inside: list[ir.Value] = []
+    if op.inside is not None and into:
+        first = b.mul(c.chunk, c.each)
+        inside = [b.compare("lt", b.add(first, i), s.get(op.inside)) for i in range(c.each)]
+
+    def one(first: int, words: list[ir.Value]) -> None:
+        """The chunk of a row."""
+        results = [
+            scalar.evaluate_all(b, block, [x, *scalars], epilogue.functions_of(op))
+            for x in widened(b, words, stored.name, c.each)
+        ]
+        if computed:
+            words = _rounded(s, computed, [x.pop(0) for x in results])
+        c.store(b, first, converted(b, words, between.name, made.name))
+        for number, fold in enumerate(into):
+            held = fold.rows[first // c.at_once]
+            value = held.get()
+            for i, terms in enumerate(results):
+                taken = fold.combine(s, value, terms[number])
+                value = b.select(inside[i], taken, value) if inside else taken
+            held.set(value)
+
+    def some(firsts: Sequence[int]) -> None:
+        loaded = [c.load(b, first) for first in firsts]
+        for first, words in zip(firsts, loaded, strict=True):
+            one(first, words)
+
+    c.all(b, some)
+
+
+def _rounded(s: State, element: str, values: list[ir.Value]) -> list[ir.Value]:
+    """Elements of 16 bits or 8, in words."""
+    each = 32 // rounding.bits_of(element)
+    return [rounding.word(s, element, values[i : i + each]) for i in range(0, len(values), each)]
+
+
+@COMMON.lowers("tile.store_folds")
+def store_folds(s: State, op: ir.OpView) -> None:
+    """The lanes that share a row exchange what they have, those next to each other first, so that all get the same."""
+    b, fold, (rows, _) = s.b, s.get(op.folds), tile.shape_of(op.target.type)
+    chunks = tile.swizzle_of(op.target.type) // tile.CHUNK
+    row, chunk = place_of(b, thread_of(s), chunks)
+    element, at_once = str(op.memory.type.element_type), WARPGROUP // chunks
+    scalars = [s.get(x) for x in op.scalars]
+    for number, held in enumerate(fold.rows):
+        value, distance = held.get(), 1
+        while distance < chunks:
+            other = b.asm(f"shfl.sync.bfly.b32 $0, $1, {distance}, 31, -1;", [b.f32], [value])[0]
+            value, distance = fold.combine(s, value, other), 2 * distance
+        value = scalar.evaluate(b, op.body.blocks[0], [value, *scalars], epilogue.functions_of(op))
+        own = b.add(row, number * at_once)
+        at = b.add(s.get(op.row0), own)
+        mine = b.and_(b.compare("eq", chunk, 0), b.compare("lt", at, s.get(op.row_end)))
+        if rows < (number + 1) * at_once:
+            mine = b.and_(mine, b.compare("lt", own, rows))
+        address = epilogue.address_of(s, s.get(op.memory), b.mul(b.widen(at), s.get(op.stride)), element)
+        if element == "f32":
+            b.asm("@$2 st.global.f32 [$0], $1;", [], [address, value, mine])
+        else:
+            bits = rounding.bits_of(element)
+            b.asm(f"@$2 st.global.b{bits} [$0], $1;", [], [address, rounding.one(s, element, value), mine])

@@ -1,0 +1,114 @@
+"""Results beside those of the product: reductions along K of an operand, which warps take as they convert it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalec.errors import UnsupportedError
+from scalec.formats import CONVERTED
+from scalec.ir.location import place_of
+from scalec.ir.mlir import ir
+from scalec.ir.scale import dims_in, map_of, maps_of
+from scalec.passes.problem.access import Coord
+from scalec.passes.problem.epilogue import EpilogueReader, element_of
+from scalec.passes.problem.operand import Fold, Operand
+from scalec.passes.problem.pointwise import ROUNDED
+from scalec.passes.problem.reductions import below, is_op, reduction_of
+from scalec.passes.problem.types import Problem
+
+NOT_YET = "a reduction beside the contraction"
+
+
+OUTSIDE = "compute it outside the program"
+
+
+def refused(walk: EpilogueReader, op: Any, found: str, expected: str, fix: str = OUTSIDE) -> UnsupportedError:
+    """An error that says what of a reduction there is no kernel for."""
+    return UnsupportedError(
+        f"{NOT_YET} has no kernel on {walk.target.name} where {found}", expected=expected, fix=fix, place=place_of(op)
+    )
+
+
+def ops_of(op: Any) -> tuple[str, ...]:
+    """Names of the ops of a map's body."""
+    return tuple(x.operation.name for x in op.body.blocks[0].operations)
+
+
+def fold_of(
+    walk: EpilogueReader, index: int, value: Any, contract: Any, operands: tuple[Operand, ...]
+) -> tuple[int, Fold]:
+    """The result `index` of the function, `value`, as a fold, and which of the contraction's operands, left and right
+    as the program has them, it is one of.
+
+    Raises:
+        UnsupportedError: it is none that a kernel takes.
+    """
+    reduce, final = reduction_of(value), value.owner.opview
+    facts = walk.facts("res_attrs", index)
+    name = walk.name(facts, f"result {index}")
+    source, kept = maps_of(reduce.maps)
+    element = element_of(value, name)
+    if element.name not in ROUNDED:
+        expected = " or ".join(ROUNDED)
+        raise refused(walk, final, f"{name} is {element.name}", expected, f"convert {name} after the call")
+    if "scale.inout" in facts:
+        raise refused(walk, final, f"{name} is accumulated into (+=)", "=", f"add {name} after the call")
+    symbolic = [*reduce.symbols, *reduce.domains, *final.symbols, *final.domains]
+    where = map_of(final.map)
+    plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)
+    if symbolic or list(where.results) != list(kept.results) or not plain:
+        expected = f"{name} at the operand's own indices"
+        raise refused(walk, final, "it has a range, or an index that is computed", expected)
+    for view in final.views:
+        read = view.owner.opview
+        if read.source != reduce.result and isinstance(read.source.type, ir.RankedTensorType):
+            raise refused(walk, read, f"{name} reads a tensor beside it", "numbers and scalars beside one reduction")
+    term, views = reduce.input, [(reduce.input, source)]
+    body: tuple[str, ...] = ()
+    if is_op(term, "scale.map"):
+        op = term.owner.opview
+        reads = [view.owner.opview for view in op.views]
+        views = [(r.source, map_of(r.map)) for r in reads if isinstance(r.source.type, ir.RankedTensorType)]
+        body = ops_of(op)
+    sides = list(zip((contract.lhs, contract.rhs), maps_of(contract.maps)[:2], operands, strict=True))
+    for side, (operand, at, known) in enumerate(sides):
+        if views and all(below(v) == below(operand) and list(m.results) == list(at.results) for v, m in views):
+            check(walk, reduce, name, known, any(is_op(v, "scale.dequantize") for v, _ in views))
+            summed = {walk.dims[d] for d in dims_in(at) - dims_in(kept)}
+            rows = {walk.dims[d] for d in dims_in(maps_of(contract.maps)[2])}
+            wanted = {walk.dims[d] for d in dims_in(at)} - rows
+            if summed != wanted:
+                expected = f"a reduction over {' and '.join(sorted(wanted))}, as the contraction's sum"
+                raise refused(walk, reduce, f"it runs over {' and '.join(sorted(summed))}", expected)
+            coords = tuple(Coord(walk.dims[e.position]) for e in where.results)
+            kind = ir.StringAttr(reduce.kind).value
+            return side, Fold(name, index, element, kind, coords, body, ops_of(final))
+    names = " or ".join(x.name for x in operands)
+    expected = f"an elementwise expression of {names}, numbers and scalars"
+    raise refused(walk, reduce, f"it is not one of {names} alone", expected)
+
+
+def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled: bool) -> None:
+    """Refuses an operand whose elements no warps have one by one, contiguous along K."""
+    told, stored = operand.name, operand.stored.name
+    if operand.scales or scaled:
+        raise refused(walk, reduce, f"{told} has scales", f"{name} of an operand without scales")
+    if operand.stored_mn_major:
+        raise refused(walk, reduce, f"{told} is contiguous along {operand.rows}", f"{told} contiguous along the sum")
+    widens = "tf32" in (stored, *CONVERTED.get(stored, ()))
+    if operand.padded or operand.element.bits < 8 or not widens:
+        found = f"{told} is {stored}, multiplied as {operand.element.name}"
+        raise refused(walk, reduce, found, "an operand that is multiplied as a type of 8 bits or more")
+
+
+def check_folds(problem: Problem) -> None:
+    """Refuses folds of which a tile has not all of the operand's K, or not its own rows alone."""
+    folds = [f for x in (problem.lhs, problem.rhs) for f in x.folds]
+    if folds and (problem.lookups or problem.domains):
+        raise UnsupportedError(
+            f"{NOT_YET} ({folds[0].name}) has no kernel on {problem.target.name} where the program has a range, or an "
+            "index read from memory",
+            expected="a dense contraction",
+            fix=f"compute {folds[0].name} outside the program",
+            place=problem.written,
+        )

@@ -1,0 +1,101 @@
+// RUN: %invalid none %s
+
+// EXPECT: makes f16 of bf16, which is not exact
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, f16, 64 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<2 : i64>
+"tile.transform"(%a, %b, %at, %f) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, f16, 64 : i64, 2 : i64>, !tile.position, !tile.folded_rows<2 : i64>) -> ()
+
+// -----
+
+// EXPECT: makes tf32 of f32, which is not exact
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
+"tile.transform"(%a, %b, %at, %f) ({
+^bb0(%x: f32):
+  "tile.yield"(%x, %x) : (f32, f32) -> ()
+}) {computed = f32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+
+// -----
+
+// EXPECT: computes with i32, which f32 does not hold
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
+"tile.transform"(%a, %b, %at, %f) ({
+^bb0(%x: f32):
+  "tile.yield"(%x, %x) : (f32, f32) -> ()
+}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = i32} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+
+// -----
+
+// EXPECT: expected as many elements, not swizzled
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 16>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
+"tile.transform"(%a, %b, %at, %f) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 16>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+
+// -----
+
+// EXPECT: folds into !tile.folded_rows<3 : i64>, expected 4 rows of a thread
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<3 : i64>
+"tile.transform"(%a, %b, %at, %f) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<3 : i64>) -> ()
+
+// -----
+
+// EXPECT: body yields 0 values, expected 1
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
+"tile.transform"(%a, %b, %at, %f) ({
+^bb0(%x: f32):
+  "tile.yield"() : () -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+
+// -----
+
+// EXPECT: body yields 1 values, expected 2
+%at = "tile.cursor"() {depth = 2 : i64} : () -> !tile.position
+%a = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>
+%b = "tile.shared"() {offset = 65536 : i64} : () -> !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
+"tile.transform"(%a, %b, %at, %f) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {computed = bf16, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, stored = bf16} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, !tile.position, !tile.folded_rows<4 : i64>) -> ()
+
+// -----
+
+// EXPECT: kind is "mean", expected sum, max, min
+%f = "tile.folds"() {kind = "mean"} : () -> !tile.folded_rows<4 : i64>
+
+// -----
+
+// EXPECT: stores !tile.folded_rows<4 : i64> of !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, expected as many rows
+%n = "arith.constant"() {value = 0 : i32} : () -> i32
+%s = "arith.constant"() {value = 1 : i64} : () -> i64
+%m = "memref.alloc"() {operandSegmentSizes = array<i32: 0, 0>} : () -> memref<8xf32>
+%b = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>
+%f = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<4 : i64>
+"tile.store_folds"(%f, %m, %b, %n, %n, %s) ({
+^bb0(%x: f32):
+  "tile.yield"(%x) : (f32) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>} : (!tile.folded_rows<4 : i64>, memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> ()
